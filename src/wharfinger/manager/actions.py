@@ -1,0 +1,95 @@
+"""Everything the core can ask for. An engine turns these into effects, each at most once.
+
+An action is asked for again after a crash or a lost answer, always under the same key; the
+engine makes sure that it has one effect, and reports what became of it.
+"""
+
+from dataclasses import dataclass
+
+from wharfinger.model.allocation import Placement
+from wharfinger.model.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorkload:
+    """Start the program on these servers.
+
+    Attributes:
+        key: The start's identity: the same key never starts twice.
+    """
+
+    key: str
+    workload: Workload
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorkload:
+    """Ask it to stop, and kill the whole tree after the grace period.
+
+    The answer is ``WorkloadFinished`` or ``WorkloadVanished``; for a key the engine never
+    started it is ``StartFailed``, and a later start under that key must fail too.
+    """
+
+    key: str
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAllocation:
+    """Give the running workload these allocations, on the servers where it is."""
+
+    key: str
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendWorkload:
+    """Stop giving it CPU time; it keeps its memory."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeWorkload:
+    """Give it CPU time again."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetWorkload:
+    """Drop what is kept of an ended start: its output and its traces. No answer."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileWorkload:
+    """Run the profiling plan; the answer is ``ProfilingFinished`` or ``ProfilingFailed``."""
+
+    key: str
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifyWorkload:
+    """Estimate what the workload needs; the answer is ``WorkloadClassified``.
+
+    Carried out by the runtime's classifier, not by the engine.
+    """
+
+    key: str
+    workload: Workload
+
+
+Action = (
+    StartWorkload
+    | StopWorkload
+    | ResizeAllocation
+    | SuspendWorkload
+    | ResumeWorkload
+    | ForgetWorkload
+    | ProfileWorkload
+    | ClassifyWorkload
+)

@@ -1,0 +1,114 @@
+"""Verdicts and the record that each leaves.
+
+A policy or an admission answers with a value: a plan, or a refusal with a stable code that
+says what would have to change. Both carry the ``Decision`` that ``explain`` prints; nothing
+is reconstructed afterwards.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from wharfinger.model.allocation import Placement
+
+CANDIDATES_KEPT = 10
+
+
+class Stage(StrEnum):
+    """Where in the pipeline something was decided, in the pipeline's order."""
+
+    ADMISSION = "admission"
+    PROFILING = "profiling"
+    CLASSIFICATION = "classification"
+    PLACEMENT = "placement"
+    ADAPTATION = "adaptation"
+
+
+class ReasonCode(StrEnum):
+    """Why; stable, for machines. Each member says what happens next."""
+
+    OK = "ok"
+    """Done as asked."""
+    NO_SERVERS = "no-servers"
+    """No server accepts work; it waits until one does."""
+    NO_ROOM = "no-room"
+    """Some server would be large enough when empty; it waits until others end."""
+    TOO_LARGE = "too-large"
+    """No server is large enough even when empty; it waits for one, and holds nobody up."""
+    SERVERS_EXCLUDED = "servers-excluded"
+    """The servers with room failed to start it; it waits for another."""
+    QUEUE_FULL = "queue-full"
+    """Too many wait already; rejected, the user may hand it in again later."""
+    NOT_SUPPORTED = "not-supported"
+    """The engine can't do what the workload needs; rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One server that was looked at.
+
+    Attributes:
+        server: Its name.
+        score: Lower is better within one decision; ``None`` where it was filtered out first.
+        reason: ``"ok"``, or the code of what spoke against it.
+        numbers: What was compared, units in the keys.
+    """
+
+    server: str
+    score: float | None
+    reason: ReasonCode = ReasonCode.OK
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
+
+    mean: float
+    low: float
+    high: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The record of one decision.
+
+    Attributes:
+        stage: Where in the pipeline.
+        decided_by: The policy's or admission's name.
+        accepted: Whether the workload goes on to the next stage.
+        reason: Stable code.
+        message: One sentence for the operator.
+        would_change: What would have to change for another outcome; empty when accepted.
+        considered: How many servers were looked at.
+        candidates: The best ``CANDIDATES_KEPT`` of them, best first.
+        numbers: What was compared beyond the candidates' own numbers.
+        predicted: What performance is expected; ``None`` where nothing predicts.
+    """
+
+    stage: Stage
+    decided_by: str
+    accepted: bool
+    reason: ReasonCode
+    message: str
+    would_change: str = ""
+    considered: int = 0
+    candidates: tuple[Candidate, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    predicted: Prediction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a workload goes, and why."""
+
+    placements: tuple[Placement, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why it can't go anywhere now, and what would change that."""
+
+    decision: Decision

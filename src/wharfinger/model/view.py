@@ -1,0 +1,84 @@
+"""What a policy reads: the cluster as columns, frozen for the length of one call.
+
+The manager keeps the columns up to date in place, so a view costs nothing to make and must
+not be kept: it is valid until the policy returns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do; a policy never plans what it can't.
+
+    Attributes:
+        max_servers_per_workload: How far one workload may be spread.
+        fractional_cpu: Allocations in thousandths; else whole CPUs.
+        resize: An allocation may change while the workload runs.
+        suspend: A workload may be suspended and resumed.
+        memory_limit: A workload can't take more memory than it was given.
+    """
+
+    max_servers_per_workload: int = 1
+    fractional_cpu: bool = True
+    resize: bool = True
+    suspend: bool = True
+    memory_limit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster, one row a server, in the order in which the servers joined.
+
+    Attributes:
+        names: Servers' names, length S.
+        cpu_capacity: (S,) thousandths of a CPU that may be allocated.
+        cpu_allocated: (S,) of it, what is promised to placed and running workloads.
+        memory_capacity: (S,) bytes.
+        memory_allocated: (S,) bytes.
+        accepting: (S,) 1 where new work may be placed.
+        residents: (S,) number of workloads placed there.
+        last_placed: Index of the server that took the newest placement; -1 before the first.
+        capabilities: What the engine can do.
+    """
+
+    names: Sequence[str]
+    cpu_capacity: NDArray[np.int64]
+    cpu_allocated: NDArray[np.int64]
+    memory_capacity: NDArray[np.int64]
+    memory_allocated: NDArray[np.int64]
+    accepting: NDArray[np.uint8]
+    residents: NDArray[np.int64]
+    last_placed: int
+    capabilities: Capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """What a policy is asked: a place for this workload.
+
+    Attributes:
+        workload: As the user stated it.
+        excluded: Indices of servers that failed to start it.
+    """
+
+    workload: Workload
+    excluded: frozenset[int] = frozenset()
+
+    def reserved(self, capabilities: Capabilities) -> Allocation:
+        """The allocation that a policy gives which does not size by target.
+
+        Best-effort work has no claim on CPU time; engines without fractional CPUs round up.
+        """
+        reservation = self.workload.reservation
+        cpu = 0 if self.workload.best_effort else reservation.cpu_millicpus
+        if not capabilities.fractional_cpu:
+            cpu = -(-cpu // 1000) * 1000
+        return Allocation(cpu, reservation.memory_bytes, best_effort=self.workload.best_effort)

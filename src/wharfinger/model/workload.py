@@ -1,0 +1,168 @@
+"""What a user hands in: a workload and the performance it must reach.
+
+The manifest (``wharfinger.model.manifest``) makes these from YAML; the core keeps them as
+they are. A target is stated in the user's terms and never as a reservation (Quasar 3.1);
+``Reservation`` is what the baselines that need one are given instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class WorkloadType(StrEnum):
+    """Quasar's kinds of workload (3.1); each states its target in its own terms."""
+
+    SINGLE_NODE = "single-node"
+    """One server; a rate (instructions or operations per second) or a completion time."""
+    BATCH = "batch"
+    """Distributed or batch; a completion time or a rate."""
+    LATENCY_CRITICAL = "latency-critical"
+    """A service; a throughput, a latency bound, or both."""
+    BEST_EFFORT = "best-effort"
+    """No target; it uses what the others leave and may be evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBound:
+    """The ``percentile``-th percentile of latency stays below ``below_seconds``."""
+
+    percentile: float
+    below_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The performance to reach; at least one of the fields is given.
+
+    Attributes:
+        throughput_per_second: Queries or operations per second that a service must hold.
+        latency: A bound on a percentile of the service's latency.
+        completion_seconds: From being handed in to its end.
+        rate_per_second: Work per second in the unit that ``measure`` reads.
+    """
+
+    throughput_per_second: float | None = None
+    latency: LatencyBound | None = None
+    completion_seconds: float | None = None
+    rate_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a policy that does not size by target gives a workload.
+
+    Attributes:
+        cpu_millicpus: Thousandths of a CPU.
+        memory_bytes: Limit on memory.
+    """
+
+    cpu_millicpus: int = 1000
+    memory_bytes: int = 512 * 1024**2
+
+
+class Spread(StrEnum):
+    """Over what a workload's servers must be spread."""
+
+    ZONE = "zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How far a workload may scale out, and what that costs it.
+
+    Attributes:
+        max_servers: 1 = never more than one server.
+        stateful: Moving it loses or migrates state.
+        gang: All its servers start together or not at all.
+        spread: Over what its servers are spread; ``None`` = anywhere.
+    """
+
+    max_servers: int = 1
+    stateful: bool = False
+    gang: bool = False
+    spread: Spread | None = None
+
+
+class ProfileMode(StrEnum):
+    """How a workload may be profiled before it is placed (Quasar 4.2)."""
+
+    COPY = "copy"
+    """A sandboxed copy, whose effects are thrown away."""
+    LIVE = "live"
+    """The running workload itself, under two allocations within its tolerance."""
+    NONE = "none"
+    """Not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How, and for how long, to profile."""
+
+    mode: ProfileMode = ProfileMode.COPY
+    seconds: float = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The program.
+
+    Attributes:
+        command: Program and arguments; the program is looked up in ``env``'s or the
+            manager's PATH.
+        env: Added to a minimal environment. Values are never shown.
+        working_directory: Absolute.
+        stop_grace_seconds: Between asking it to stop (SIGTERM) and killing it.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    working_directory: str = "/"
+    stop_grace_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How the workload's performance is read.
+
+    Attributes:
+        progress_regex: Its first group is a number: work done so far or a rate.
+        load_command: A load generator run beside a service, whose report is the measure.
+    """
+
+    progress_regex: str | None = None
+    load_command: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload as its user stated it.
+
+    Attributes:
+        name: Unique among the workloads the manager knows; a DNS label.
+        type: Quasar's kind.
+        run: The program.
+        target: ``None`` where the user stated none, as best-effort work does.
+        tolerance: QoS: the fraction by which the target may be missed and still is kept.
+        priority: Higher goes first.
+        max_cost_per_hour: In the currency of the servers' prices.
+        labels: The user's own.
+    """
+
+    name: str
+    type: WorkloadType
+    run: Run
+    target: Target | None = None
+    tolerance: float = 0.05
+    priority: int = 0
+    scale: Scale = field(default_factory=Scale)
+    reservation: Reservation = field(default_factory=Reservation)
+    profile: Profile = field(default_factory=Profile)
+    measure: Measure = field(default_factory=Measure)
+    max_cost_per_hour: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether it has no claim on CPU time beyond what others leave."""
+        return self.type is WorkloadType.BEST_EFFORT

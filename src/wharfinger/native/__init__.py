@@ -1,0 +1,16 @@
+"""Compiled kernels behind plain functions.
+
+Who calls: the policies in ``wharfinger.placement``. The sources lie outside the package,
+in ``native/``; each kernel has a ``.pyi`` here and a NumPy reference in its test.
+"""
+
+from pathlib import Path
+
+from wharfinger.native._scan import least_loaded
+
+__all__ = ["least_loaded", "supervisor_path"]
+
+
+def supervisor_path() -> Path:
+    """Where the compiled supervisor (``native/supervisor``) is installed."""
+    return Path(__file__).with_name("wharfinger-supervisor")

@@ -1,0 +1,13 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def least_loaded(
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    accepting: NDArray[np.uint8],
+    cpu: int,
+    memory: int,
+    keep: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int, int, int]: ...
