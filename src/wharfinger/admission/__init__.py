@@ -1,0 +1,1 @@
+"""Who may come in, and in which order they are served: one file per admission."""

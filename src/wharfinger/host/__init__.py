@@ -1,0 +1,1 @@
+"""One machine's means: the supervisor, cgroups, topology. Knows nothing of the manager's state."""

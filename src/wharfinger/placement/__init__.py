@@ -1,0 +1,1 @@
+"""Where a workload goes: candidates, filters, ranking, sizing; one file per policy."""

@@ -1,0 +1,1 @@
+"""Joins one core, one engine, one clock and one store."""

@@ -1,0 +1,1 @@
+"""The event log and its snapshots: acknowledged means on disk."""

@@ -1,0 +1,1 @@
+"""This machine as a cluster: servers are sets of its CPUs with a share of its memory."""
