@@ -8,13 +8,14 @@ built again from the log, reports wait in a backlog, and requests are refused.
 
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from wharfinger import __version__
 from wharfinger.engines.base import Engine
-from wharfinger.errors import EngineFault, OutOfSpace
+from wharfinger.errors import Conflict, EngineFault, OutOfSpace
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
@@ -31,7 +32,8 @@ RETRY_SECONDS = 1.0
 class MakeManager(Protocol):
     """Makes the core around a state; ``None`` = a new cluster."""
 
-    def __call__(self, state: ManagerState | None) -> Manager: ...
+    def __call__(self, state: ManagerState | None) -> Manager:
+        """Make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Runtime:
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
         self._snapshot_sequence = 0
+        self._due: float | None = None
         self.manager = self._rebuild()
 
     @property
@@ -148,7 +151,7 @@ class Runtime:
         try:
             self._process(reports, urgent=True)
         except OutOfSpace as error:
-            log.error("%d reports wait for room on disk: %s", len(reports), error)
+            log.warning("%d reports wait for room on disk: %s", len(reports), error)
             self._backlog = [*reports, *self._backlog]
             self.manager = self._rebuild()
 
@@ -171,8 +174,6 @@ class Runtime:
             self._due = self.manager.wake_at(now)
         return self._due
 
-    _due: float | None = None
-
     # --- requests --------------------------------------------------------------------------
 
     def submit(self, workloads: Sequence[Workload]) -> list[Acknowledgement]:
@@ -182,6 +183,9 @@ class Runtime:
             Conflict: A name is taken by another workload.
             OutOfSpace: Free disk is below the floor.
         """
+        for name, times in Counter(workload.name for workload in workloads).items():
+            if times > 1:
+                raise Conflict(f"workload {name!r} stands {times} times in one request")
         acknowledgements = [
             Acknowledgement(w.name, created=self.manager.check_submission(w)) for w in workloads
         ]
