@@ -106,7 +106,10 @@ class Manager:
 
     def wake_at(self, now: float) -> float | None:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
-        return min((time for time in self._world.delayed.values() if time > now), default=None)
+        if not self.state.synced or not self._world.delayed:
+            return None
+        earliest = min(self._world.delayed.values())
+        return earliest if _is_backing_off(now, earliest) else now
 
     # --- questions, asked before a request is made an event ------------------------------------
 
@@ -231,19 +234,23 @@ class Manager:
                 self._record(now, ev.AllocationKept(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
-        while self._world.room_changed:
-            self._world.room_changed = False
-            for queue in self._admission.queues:
-                self._serve(now, self._world.lines.get(queue, []))
-            # Placing takes room and a place in line; neither lets anyone else in.
-            self._world.room_changed = False
+        delayed = self._world.delayed
+        due = [name for name, until in delayed.items() if not _is_backing_off(now, until)]
+        for name in due:
+            del delayed[name]
+        if not due and not self._world.room_changed:
+            return
+        for queue in self._admission.queues:
+            self._serve(now, self._world.lines.get(queue, []))
+        # Placing takes room and a place in line; neither lets anyone else in.
+        self._world.room_changed = False
 
     def _serve(self, now: float, line: list[tuple[int, int, str]]) -> None:
         """Go through one line; whoever gets a place leaves it."""
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if not self._is_due(now, record):
+            if record.name in self._world.delayed or self._is_hopeless(record):
                 position += 1
                 continue
             match self._policy.place(self._request(record), self.view):
@@ -257,18 +264,9 @@ class Manager:
                         return
                     position += 1
 
-    def _is_due(self, now: float, record: WorkloadRecord) -> bool:
-        """Whether it is worth trying now.
-
-        Not for a while after a failed start, and not again for what no server can ever
-        take until there are other servers.
-        """
-        if record.not_before is not None:
-            left = record.not_before - now
-            # More than the longest backoff is left only when the clock was set back.
-            if 0 < left <= MAX_BACKOFF_SECONDS:
-                return False
-        return not (
+    def _is_hopeless(self, record: WorkloadRecord) -> bool:
+        """Whether no server can ever take it, and there has been no other server since."""
+        return (
             record.held is ReasonCode.TOO_LARGE
             and record.held_servers_version == self.state.servers_version
         )
@@ -341,3 +339,11 @@ def _owed(record: WorkloadRecord | None) -> act.Action | None:
             return act.ProfileWorkload(record.key, record.workload)
         case _:
             return None
+
+
+def _is_backing_off(now: float, until: float) -> bool:
+    """Whether a failed start has to wait still.
+
+    More than the longest backoff is left only when the clock was set back.
+    """
+    return 0 < until - now <= MAX_BACKOFF_SECONDS

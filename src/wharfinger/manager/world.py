@@ -34,7 +34,7 @@ class World:
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         ended: (ended at, uid, name) of the ended ones, oldest first.
-        delayed: Waiting for a time: name to seconds since the epoch.
+        delayed: Waiting until a failed start may be tried again: name to that time.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         room_changed: Something happened after which a waiting workload may find a place.
@@ -336,6 +336,7 @@ class World:
             self._release(record)
         record.phase, record.phase_since = target, time
         if target is Phase.QUEUED:
+            record.placements = ()
             self._join_line(record)
         elif target in ENDED:
             record.ended_at = time

@@ -89,7 +89,6 @@ class Runtime:
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
         self._snapshot_sequence = 0
-        self._due: float | None = None
         self.manager = self._rebuild()
 
     @property
@@ -159,20 +158,15 @@ class Runtime:
         """Tell the core the time when it asked for it, and retry what waits for room."""
         if self._backlog:
             self.pump()
-        due = self._due
-        if due is not None and due <= self._clock():
-            self._due = None
+        now = self._clock()
+        due = self.manager.wake_at(now)
+        if due is not None and due <= now:
             self._attempt([ev.TimePassed()], urgent=True)
 
     def wake_at(self) -> float | None:
-        """When ``tick`` is due, in seconds since the epoch."""
+        """When ``tick`` is due, in seconds since the epoch; ``None`` = not at all."""
         now = self._clock()
-        if self._backlog:
-            return now + RETRY_SECONDS
-        # A time that has come stays due until tick has told the core.
-        if self._due is None or self._due > now:
-            self._due = self.manager.wake_at(now)
-        return self._due
+        return now + RETRY_SECONDS if self._backlog else self.manager.wake_at(now)
 
     # --- requests --------------------------------------------------------------------------
 
