@@ -208,7 +208,7 @@ pip_install_package() {
     # With the environment's tools in front, so that meson finds its cython and its ninja.
     PATH=$VENV/bin:$PATH quietly build "$VENV/bin/python" -m pip install \
         --disable-pip-version-check --no-deps --no-build-isolation \
-        -Cbuild-dir="$BUILD" "$ROOT"
+        --config-settings=build-dir="$BUILD" "$ROOT" # Debian 12's pip has no -C
 }
 
 install_package() {
