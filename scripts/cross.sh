@@ -17,9 +17,13 @@ import sys
 import sysconfig
 from pathlib import Path
 
-folder = Path(sys.argv[1], "aarch64-linux-gnu", f"python{sysconfig.get_python_version()}")
+header = Path(sysconfig.get_config_h_filename())
+python = header.parent.name
+# On Debian that file only chooses among those of several architectures.
+multiarch = header.parents[1] / str(sysconfig.get_config_var("MULTIARCH")) / python / header.name
+folder = Path(sys.argv[1], "aarch64-linux-gnu", python)
 folder.mkdir(parents=True, exist_ok=True)
-shutil.copy(sysconfig.get_config_h_filename(), folder / "pyconfig.h")
+shutil.copy(multiarch if multiarch.exists() else header, folder / header.name)
 PY
 }
 

@@ -34,7 +34,7 @@ find_python() {
             printf '%s\n' "$candidate"
             return
         fi
-        found="; $candidate is $("$candidate" -V 2>&1 | head -n 1)"
+        found="; $candidate is not"
     done
     fail "Python 3.11 or newer is needed$found; name one by PYTHON=/path/to/python3"
 }
@@ -52,6 +52,7 @@ missing_packages() {
     [[ -e $include/Python.h ]] || echo "$stem-dev"
     if ! command -v gcc >/dev/null; then
         echo gcc
+        [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
     elif ! gcc -fsyntax-only -xc - <<<'#include <stdlib.h>' 2>/dev/null; then
         echo libc6-dev
     fi
@@ -238,8 +239,9 @@ is_ready() {
 # package as it is in src/. Until the script ends, no other script changes it: users of the
 # environment share a lock (descriptor 8), and who must change it waits for them.
 prepare() {
-    mkdir -p "$(dirname "$VENV")"
-    exec 8>"$VENV.lock" || fail "can't write $VENV.lock; set WHARFINGER_VENV to a place of yours"
+    { mkdir -p "$(dirname "$VENV")" && : >>"$VENV.lock"; } 2>/dev/null ||
+        fail "can't write $VENV.lock; set WHARFINGER_VENV to a place of yours"
+    exec 8>>"$VENV.lock"
     flock -s 8
     if ! is_ready "$@"; then
         if ! flock -n 8; then
