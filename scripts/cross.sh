@@ -33,6 +33,8 @@ own_warnings() { grep -E '^[^ ]*native/[^ ]*\.[ch]:[0-9]+:.*warning:' "$1" | gre
 cross_compile() {
     local build=$BUILD-aarch64 log=$CACHE/aarch64.log
     mkdir -p "$CACHE"
+    exec 9>"$build.lock" # one build folder, and two scripts may run at once
+    flock 9
     cross_python_headers "$build-include"
     say "aarch64: cross-compiling"
     if ! {
@@ -40,9 +42,11 @@ cross_compile() {
         meson setup --cross-file native/cross/aarch64.ini -Dbuildtype=release \
             -Dc_args="-I$build-include" "$build" &&
             ninja -C "$build"
-    } </dev/null >"$log" 2>&1 8>&-; then
+    } </dev/null >"$log" 2>&1 8>&- 9>&-; then
         tail -n 30 "$log" >&2
+        flock -u 9
         return 1
     fi
+    flock -u 9
     ! own_warnings "$log" >&2
 }

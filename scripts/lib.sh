@@ -20,6 +20,10 @@ if [[ $VENV != "$ROOT/.venv" ]]; then
     BUILD=$ROOT/build/meson-$(cksum <<<"$VENV" | cut -d' ' -f1)
 fi
 
+# Files of this run only: two scripts may run at once.
+RUN=$(mktemp -d)
+trap 'rm -rf "$RUN"' EXIT
+
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "$*" && exit 1; }
 
@@ -235,6 +239,12 @@ is_ready() {
     [[ -z ${2:-} ]] || { is_fresh package "$(package_stamp)" && [[ -d $(installed_folder) ]]; }
 }
 
+wait_for_lock() { # -s: beside other users of the environment; -x: alone
+    flock "$1" -n 8 && return
+    say "waiting for another script that uses $VENV"
+    flock "$1" 8
+}
+
 # `prepare run|dev [package]`: afterwards the environment holds the requirements, and the
 # package as it is in src/. Until the script ends, no other script changes it: users of the
 # environment share a lock (descriptor 8), and who must change it waits for them.
@@ -242,12 +252,9 @@ prepare() {
     { mkdir -p "$(dirname "$VENV")" && : >>"$VENV.lock"; } 2>/dev/null ||
         fail "can't write $VENV.lock; set WHARFINGER_VENV to a place of yours"
     exec 8>>"$VENV.lock"
-    flock -s 8
+    wait_for_lock -s
     if ! is_ready "$@"; then
-        if ! flock -n 8; then
-            say "waiting for another script that uses $VENV"
-            flock 8
-        fi
+        wait_for_lock -x
         environment_is_fresh "$1" || install_requirements "$1"
         is_ready "$@" || install_package
         flock -s 8
