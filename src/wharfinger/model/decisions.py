@@ -40,7 +40,7 @@ class ReasonCode(StrEnum):
     QUEUE_FULL = "queue-full"
     """Too many wait already; rejected, the user may hand it in again later."""
     NOT_SUPPORTED = "not-supported"
-    """The engine can't do what the workload needs; rejected."""
+    """The engine can't do that; things stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Profiling plans and classification: workload rows on one side, learning on the other."""

@@ -1,0 +1,123 @@
+"""A workload's life as a table: which phases there are and what leads from one to another.
+
+The table is the only place that knows. The manager moves workloads by it, the tests walk
+every edge of it, and ``docs/lifecycle.svg`` is drawn from it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """Where a workload is in its life."""
+
+    SUBMITTED = "submitted"
+    """Acknowledged: it is on disk and will not be lost."""
+    ADMITTED = "admitted"
+    """It may come in."""
+    PROFILING = "profiling"
+    """Short runs measure what it needs."""
+    CLASSIFIED = "classified"
+    """An estimator has said what it needs, and how sure it is."""
+    QUEUED = "queued"
+    """It waits for a place."""
+    PLACED = "placed"
+    """It has a place there; the engine has been asked to start it."""
+    STARTING = "starting"
+    """The engine has taken the start and has not yet said that it runs."""
+    RUNNING = "running"
+    """The program runs."""
+    ADJUSTING = "adjusting"
+    """It runs while its allocation changes."""
+    COMPLETED = "completed"
+    """It ended with exit status 0."""
+    FAILED = "failed"
+    """It ended otherwise, or could not be started."""
+    VANISHED = "vanished"
+    """It is gone and nobody saw how; there is no exit status."""
+    REVOKED = "revoked"
+    """Its user wanted it stopped, and it is."""
+    REJECTED = "rejected"
+    """It was not let in; the reason says what would have to change."""
+
+
+class Trigger(StrEnum):
+    """What moves a workload from one phase to another."""
+
+    ADMIT = "admit"
+    REJECT = "reject"
+    PROFILE = "profile"
+    PROFILING_FAILED = "profiling failed"
+    CLASSIFY = "classify"
+    ENQUEUE = "enqueue"
+    PLACE = "place"
+    ACCEPT = "start accepted"
+    START = "started"
+    RETRY = "start failed, retry"
+    GIVE_UP = "start failed"
+    SUCCEED = "exit 0"
+    FAIL = "exit not 0"
+    VANISH = "vanished"
+    ADJUST = "adjust"
+    SETTLE = "resized or kept"
+    REVOKE = "revoke"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One edge of the table."""
+
+    source: Phase
+    trigger: Trigger
+    target: Phase
+
+
+def _from(*sources: Phase, **edges: Phase) -> tuple[Transition, ...]:
+    return tuple(
+        Transition(source, Trigger[trigger], target)
+        for source in sources
+        for trigger, target in edges.items()
+    )
+
+
+TRANSITIONS: tuple[Transition, ...] = (
+    *_from(Phase.SUBMITTED, ADMIT=Phase.ADMITTED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
+    *_from(Phase.ADMITTED, PROFILE=Phase.PROFILING, ENQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
+    *_from(
+        Phase.PROFILING,
+        CLASSIFY=Phase.CLASSIFIED,
+        PROFILING_FAILED=Phase.ADMITTED,
+        REVOKE=Phase.REVOKED,
+    ),
+    *_from(Phase.CLASSIFIED, ENQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
+    *_from(Phase.QUEUED, PLACE=Phase.PLACED, REVOKE=Phase.REVOKED),
+    *_from(Phase.PLACED, ACCEPT=Phase.STARTING),
+    # The engine's reports may overtake one another: a start can be known by its end first.
+    *_from(
+        Phase.PLACED,
+        Phase.STARTING,
+        START=Phase.RUNNING,
+        RETRY=Phase.QUEUED,
+        GIVE_UP=Phase.FAILED,
+    ),
+    *_from(Phase.RUNNING, ADJUST=Phase.ADJUSTING),
+    *_from(Phase.ADJUSTING, SETTLE=Phase.RUNNING),
+    *_from(
+        Phase.PLACED,
+        Phase.STARTING,
+        Phase.RUNNING,
+        Phase.ADJUSTING,
+        SUCCEED=Phase.COMPLETED,
+        FAIL=Phase.FAILED,
+        VANISH=Phase.VANISHED,
+        REVOKE=Phase.REVOKED,
+    ),
+)
+
+NEXT: dict[tuple[Phase, Trigger], Phase] = {(t.source, t.trigger): t.target for t in TRANSITIONS}
+
+ENDED = frozenset(Phase) - {t.source for t in TRANSITIONS}
+"""Phases that nothing leads out of."""
+
+ON_SERVER = frozenset({Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.ADJUSTING})
+"""Phases in which a workload holds resources on servers."""

@@ -1,0 +1,349 @@
+"""The decision core: one event in, what to log and what to do out.
+
+The pipeline of a workload, in the order in which ``Manager._decide`` runs it:
+
+    reconcile   what the engine lost sight of is vanished, before anything else is decided
+    admission   who may come in, before anything is spent on them
+    profiling   measure and classify, where a planner wants it
+    queueing    by what is known now
+    adaptation  those who run come before those who wait, for the same room
+    placement   who waits, in the admission's order
+    retention   the oldest ended records go
+
+The runtime calls ``handle`` with each report and request, appends ``Step.events`` to the
+log, and only then carries out ``Step.actions``. A replay calls ``apply`` with each logged
+event: what was decided is in the log and is not decided again.
+"""
+
+from dataclasses import dataclass
+
+from wharfinger.admission.base import Admission, AdmissionView
+from wharfinger.classification.base import ProfilingPlanner
+from wharfinger.errors import Conflict, NotFound
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.lifecycle import ENDED, Phase
+from wharfinger.manager.state import ManagerState, WorkloadRecord
+from wharfinger.manager.world import MAX_BACKOFF_SECONDS, World
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.workload import Workload
+from wharfinger.placement.base import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What came of one event.
+
+    Attributes:
+        events: To be logged together, the cause first; empty when it was no news.
+        actions: To be carried out once the events are on disk.
+    """
+
+    events: tuple[ev.Event, ...]
+    actions: tuple[act.Action, ...]
+
+
+class Manager:
+    """The core. Deterministic: the same state and events give the same steps.
+
+    Args:
+        policy: Places and resizes.
+        admission: Lets in and orders.
+        planner: Decides on profiling; ``None`` = nothing is profiled.
+        state: What a snapshot held; ``None`` = a new cluster.
+        keep_ended: How many ended workloads keep their record and output.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        admission: Admission,
+        *,
+        planner: ProfilingPlanner | None = None,
+        state: ManagerState | None = None,
+        keep_ended: int = 10_000,
+    ) -> None:
+        self._policy = policy
+        self._admission = admission
+        self._planner = planner
+        self._keep_ended = keep_ended
+        self._world = World(ManagerState() if state is None else state)
+        self._asked: dict[str, act.Action] = {}
+        self._events: list[ev.Event] = []
+
+    # --- in and out ----------------------------------------------------------------------
+
+    @property
+    def state(self) -> ManagerState:
+        """What is known; to be read only."""
+        return self._world.state
+
+    @property
+    def view(self) -> ClusterView:
+        """The cluster as policies see it now."""
+        return self._world.view()
+
+    def handle(self, now: float, event: ev.Report | ev.Request) -> Step:
+        """Take in one report or request and decide what follows from it.
+
+        Args:
+            now: Seconds since the epoch, by the runtime's clock.
+            event: What the engine, a client or the clock says.
+        """
+        if not self._world.is_news(event):
+            return Step((), ())
+        self._events = []
+        self._record(now, event)
+        if isinstance(event, ev.ManagerStarted | ev.EngineSynced):
+            self._asked.clear()
+        self._decide(now, event)
+        return Step(tuple(self._events), tuple(self._owed_actions()))
+
+    def apply(self, time: float, event: ev.Event) -> None:
+        """Fold one event of the log into the state, deciding nothing."""
+        self._world.apply(time, event)
+
+    def wake_at(self, now: float) -> float | None:
+        """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
+        if not self.state.synced or not self._world.delayed:
+            return None
+        earliest = min(self._world.delayed.values())
+        return earliest if _is_backing_off(now, earliest) else now
+
+    # --- questions, asked before a request is made an event ------------------------------------
+
+    def check_submission(self, workload: Workload) -> bool:
+        """Whether the workload is new; ``False`` = the same was handed in before.
+
+        Raises:
+            Conflict: Another workload has its name.
+        """
+        record = self.state.workloads.get(workload.name)
+        if record is None:
+            return True
+        if record.workload == workload:
+            return False
+        mend = (
+            "delete it first, or choose another name"
+            if record.ended
+            else "use update, or choose another name"
+        )
+        raise Conflict(f"workload {workload.name!r} exists ({record.phase}): {mend}")
+
+    def check_update(self, workload: Workload) -> None:
+        """Whether a live workload may be changed to this.
+
+        Raises:
+            NotFound: There is no such workload.
+            Conflict: It has ended, or the change needs another program.
+        """
+        record = self.find(workload.name)
+        if record.ended:
+            raise Conflict(f"workload {workload.name!r} has ended ({record.phase})")
+        if record.revoking:
+            raise Conflict(f"workload {workload.name!r} is being stopped")
+        if record.workload.run != workload.run or record.workload.type != workload.type:
+            raise Conflict(
+                f"workload {workload.name!r}: its type and program can't be changed; "
+                "delete it and hand it in again"
+            )
+
+    def find(self, name: str) -> WorkloadRecord:
+        """One workload's state; to be read only.
+
+        Raises:
+            NotFound: There is no such workload.
+        """
+        record = self.state.workloads.get(name)
+        if record is None:
+            raise NotFound(f"no workload {name!r}")
+        return record
+
+    def preview(self, workload: Workload) -> list[Decision]:
+        """What would be decided for the workload if it were handed in, or tried, now."""
+        view = self._admission_view()
+        decision = self._admission.admit(workload, view)
+        if not decision.accepted:
+            return [decision]
+        verdict = self._policy.place(PlacementRequest(workload), view.cluster)
+        return [decision, verdict.decision]
+
+    def queue_lengths(self) -> dict[str, int]:
+        """How many wait, by queue."""
+        return {name: len(self._world.lines.get(name, ())) for name in self._admission.queues}
+
+    # --- the pipeline ----------------------------------------------------------------------
+
+    def _decide(self, now: float, event: ev.Event) -> None:
+        if isinstance(event, ev.EngineSynced):
+            self._reconcile(now, event)
+        for name in list(self._world.undecided):
+            self._advance(now, self.state.workloads[name])
+        if self.state.synced:
+            self._adapt(now)
+            self._place_waiting(now)
+        self._retain(now)
+
+    def _reconcile(self, now: float, event: ev.EngineSynced) -> None:
+        """A start that the engine had taken and knows no more has vanished.
+
+        One that it had not taken is simply asked for again.
+        """
+        known = set(event.known_keys)
+        for record in list(self.state.workloads.values()):
+            taken = record.on_server and record.phase is not Phase.PLACED
+            if taken and record.key not in known:
+                reason = "the engine knows nothing of it any more"
+                self._record(now, ev.WorkloadVanished(record.key, reason))
+
+    def _advance(self, now: float, record: WorkloadRecord) -> None:
+        """Admission, profiling and queueing, as far as a workload gets without waiting."""
+        if record.phase is Phase.SUBMITTED:
+            self._admit(now, record)
+        if record.phase is Phase.ADMITTED and not record.profiled and self._profile(now, record):
+            return
+        if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
+            queue = self._admission.queue_for(record.workload, self._admission_view())
+            self._record(now, ev.WorkloadQueued(record.name, queue))
+
+    def _admit(self, now: float, record: WorkloadRecord) -> None:
+        decision = self._admission.admit(record.workload, self._admission_view())
+        answer = ev.WorkloadAdmitted if decision.accepted else ev.WorkloadRejected
+        self._record(now, answer(record.name, decision))
+
+    def _profile(self, now: float, record: WorkloadRecord) -> bool:
+        decision = self._planner and self._planner.plan(record.workload, self.view)
+        if not decision:
+            return False
+        self._record(now, ev.ProfilingPlanned(record.name, self._new_key(record), decision))
+        return True
+
+    def _adapt(self, now: float) -> None:
+        for name in list(self._world.touched):
+            record = self.state.workloads.get(name)
+            if record and record.resize_wanted and record.phase is Phase.RUNNING:
+                self._resize(now, record)
+
+    def _resize(self, now: float, record: WorkloadRecord) -> None:
+        request = PlacementRequest(record.workload)
+        match self._policy.resize(request, record.placements, self.view):
+            case Plan(placements, decision):
+                self._record(now, ev.AllocationPlanned(record.name, placements, decision))
+            case Refusal(decision):
+                self._record(now, ev.AllocationKept(record.name, decision))
+
+    def _place_waiting(self, now: float) -> None:
+        delayed = self._world.delayed
+        due = [name for name, until in delayed.items() if not _is_backing_off(now, until)]
+        for name in due:
+            del delayed[name]
+        if not due and not self._world.room_changed:
+            return
+        for queue in self._admission.queues:
+            self._serve(now, self._world.lines.get(queue, []))
+        # Placing takes room and a place in line; neither lets anyone else in.
+        self._world.room_changed = False
+
+    def _serve(self, now: float, line: list[tuple[int, int, str]]) -> None:
+        """Go through one line; whoever gets a place leaves it."""
+        position = 0
+        while position < len(line):
+            record = self.state.workloads[line[position][2]]
+            if record.name in self._world.delayed or self._is_hopeless(record):
+                position += 1
+                continue
+            match self._policy.place(self._request(record), self.view):
+                case Plan(placements, decision):
+                    key = self._new_key(record)
+                    self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
+                case Refusal(decision):
+                    if record.held is not decision.reason:
+                        self._record(now, ev.WorkloadHeld(record.name, decision))
+                    if self._admission.blocks(decision.reason):
+                        return
+                    position += 1
+
+    def _is_hopeless(self, record: WorkloadRecord) -> bool:
+        """Whether no server can ever take it, and there has been no other server since."""
+        return (
+            record.held is ReasonCode.TOO_LARGE
+            and record.held_servers_version == self.state.servers_version
+        )
+
+    def _request(self, record: WorkloadRecord) -> PlacementRequest:
+        """Leaves out the servers that failed to start it, unless there are no others."""
+        if not record.excluded:
+            return PlacementRequest(record.workload)
+        servers = self.state.servers
+        others = (server for name, server in servers.items() if name not in record.excluded)
+        if not any(server.accepting for server in others):
+            return PlacementRequest(record.workload)
+        rows = (self._world.columns.row(name) for name in record.excluded if name in servers)
+        return PlacementRequest(record.workload, frozenset(rows))
+
+    def _retain(self, now: float) -> None:
+        while len(self._world.ended) > self._keep_ended:
+            self._record(now, ev.WorkloadForgotten(self._world.ended[0][2]))
+
+    # --- pieces ----------------------------------------------------------------------------
+
+    def _record(self, now: float, event: ev.Event) -> None:
+        self._events.append(event)
+        self._world.apply(now, event)
+
+    def _new_key(self, record: WorkloadRecord) -> str:
+        """Never used before, also not in a part of the log that was lost."""
+        nonce = self.state.nonces[-1] if self.state.nonces else "0"
+        return f"{record.uid}-{record.attempts + 1}-{nonce}"
+
+    def _admission_view(self) -> AdmissionView:
+        return AdmissionView(self.view, self.queue_lengths())
+
+    def _owed_actions(self) -> list[act.Action]:
+        """What the state now asks of the engine and was not asked before.
+
+        Actions are derived from the state, never remembered beside it: so a crash between
+        log and action loses none.
+        """
+        if not self.state.synced:
+            return []
+        owed: list[act.Action] = []
+        for name in self._world.touched:
+            action = _owed(self.state.workloads.get(name))
+            if action is None:
+                self._asked.pop(name, None)
+            elif self._asked.get(name) != action:
+                self._asked[name] = action
+                owed.append(action)
+        self._world.touched.clear()
+        owed.extend(map(act.ForgetWorkload, self._world.dropped_keys))
+        self._world.dropped_keys.clear()
+        return owed
+
+
+def _owed(record: WorkloadRecord | None) -> act.Action | None:
+    """What the engine has to do for a workload that it has not answered yet."""
+    if record is None or record.phase in ENDED:
+        return None
+    if record.revoking:
+        return act.StopWorkload(record.key, record.workload.run.stop_grace_seconds)
+    match record.phase:
+        case Phase.PLACED:
+            return act.StartWorkload(record.key, record.workload, record.placements)
+        case Phase.ADJUSTING:
+            return act.ResizeAllocation(record.key, record.planned)
+        case Phase.PROFILING if record.profiled:
+            return act.ClassifyWorkload(record.key, record.workload)
+        case Phase.PROFILING:
+            return act.ProfileWorkload(record.key, record.workload)
+        case _:
+            return None
+
+
+def _is_backing_off(now: float, until: float) -> bool:
+    """Whether a failed start has to wait still.
+
+    More than the longest backoff is left only when the clock was set back.
+    """
+    return 0 < until - now <= MAX_BACKOFF_SECONDS

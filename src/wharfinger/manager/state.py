@@ -1,0 +1,129 @@
+"""What the core knows, as plain values that a snapshot can hold.
+
+Only ``Manager.apply`` changes these. What can be derived (the servers' columns, the queues,
+the index of keys) is not here: see ``manager/columns.py`` and ``Manager``.
+"""
+
+from dataclasses import dataclass, field
+
+from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.platform import Server
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Workload
+
+SCHEMA = 1
+"""Version of the snapshot's form; see ``manager/snapshot.py``."""
+
+DECISIONS_KEPT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TimedDecision:
+    """A decision and when it was made, in seconds since the epoch."""
+
+    time: float
+    decision: Decision
+
+
+@dataclass(slots=True)
+class WorkloadRecord:
+    """One workload's state.
+
+    Attributes:
+        uid: Counts submissions; never used again, unlike a name.
+        key: The current start's (or profiling run's) identity; empty before the first.
+        placements: Where it is, and with how much.
+        planned: The allocations it is being resized to; empty otherwise.
+        attempts: How often it was given a place; the newest key's number.
+        starts: How often the program was started.
+        start_failures: How often a start failed that may be tried again.
+        excluded: Servers that failed to start it.
+        not_before: When a failed start may be tried again.
+        revoking: Its user wants it stopped.
+        reason: Stable word for why it is where it is; empty when there is nothing to say.
+        message: The same for people.
+        held: Why it could not be placed when it was last tried.
+        held_servers_version: The servers' version at that time.
+        profiled: Whether its profiling runs are done, or gave nothing.
+        resize_wanted: Its reservation was changed and its allocation has not followed yet.
+    """
+
+    workload: Workload
+    uid: int
+    submitted_at: float
+    phase: Phase = Phase.SUBMITTED
+    phase_since: float = 0.0
+    queue: str = ""
+    key: str = ""
+    placements: tuple[Placement, ...] = ()
+    planned: tuple[Placement, ...] = ()
+    attempts: int = 0
+    starts: int = 0
+    start_failures: int = 0
+    excluded: tuple[str, ...] = ()
+    not_before: float | None = None
+    revoking: bool = False
+    handle: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cpu_seconds: float | None = None
+    reason: str = ""
+    message: str = ""
+    held: ReasonCode | None = None
+    held_servers_version: int = 0
+    profiled: bool = False
+    resize_wanted: bool = False
+    decisions: list[TimedDecision] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The workload's name."""
+        return self.workload.name
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more can happen to it."""
+        return self.phase in ENDED
+
+    @property
+    def on_server(self) -> bool:
+        """Whether it holds resources."""
+        return self.phase in ON_SERVER
+
+    def remember(self, time: float, decision: Decision) -> None:
+        """Keep a decision; the first stays, of the others the newest."""
+        if len(self.decisions) >= DECISIONS_KEPT:
+            del self.decisions[1]
+        self.decisions.append(TimedDecision(time, decision))
+
+
+@dataclass(slots=True)
+class ManagerState:
+    """Everything a snapshot holds.
+
+    Attributes:
+        nonces: Of every manager process that has led this log.
+        synced: Whether the engine of this process has reported what it found.
+        last_placed: Server of the newest placement.
+        servers_version: Counts changes to the set of servers.
+        servers: In the order in which they joined.
+        strays: Keys that the engine knows and this log does not.
+    """
+
+    nonces: list[str] = field(default_factory=list)
+    version: str = ""
+    policy: str = ""
+    admission: str = ""
+    engine: str = ""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    synced: bool = False
+    next_uid: int = 1
+    last_placed: str = ""
+    servers_version: int = 0
+    servers: dict[str, Server] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+    workloads: dict[str, WorkloadRecord] = field(default_factory=dict)

@@ -1,0 +1,226 @@
+"""What a policy is, and the pieces that policies share.
+
+A policy reads a frozen view and returns a value: a ``Plan`` or a ``Refusal``, each with the
+record of how it was reached. It keeps nothing between calls, so that the same view always
+gives the same answer. The manager calls it and carries out what it says.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Candidate,
+    Decision,
+    Plan,
+    ReasonCode,
+    Refusal,
+    Stage,
+)
+from wharfinger.model.view import ClusterView, PlacementRequest
+
+
+class Policy(Protocol):
+    """Finds a place for one workload at a time."""
+
+    @property
+    def name(self) -> str:
+        """As in ``wharfinger up --policy NAME``."""
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """Where the workload goes, or why it can't go anywhere now."""
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """Other allocations for a running workload, in place; ``None`` = as they are."""
+
+
+def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uint8]:
+    """(S,) 1 where this workload may go: accepting, and not one that failed to start it."""
+    if not request.excluded:
+        return view.accepting
+    accepting = view.accepting.copy()
+    accepting[list(request.excluded)] = 0
+    return accepting
+
+
+def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
+    """One server's part in a decision, with the numbers that were compared."""
+    cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
+    memory_free = view.memory_capacity[row] - view.memory_allocated[row]
+    return Candidate(
+        view.names[row],
+        score,
+        reason,
+        {
+            "cpu_free_millicpus": float(cpu_free),
+            "memory_free_bytes": float(memory_free),
+            "residents": float(view.residents[row]),
+        },
+    )
+
+
+def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: int) -> ReasonCode:
+    """Why one server can't take the workload now; ``OK`` where it can."""
+    if not view.accepting[row]:
+        return ReasonCode.NO_SERVERS
+    if row in request.excluded:
+        return ReasonCode.SERVERS_EXCLUDED
+    if need.cpu_millicpus > view.cpu_capacity[row] or need.memory_bytes > view.memory_capacity[row]:
+        return ReasonCode.TOO_LARGE
+    if (
+        view.cpu_allocated[row] + need.cpu_millicpus > view.cpu_capacity[row]
+        or view.memory_allocated[row] + need.memory_bytes > view.memory_capacity[row]
+    ):
+        return ReasonCode.NO_ROOM
+    return ReasonCode.OK
+
+
+def rejected(
+    request: PlacementRequest, need: Allocation, view: ClusterView, limit: int
+) -> list[Candidate]:
+    """The first ``limit`` servers that can't take it, each with its reason."""
+    found: list[Candidate] = []
+    for row in range(len(view.names)):
+        if len(found) >= limit:
+            break
+        reason = misfit(request, need, view, row)
+        if reason is not ReasonCode.OK:
+            found.append(candidate(view, row, None, reason))
+    return found
+
+
+def plan(
+    policy: str,
+    request: PlacementRequest,
+    need: Allocation,
+    view: ClusterView,
+    ranked: list[Candidate],
+    message: str,
+) -> Plan:
+    """A plan for the first of the ranked candidates, the others and the misfits kept."""
+    misfits = rejected(request, need, view, CANDIDATES_KEPT - len(ranked))
+    decision = Decision(
+        stage=Stage.PLACEMENT,
+        decided_by=policy,
+        accepted=True,
+        reason=ReasonCode.OK,
+        message=message,
+        considered=len(view.names),
+        candidates=(*ranked, *misfits),
+        numbers=_need_numbers(need),
+    )
+    return Plan((Placement(ranked[0].server, need),), decision)
+
+
+def refuse(policy: str, request: PlacementRequest, need: Allocation, view: ClusterView) -> Refusal:
+    """Why no server can take the workload now, and what would have to change."""
+    reason, message, would_change = _diagnose(need, view)
+    return Refusal(
+        Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=policy,
+            accepted=False,
+            reason=reason,
+            message=message,
+            would_change=would_change,
+            considered=len(view.names),
+            candidates=tuple(rejected(request, need, view, CANDIDATES_KEPT)),
+            numbers=_need_numbers(need),
+        )
+    )
+
+
+def _need_numbers(need: Allocation) -> dict[str, float]:
+    return {
+        "cpu_needed_millicpus": float(need.cpu_millicpus),
+        "memory_needed_bytes": float(need.memory_bytes),
+    }
+
+
+def _diagnose(need: Allocation, view: ClusterView) -> tuple[ReasonCode, str, str]:
+    accepting = view.accepting.astype(bool)
+    if not accepting.any():
+        return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
+    wanted = f"{need.cpu_millicpus}m CPU and {need.memory_bytes // 2**20} MiB"
+    large_enough = (
+        accepting
+        & (view.cpu_capacity >= need.cpu_millicpus)
+        & (view.memory_capacity >= need.memory_bytes)
+    )
+    if not large_enough.any():
+        return (
+            ReasonCode.TOO_LARGE,
+            f"no server has {wanted}, even when empty",
+            f"a server of at least {wanted}, or a smaller reservation",
+        )
+    cpu_free = view.cpu_capacity - view.cpu_allocated
+    memory_free = view.memory_capacity - view.memory_allocated
+    fits = large_enough & (cpu_free >= need.cpu_millicpus) & (memory_free >= need.memory_bytes)
+    if fits.any():
+        return (
+            ReasonCode.SERVERS_EXCLUDED,
+            "the servers with room failed to start it",
+            "room on another server",
+        )
+    freest = int(np.argmax(np.where(large_enough, cpu_free, np.iinfo(np.int64).min)))
+    return (
+        ReasonCode.NO_ROOM,
+        f"no server has {wanted} free",
+        (
+            f"{wanted} free on one server; {view.names[freest]} has "
+            f"{int(cpu_free[freest])}m CPU and {int(memory_free[freest]) // 2**20} MiB free"
+        ),
+    )
+
+
+def resize_in_place(
+    policy: str,
+    request: PlacementRequest,
+    placements: tuple[Placement, ...],
+    view: ClusterView,
+) -> Plan | Refusal | None:
+    """The workload's reservation as it is now, on the servers where it already is."""
+    need = request.reserved(view.capabilities)
+    if all(placement.allocation == need for placement in placements):
+        return None
+    rows = {name: row for row, name in enumerate(view.names)} if placements else {}
+    short = next(
+        (p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)),
+        None,
+    )
+    if not view.capabilities.resize:
+        message, reason = "the engine can't resize a running workload", ReasonCode.NOT_SUPPORTED
+    elif short is not None:
+        message, reason = f"{short.server} has no room for it to grow", ReasonCode.NO_ROOM
+    else:
+        message, reason = "the reservation was changed", ReasonCode.OK
+    decision = Decision(
+        stage=Stage.ADAPTATION,
+        decided_by=policy,
+        accepted=reason is ReasonCode.OK,
+        reason=reason,
+        message=message,
+        would_change="" if reason is ReasonCode.OK else "room on the server where it runs",
+        considered=len(placements),
+        candidates=tuple(
+            candidate(view, rows[p.server], None, reason) for p in placements[:CANDIDATES_KEPT]
+        ),
+        numbers=_need_numbers(need),
+    )
+    if reason is not ReasonCode.OK:
+        return Refusal(decision)
+    return Plan(tuple(Placement(p.server, need) for p in placements), decision)
+
+
+def _fits_instead(view: ClusterView, row: int, held: Allocation, need: Allocation) -> bool:
+    """Whether ``need`` fits in place of ``held``; giving back always does."""
+    more_cpu = need.cpu_millicpus - held.cpu_millicpus
+    more_memory = need.memory_bytes - held.memory_bytes
+    return (more_cpu <= 0 or view.cpu_allocated[row] + more_cpu <= view.cpu_capacity[row]) and (
+        more_memory <= 0 or view.memory_allocated[row] + more_memory <= view.memory_capacity[row]
+    )

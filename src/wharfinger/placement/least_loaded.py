@@ -1,0 +1,49 @@
+"""Least-loaded: the server with the lowest share of its CPU and then its memory given away.
+
+The baseline of Paragon (section 5), Quasar (section 5) and of most clusters: it looks at
+cores and memory only, and neither at platforms nor at interference.
+"""
+
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.native import least_loaded
+from wharfinger.placement.base import candidate, open_servers, plan, refuse, resize_in_place
+
+
+class LeastLoaded:
+    """Reservation plus least-loaded assignment.
+
+    A server's load is (allocated + needed) / capacity of its CPU; ties go by the same of its
+    memory, then by the order in which servers joined.
+    """
+
+    name = "least-loaded"
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """Filter by room, rank by load, size by reservation; one compiled pass."""
+        need = request.reserved(view.capabilities)
+        rows, loads, *_ = least_loaded(
+            view.cpu_capacity,
+            view.cpu_allocated,
+            view.memory_capacity,
+            view.memory_allocated,
+            open_servers(request, view),
+            need.cpu_millicpus,
+            need.memory_bytes,
+            CANDIDATES_KEPT,
+        )
+        if not len(rows):
+            return refuse(self.name, request, need, view)
+        ranked = [
+            candidate(view, row, load, ReasonCode.OK)
+            for row, load in zip(rows.tolist(), loads.tolist(), strict=True)
+        ]
+        message = f"{ranked[0].server} is the least loaded of the servers with room"
+        return plan(self.name, request, need, view, ranked, message)
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """The changed reservation, in place."""
+        return resize_in_place(self.name, request, placements, view)

@@ -1,0 +1,287 @@
+"""One core, one engine, one clock, one store, joined: events, then fsync, then actions.
+
+The service calls ``submit`` and the other requests, ``pump`` whenever the engine's
+descriptor is readable, and ``tick`` when the core's time has come. Everything happens in
+one thread. Memory is never ahead of the log: when something can't be logged, the core is
+built again from the log, reports wait in a backlog, and requests are refused.
+"""
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wharfinger import __version__
+from wharfinger.engines.base import Engine
+from wharfinger.errors import Conflict, EngineFault, OutOfSpace
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.manager.manager import Manager
+from wharfinger.manager.state import SCHEMA, ManagerState
+from wharfinger.model.workload import Workload
+from wharfinger.store.base import NewEntry, Store
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+class MakeManager(Protocol):
+    """Makes the core around a state; ``None`` = a new cluster."""
+
+    def __call__(self, state: ManagerState | None) -> Manager:
+        """Make it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """A workload is on disk and will not be lost.
+
+    Attributes:
+        created: ``False`` where the same workload had been handed in before.
+    """
+
+    name: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much history is kept.
+
+    Attributes:
+        snapshot_every: Events between two snapshots.
+        keep_events: The least number of events that ``get events`` can show.
+    """
+
+    snapshot_every: int = 5_000
+    keep_events: int = 20_000
+
+
+class Runtime:
+    """Runs one core.
+
+    Args:
+        make_manager: Makes the core; called again when it must be rebuilt from the log.
+        policy: Name of what ``make_manager`` puts in, for the log; so is ``admission``.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        make_manager: MakeManager,
+        engine: Engine,
+        store: Store,
+        clock: Callable[[], float],
+        *,
+        policy: str,
+        admission: str,
+        retention: Retention | None = None,
+    ) -> None:
+        self._make_manager = make_manager
+        self._engine = engine
+        self._store = store
+        self._clock = clock
+        self._policy, self._admission = policy, admission
+        self._retention = retention or Retention()
+        self._backlog: list[ev.Report] = []
+        self._snapshot_sequence = 0
+        self.manager = self._rebuild()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for logs and usage."""
+        return self._engine
+
+    @property
+    def store(self) -> Store:
+        """The store, for the history of events."""
+        return self._store
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._clock()
+
+    # --- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take over: the engine finds what runs, the core learns of it and goes on.
+
+        Raises:
+            EngineFault: The engine can't work here.
+            OutOfSpace: There is no room even for the reserve.
+        """
+        self._engine.open()
+        started = ev.ManagerStarted(
+            nonce=secrets.token_hex(4),
+            version=__version__,
+            policy=self._policy,
+            admission=self._admission,
+            engine=self._engine.name,
+            capabilities=self._engine.capabilities,
+        )
+        self._process([started], urgent=True)
+        self.pump()
+
+    def close(self) -> None:
+        """Keep a snapshot and let go; what runs goes on."""
+        self._engine.close()
+        try:
+            self._save_snapshot()
+        except OutOfSpace as error:
+            log.warning("no snapshot at the end, the next start replays more: %s", error)
+        self._store.close()
+
+    # --- what the service calls when something is due -----------------------------------------
+
+    def fileno(self) -> int:
+        """Readable when ``pump`` has something to do."""
+        return self._engine.fileno()
+
+    def pump(self) -> None:
+        """Take in what the engine reports. Reports that can't be logged wait."""
+        self._backlog.extend(self._engine.poll())
+        if not self._backlog:
+            return
+        reports, self._backlog = self._backlog, []
+        try:
+            self._process(reports, urgent=True)
+        except OutOfSpace as error:
+            log.warning("%d reports wait for room on disk: %s", len(reports), error)
+            self._backlog = [*reports, *self._backlog]
+            self.manager = self._rebuild()
+
+    def tick(self) -> None:
+        """Tell the core the time when it asked for it, and retry what waits for room."""
+        if self._backlog:
+            self.pump()
+        now = self._clock()
+        due = self.manager.wake_at(now)
+        if due is not None and due <= now:
+            self._attempt([ev.TimePassed()], urgent=True)
+
+    def wake_at(self) -> float | None:
+        """When ``tick`` is due, in seconds since the epoch; ``None`` = not at all."""
+        now = self._clock()
+        return now + RETRY_SECONDS if self._backlog else self.manager.wake_at(now)
+
+    # --- requests --------------------------------------------------------------------------
+
+    def submit(self, workloads: Sequence[Workload]) -> list[Acknowledgement]:
+        """Take in workloads, all or none. On return they are on disk.
+
+        Raises:
+            Conflict: A name is taken by another workload.
+            OutOfSpace: Free disk is below the floor.
+        """
+        for name, times in Counter(workload.name for workload in workloads).items():
+            if times > 1:
+                raise Conflict(f"workload {name!r} stands {times} times in one request")
+        acknowledgements = [
+            Acknowledgement(w.name, created=self.manager.check_submission(w)) for w in workloads
+        ]
+        new = [
+            ev.WorkloadSubmitted(workload)
+            for workload, known in zip(workloads, acknowledgements, strict=True)
+            if known.created
+        ]
+        if new:
+            self._store.check_room()
+            self._attempt(new)
+        return acknowledgements
+
+    def update(self, workload: Workload) -> None:
+        """Change what a live workload must reach or may use.
+
+        Raises:
+            NotFound: There is no such workload.
+            Conflict: It has ended, or the change needs another program.
+            OutOfSpace: It could not be logged.
+        """
+        self.manager.check_update(workload)
+        if self.manager.find(workload.name).workload != workload:
+            self._attempt([ev.WorkloadUpdated(workload)])
+
+    def delete(self, name: str) -> str:
+        """Stop a live workload, or forget an ended one; says which, ``stopping``/``deleted``.
+
+        Raises:
+            NotFound: There is no such workload.
+            OutOfSpace: It could not be logged.
+        """
+        record = self.manager.find(name)
+        if record.ended:
+            self._attempt([ev.WorkloadForgotten(name)], urgent=True)
+            return "deleted"
+        if not record.revoking:
+            self._attempt([ev.WorkloadRevoked(name)], urgent=True)
+        return "stopping"
+
+    # --- the one way in ------------------------------------------------------------------------
+
+    def _attempt(self, events: Sequence[ev.Request], *, urgent: bool = False) -> None:
+        """Process requests; when they can't be logged, it is as if they had never come."""
+        try:
+            self._process(events, urgent=urgent)
+        except OutOfSpace:
+            self.manager = self._rebuild()
+            raise
+
+    def _process(self, events: Iterable[ev.Report | ev.Request], *, urgent: bool) -> None:
+        """Decide, log durably, then act."""
+        now = self._clock()
+        steps = [self.manager.handle(now, event) for event in events]
+        entries = [NewEntry(now, *encode_event(event)) for step in steps for event in step.events]
+        if entries:
+            last = self._store.append(entries, urgent=urgent)
+        for step in steps:
+            for action in step.actions:
+                self._perform(action)
+        if entries and last - self._snapshot_sequence >= self._retention.snapshot_every:
+            self._save_snapshot()
+
+    def _perform(self, action: act.Action) -> None:
+        if isinstance(action, act.ClassifyWorkload):
+            failed = ev.ProfilingFailed(action.key, "this manager has no classifier")
+            self._backlog.append(failed)
+            return
+        try:
+            self._engine.perform(action)
+        except EngineFault as error:
+            log.warning("%s %s: %s", type(action).__name__, action.key, error)
+            self._backlog.extend(_not_performed(action, error))
+
+    # --- the log ---------------------------------------------------------------------------------
+
+    def _rebuild(self) -> Manager:
+        """The core as the log has it: the newest snapshot, and what came after."""
+        snapshot = self._store.latest_snapshot()
+        manager = self._make_manager(None if snapshot is None else decode_state(snapshot.payload))
+        self._snapshot_sequence = 0 if snapshot is None else snapshot.sequence
+        for entry in self._store.read(after=self._snapshot_sequence):
+            manager.apply(entry.time, decode_event(entry.kind, entry.payload))
+        return manager
+
+    def _save_snapshot(self) -> None:
+        sequence = self._store.last_sequence
+        if sequence == self._snapshot_sequence:
+            return
+        payload = encode_state(self.manager.state)
+        self._store.save_snapshot(sequence, self._clock(), SCHEMA, payload)
+        self._snapshot_sequence = sequence
+        self._store.compact(self._retention.keep_events)
+
+
+def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:
+    """What the core is told of an action that an engine could not even begin."""
+    match action:
+        case act.StartWorkload(key=key):
+            return [ev.StartFailed(key, str(error), error.retryable)]
+        case act.ResizeAllocation(key=key, placements=placements):
+            return [ev.ResizeFailed(key, str(error), placements)]
+        case act.ProfileWorkload(key=key):
+            return [ev.ProfilingFailed(key, str(error))]
+    return []

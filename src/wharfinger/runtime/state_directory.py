@@ -1,0 +1,87 @@
+"""The one directory in which a manager's state lies, and who may use it.
+
+A manager holds a lock on it for its life. The kernel drops the lock when the process dies,
+however it dies, so a dead manager's directory can be taken over at once.
+"""
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from wharfinger.errors import Conflict, InvalidInput
+
+ENVIRONMENT_VARIABLE = "WHARFINGER_STATE"
+
+
+def default_state_directory() -> Path:
+    """``$WHARFINGER_STATE``, else ``wharfinger`` in the user's XDG state folder."""
+    given = os.environ.get(ENVIRONMENT_VARIABLE)
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "wharfinger"
+
+
+class StateDirectory:
+    """A state directory that exists, is ours and is closed to others.
+
+    Raises:
+        InvalidInput: It can't be made, or belongs to somebody else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path).absolute()
+        self._lock: int | None = None
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self.path.stat()
+        except OSError as error:
+            raise InvalidInput(
+                f"--state: {self.path}: {error.strerror}; name a directory that can be made"
+            ) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise InvalidInput(f"--state: {self.path} is not a directory; name another")
+        if found.st_uid != os.geteuid():
+            raise InvalidInput(
+                f"--state: {self.path} belongs to uid {found.st_uid}, not to you; name another"
+            )
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            self.path.chmod(0o700)
+
+    @property
+    def socket(self) -> Path:
+        """Where the manager listens."""
+        return self.path / "socket"
+
+    @property
+    def runs(self) -> Path:
+        """Where engines keep what they must find again, workloads' output among it."""
+        return self.path / "runs"
+
+    def lock(self) -> None:
+        """Take the directory for this process; the kernel gives it back when it dies.
+
+        Raises:
+            Conflict: A live manager has it.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open(self.path / "lock", flags, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 32).decode(errors="replace").strip() or "?"
+            os.close(lock)
+            raise Conflict(
+                f"a manager (pid {holder}) already runs on {self.path}; "
+                "stop it, or give --state another directory"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        self._lock = lock
+
+    def unlock(self) -> None:
+        """Give the directory back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -1,0 +1,284 @@
+"""What holds of the core whatever happens, in whatever order, however often.
+
+Hypothesis plays clients, engine, clock and crashes. After every step the books are
+checked; at the end the log is replayed from a snapshot at any point.
+"""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.support.cluster import Cluster, running, server, workload
+
+from wharfinger.errors import Conflict
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_event
+from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
+from wharfinger.manager.manager import Manager
+from wharfinger.model.view import Capabilities
+
+NAMES = st.sampled_from([f"w{i}" for i in range(12)])
+SERVERS = st.sampled_from(["a", "b", "c"])
+WORKLOADS = st.builds(
+    workload,
+    NAMES,
+    st.sampled_from([100, 500, 1000, 2500, 9000]),
+    st.sampled_from([64, 1024, 4096]),
+    priority=st.integers(-1, 1),
+    best_effort=st.booleans(),
+    profile=st.booleans(),
+)
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Any interleaving of everything that can happen."""
+
+    @initialize(policy=st.sampled_from(["least-loaded", "round-robin"]))
+    def begin(self, policy: str) -> None:
+        self.cluster = Cluster(policy, keep_ended=5)
+        self.acknowledged: set[str] = set()
+        self.running: set[str] = set()
+        """Keys that the engine runs: started, and not yet ended."""
+
+    # --- the cluster ---
+
+    @rule(name=SERVERS, cpus=st.integers(0, 4), accepting=st.booleans())
+    def server_reported(self, name: str, cpus: int, accepting: bool) -> None:
+        self.cluster.tell(ev.ServerReported(server(name, cpus, accepting=accepting)))
+
+    @rule(name=SERVERS)
+    def server_left(self, name: str) -> None:
+        self.cluster.tell(ev.ServerLeft(name, "gone"))
+
+    @rule()
+    def crash(self) -> None:
+        """The manager dies and the next takes over from the log."""
+        self.cluster.manager = self.cluster.replayed(len(self.cluster.log) // 2)
+        self.cluster.start()
+        self.cluster.sync()
+
+    @rule(seconds=st.floats(-100, 100))
+    def time_passes(self, seconds: float) -> None:
+        self.cluster.now += seconds
+        if self.cluster.manager.wake_at(self.cluster.now) is not None:
+            self.cluster.tell(ev.TimePassed())
+
+    # --- clients ---
+
+    @rule(submitted=WORKLOADS)
+    def submit(self, submitted) -> None:
+        try:
+            new = self.cluster.manager.check_submission(submitted)
+        except Conflict:
+            return
+        if new:
+            self.cluster.tell(ev.WorkloadSubmitted(submitted))
+            self.acknowledged.add(submitted.name)
+
+    @rule(changed=WORKLOADS)
+    def update(self, changed) -> None:
+        record = self.cluster.manager.state.workloads.get(changed.name)
+        if record is None or record.ended or record.revoking:
+            return
+        if record.workload.type == changed.type:
+            self.cluster.tell(ev.WorkloadUpdated(changed))
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        record = self.cluster.manager.state.workloads.get(name)
+        if record is None:
+            return
+        if record.ended:
+            self.cluster.tell(ev.WorkloadForgotten(name))
+            self.acknowledged.discard(name)
+        elif not record.revoking:
+            self.cluster.tell(ev.WorkloadRevoked(name))
+
+    # --- the engine: any report about any key that was ever asked about, true or stale ---
+
+    @precondition(lambda self: self.cluster.asked)
+    @rule(data=st.data(), kind=st.integers(0, 8), code=st.sampled_from([0, 1, None]))
+    def report(self, data, kind: int, code: int | None) -> None:
+        action = data.draw(st.sampled_from(self.cluster.asked[-20:]))
+        key = action.key
+        planned = action.placements if isinstance(action, act.ResizeAllocation) else None
+        event = [
+            ev.StartAccepted(key),
+            ev.WorkloadStarted(key, "pid 1"),
+            ev.StartFailed(key, "busy", retryable=True),
+            ev.StartFailed(key, "no such program", retryable=False),
+            ev.WorkloadFinished(key, code, None if code is not None else 9, "exited"),
+            ev.WorkloadVanished(key, "supervisor killed"),
+            ev.AllocationResized(key, planned) if planned else ev.ResizeFailed(key, "no"),
+            ev.ProfilingFinished(key, {"ipc": 1.0}),
+            ev.WorkloadClassified(key, "e", "1", {}, {}),
+        ][kind]
+        self.cluster.tell(event)
+
+    # --- what always holds ---
+
+    @invariant()
+    def books_are_right(self) -> None:
+        self.cluster.check_books()
+
+    @invariant()
+    def no_acknowledged_workload_is_lost(self) -> None:
+        kept = set(self.cluster.manager.state.workloads)
+        forgotten = self.acknowledged - kept
+        ended = {r.name for r in self.cluster.manager.state.workloads.values() if r.ended}
+        assert not forgotten or len(ended) == 5, "only the oldest ended ones may go"
+        self.acknowledged = kept
+
+    @invariant()
+    def no_start_is_asked_for_under_two_keys_at_once(self) -> None:
+        live = [
+            r.key for r in self.cluster.manager.state.workloads.values() if r.phase in ON_SERVER
+        ]
+        assert len(live) == len(set(live))
+
+    @invariant()
+    def everything_asked_belongs_to_what_is_known(self) -> None:
+        starts: dict[str, str] = {}
+        for action in self.cluster.asked:
+            if isinstance(action, act.StartWorkload):
+                assert starts.setdefault(action.key, action.workload.name) == action.workload.name
+
+    def teardown(self) -> None:
+        if not hasattr(self, "cluster"):
+            return
+        log = self.cluster.log
+        for point in {0, len(log) // 3, len(log) - 1}:
+            assert self.cluster.replayed(point).state == self.cluster.manager.state
+        placed_within_capacity(self.cluster)
+
+
+def placed_within_capacity(cluster: Cluster) -> None:
+    """Replay the whole log and look at each server at the moment something is put on it."""
+    manager = cluster.make_manager(None)
+    for time, kind, payload in cluster.log:
+        event = decode_event(kind, payload)
+        manager.apply(time, event)
+        if isinstance(event, ev.WorkloadPlaced):
+            view = manager.view
+            for placement in event.placements:
+                row = list(view.names).index(placement.server)
+                assert view.accepting[row]
+                if placement.allocation.cpu_millicpus:
+                    assert view.cpu_allocated[row] <= view.cpu_capacity[row]
+                assert view.memory_allocated[row] <= view.memory_capacity[row]
+
+
+AnyHistory.TestCase.settings = settings(stateful_step_count=60)
+test_any_history = AnyHistory.TestCase
+
+
+def _busy(policy: str, names: list[str]) -> Cluster:
+    """Workloads that run on three servers, with nothing waiting."""
+    cluster = Cluster(policy)
+    for name in "abc":
+        cluster.tell(ev.ServerReported(server(name, 8)))
+    cluster.sync()
+    for name in names:
+        cluster.tell(ev.WorkloadSubmitted(workload(name)))
+    return cluster
+
+
+def _taken_over(cluster: Cluster) -> Manager:
+    """A new manager process on the log, once it has heard from the engine."""
+    manager = cluster.replayed()
+    started = ev.ManagerStarted("n2", "0", cluster.policy, "fifo", "test", Capabilities())
+    manager.handle(0.5, started)
+    manager.handle(0.5, ev.EngineSynced(cluster.started_keys(), tuple(manager.state.servers)))
+    return manager
+
+
+def _apply_reports(manager: Manager, events: list[ev.Report | ev.Request]) -> list[act.Action]:
+    return [action for event in events for action in manager.handle(1.0, event).actions]
+
+
+REPORTS = st.sampled_from(
+    [
+        lambda key, name: [ev.StartAccepted(key)],
+        lambda key, name: [ev.StartAccepted(key), ev.WorkloadStarted(key, name)],
+        lambda key, name: [ev.WorkloadStarted(key, name), ev.WorkloadFinished(key, 0, None, "x")],
+        lambda key, name: [ev.WorkloadFinished(key, None, 9, "killed")],
+        lambda key, name: [ev.WorkloadVanished(key, "gone")],
+        lambda key, name: [ev.WorkloadStarted(key, name), ev.WorkloadRevoked(name)],
+        lambda key, name: [ev.StartFailed(key, "no such program", retryable=False)],
+    ]
+)
+
+
+@given(
+    policy=st.sampled_from(["least-loaded", "round-robin"]),
+    reports=st.lists(REPORTS, min_size=2, max_size=6),
+    data=st.data(),
+)
+def test_events_of_unrelated_workloads_commute(policy, reports, data) -> None:
+    """Any interleaving of what happens to different workloads gives the same state."""
+    names = [f"w{i}" for i in range(len(reports))]
+    cluster = _busy(policy, names)
+    histories = [
+        report(cluster.key(name), name) for name, report in zip(names, reports, strict=True)
+    ]
+    order = data.draw(st.permutations([i for i, history in enumerate(histories) for _ in history]))
+    queues = [list(history) for history in histories]
+    interleaved = [queues[i].pop(0) for i in order]
+    one, other = _taken_over(cluster), _taken_over(cluster)
+    actions = _apply_reports(one, [event for history in histories for event in history])
+    other_actions = _apply_reports(other, interleaved)
+    assert one.state == other.state
+    assert sorted(map(repr, actions)) == sorted(map(repr, other_actions))
+
+
+@given(
+    names=st.lists(NAMES, min_size=1, max_size=8, unique=True),
+    policy=st.sampled_from(["least-loaded", "round-robin"]),
+)
+def test_the_same_events_give_the_same_state_and_actions(names, policy) -> None:
+    one, other = _busy(policy, names), _busy(policy, names)
+    running(one, *names)
+    running(other, *names)
+    assert one.log == other.log
+    assert one.asked == other.asked
+    assert one.manager.state == other.manager.state
+
+
+@given(cut=st.integers(0, 200), submitted=st.lists(WORKLOADS, min_size=1, max_size=15))
+def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitted) -> None:
+    """The events that follow the next request are the same before and after a replay."""
+    cluster = Cluster()
+    for name in "ab":
+        cluster.tell(ev.ServerReported(server(name, 3)))
+    cluster.sync()
+    for w in {w.name: w for w in submitted}.values():
+        cluster.tell(ev.WorkloadSubmitted(w))
+    other = cluster.replayed(min(cut, len(cluster.log)))
+    for event in (
+        ev.WorkloadSubmitted(workload("another")),
+        ev.ServerReported(server("c", 64, 65536)),
+    ):
+        assert other.handle(5.0, event).events == cluster.manager.handle(5.0, event).events
+    assert other.state == cluster.manager.state
+
+
+@given(st.lists(WORKLOADS, max_size=12))
+def test_with_room_for_all_everyone_ends(submitted) -> None:
+    """Nobody waits for ever: given enough servers and honest reports, all complete."""
+    cluster = Cluster()
+    cluster.tell(ev.ServerReported(server("big", 200, 65536)))
+    cluster.sync()
+    names = []
+    for w in {w.name: w for w in submitted}.values():
+        cluster.tell(ev.WorkloadSubmitted(w))
+        names.append(w.name)
+    for name in names:
+        record = cluster.record(name)
+        if record.phase is Phase.PROFILING:
+            cluster.tell(ev.ProfilingFinished(record.key, {}))
+            cluster.tell(ev.WorkloadClassified(record.key, "e", "1", {}, {}))
+        running(cluster, name)
+        cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited"))
+    assert {cluster.record(name).phase for name in names} <= {Phase.COMPLETED}
+    assert not any(cluster.manager.queue_lengths().values())
+    assert all(cluster.record(name).phase in ENDED for name in names)

@@ -1,0 +1,135 @@
+"""A cluster of values for testing the core: it plays client, clock and engine by hand."""
+
+from wharfinger.admission.fifo import Fifo
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.manager.lifecycle import ON_SERVER
+from wharfinger.manager.manager import Manager, Step
+from wharfinger.manager.state import WorkloadRecord
+from wharfinger.manager.world import held
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.platform import Platform, Server
+from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.placement.registry import make_policy
+
+PLATFORM = Platform("test", "x86_64", "", 64_000, 2**40)
+MIB = 2**20
+
+
+class ProfileTheLabelled:
+    """Profiles workloads that are labelled for it; says so and keeps nothing."""
+
+    name = "labelled"
+
+    def plan(self, workload: Workload, view: ClusterView) -> Decision | None:
+        if "profile" not in workload.labels:
+            return None
+        return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "labelled for it")
+
+
+def server(name: str, cpus: int = 2, memory_mib: int = 4096, *, accepting: bool = True) -> Server:
+    return Server(name, PLATFORM, cpus * 1000, memory_mib * MIB, accepting=accepting)
+
+
+def workload(
+    name: str,
+    millicpus: int = 1000,
+    memory_mib: int = 256,
+    *,
+    priority: int = 0,
+    best_effort: bool = False,
+    profile: bool = False,
+) -> Workload:
+    return Workload(
+        name,
+        WorkloadType.BEST_EFFORT if best_effort else WorkloadType.BATCH,
+        Run(("true",)),
+        reservation=Reservation(millicpus, memory_mib * MIB),
+        priority=priority,
+        labels={"profile": "yes"} if profile else {},
+    )
+
+
+class Cluster:
+    """A core with a log, and everything that it asked for.
+
+    Attributes:
+        log: Every event in order, as bytes: (time, kind, payload).
+        asked: Every action in order.
+    """
+
+    def __init__(self, policy: str = "least-loaded", *, keep_ended: int = 10_000) -> None:
+        self.policy = policy
+        self.keep_ended = keep_ended
+        self.now = 0.0
+        self.processes = 0
+        self.log: list[tuple[float, str, bytes]] = []
+        self.asked: list[act.Action] = []
+        self.manager = self.make_manager(None)
+        self.start()
+
+    def make_manager(self, snapshot: bytes | None) -> Manager:
+        return Manager(
+            make_policy(self.policy),
+            Fifo(),
+            planner=ProfileTheLabelled(),
+            state=None if snapshot is None else decode_state(snapshot),
+            keep_ended=self.keep_ended,
+        )
+
+    def start(self) -> None:
+        self.processes += 1
+        nonce = f"n{self.processes}"
+        self.tell(ev.ManagerStarted(nonce, "0", self.policy, "fifo", "test", Capabilities()))
+
+    def tell(self, *events: ev.Report | ev.Request) -> Step:
+        for event in events:
+            step = self.manager.handle(self.now, event)
+            for logged in step.events:
+                kind, payload = encode_event(logged)
+                self.log.append((self.now, kind, payload))
+            self.asked.extend(step.actions)
+        return step
+
+    def sync(self) -> Step:
+        """The engine reports that it knows everything that it was asked to start."""
+        return self.tell(ev.EngineSynced(self.started_keys(), tuple(self.manager.state.servers)))
+
+    def started_keys(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a.key for a in self.asked if isinstance(a, act.StartWorkload)))
+
+    def replayed(self, from_entry: int = 0) -> Manager:
+        """A core made from a snapshot after ``from_entry`` entries and the rest of the log."""
+        manager = self.make_manager(None)
+        for entry in self.log[:from_entry]:
+            manager.apply(entry[0], decode_event(*entry[1:]))
+        manager = self.make_manager(encode_state(manager.state))
+        for entry in self.log[from_entry:]:
+            manager.apply(entry[0], decode_event(*entry[1:]))
+        return manager
+
+    def record(self, name: str) -> WorkloadRecord:
+        return self.manager.find(name)
+
+    def key(self, name: str) -> str:
+        return self.manager.find(name).key
+
+    def check_books(self) -> None:
+        """What the columns say is what the records hold, server by server."""
+        view = self.manager.view
+        cpu, memory = dict.fromkeys(view.names, 0), dict.fromkeys(view.names, 0)
+        for record in self.manager.state.workloads.values():
+            for placement in held(record) if record.phase in ON_SERVER else ():
+                cpu[placement.server] += placement.allocation.cpu_millicpus
+                memory[placement.server] += placement.allocation.memory_bytes
+        assert list(cpu.values()) == view.cpu_allocated.tolist()
+        assert list(memory.values()) == view.memory_allocated.tolist()
+
+
+def running(cluster: Cluster, *names: str) -> None:
+    """Take placed workloads to running."""
+    for name in names:
+        key = cluster.key(name)
+        cluster.tell(ev.StartAccepted(key), ev.WorkloadStarted(key, "pid 1"))
