@@ -136,3 +136,9 @@ def test_builds_carry_no_machine_flags():
     for path in build_files:
         code = "\n".join(line.partition("#")[0] for line in path.read_text().splitlines())
         assert not flag.search(code), f"{path} has a flag that ties the build to a machine"
+
+
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs/decisions"
+    index = re.findall(r"^- \[\d{4}\]\((\S+)\)", (folder / "README.md").read_text(), re.MULTILINE)
+    assert index == sorted(path.name for path in folder.glob("0*.md") if path.name[:4] != "0000")
