@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The aarch64 build, compiled and linked on another architecture; nothing of it is run.
 
+# shellcheck disable=SC2034 # scripts/test reads it
 CROSS_PACKAGES=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 have_cross_compiler() {
