@@ -1,0 +1,191 @@
+/* The launch spec: fields `name=value`, each ended by a NUL byte, in a sealed memfd.
+ *
+ * Values are argument strings, environment entries and paths, none of which can hold a NUL, so
+ * nothing needs quoting. The first field is `version`, the last is `end`: half a spec is refused.
+ */
+#include "supervisor.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+enum { MAX_SPEC_BYTES = 16 << 20, MIN_LOG_CAP_BYTES = 4096 };
+
+static bool append(struct list *list, char *item) {
+    if (list->count + 1 >= list->room) {
+        size_t room = list->room ? list->room * 2 : 16;
+        char **items = realloc(list->items, room * sizeof *items);
+        if (items == NULL) return false;
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->count++] = item;
+    list->items[list->count] = NULL;
+    return true;
+}
+
+static bool parse_integer(const char *text, long long low, long long high, long long *value) {
+    char *end;
+    if (*text == '\0') return false;
+    *value = strtoll(text, &end, 10);
+    return *end == '\0' && *value >= low && *value <= high;
+}
+
+bool parse_seconds(const char *text, int64_t *milliseconds) {
+    const int64_t limit = INT64_C(1000000000) * 1000;
+    int64_t value = 0;
+    int64_t unit = 1000;
+    if (*text < '0' || *text > '9') return false;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if ((value = value * 10 + (*text - '0') * INT64_C(1000)) > limit) return false;
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9'; text++) value += (*text - '0') * (unit /= 10);
+    *milliseconds = value;
+    return *text == '\0' || (*text == '\n' && text[1] == '\0');
+}
+
+static bool take_arg(struct spec *spec, char *value) { return append(&spec->argv, value); }
+
+static bool take_env(struct spec *spec, char *value) {
+    return strchr(value, '=') != NULL && append(&spec->env, value);
+}
+
+static bool take_cgroup_procs(struct spec *spec, char *value) {
+    return append(&spec->cgroup_procs, value);
+}
+
+static bool take_working_directory(struct spec *spec, char *value) {
+    spec->working_directory = value;
+    return value[0] == '/';
+}
+
+static bool take_cgroup_kill(struct spec *spec, char *value) {
+    spec->cgroup_kill = value;
+    return value[0] == '/';
+}
+
+static bool take_freezer(struct spec *spec, char *value) {
+    spec->freezer = value;
+    return value[0] == '/';
+}
+
+static bool take_grace(struct spec *spec, char *value) {
+    return parse_seconds(value, &spec->stop_grace_ms);
+}
+
+static bool take_log_cap(struct spec *spec, char *value) {
+    long long cap;
+    if (!parse_integer(value, MIN_LOG_CAP_BYTES, INT64_MAX, &cap)) return false;
+    spec->log_cap_bytes = (uint64_t)cap;
+    return true;
+}
+
+static bool take_cpu(struct spec *spec, char *value) {
+    long long cpu;
+    if (!parse_integer(value, 0, MAX_CPUS - 1, &cpu)) return false;
+    CPU_SET_S((size_t)cpu, sizeof spec->cpus, spec->cpus);
+    spec->has_cpus = true;
+    return true;
+}
+
+static bool take_nice(struct spec *spec, char *value) {
+    long long increment;
+    if (!parse_integer(value, -40, 40, &increment)) return false;
+    spec->nice = (int)increment;
+    return true;
+}
+
+/* RESOURCE:SOFT:HARD, in the kernel's numbers; -1 stands for no limit. */
+static bool take_rlimit(struct spec *spec, char *value) {
+    char *rest;
+    if (spec->rlimit_count == MAX_RLIMITS) return false;
+    struct limit *limit = &spec->rlimits[spec->rlimit_count++];
+    limit->resource = (int)strtol(value, &rest, 10);
+    if (rest == value || *rest != ':') return false;
+    limit->value.rlim_cur = (rlim_t)strtoll(rest + 1, &rest, 10);
+    if (*rest != ':') return false;
+    limit->value.rlim_max = (rlim_t)strtoll(rest + 1, &rest, 10);
+    return *rest == '\0';
+}
+
+static const struct {
+    const char *name;
+    bool (*take)(struct spec *spec, char *value);
+    const char *problem;
+} FIELDS[] = {
+    {"arg", take_arg, "arg: out of memory"},
+    {"env", take_env, "env: not NAME=VALUE"},
+    {"working_directory", take_working_directory, "working_directory: not an absolute path"},
+    {"stop_grace_seconds", take_grace, "stop_grace_seconds: not a decimal number of seconds"},
+    {"log_cap_bytes", take_log_cap, "log_cap_bytes: not an integer of at least 4096"},
+    {"cgroup_procs", take_cgroup_procs, "cgroup_procs: out of memory"},
+    {"cgroup_kill", take_cgroup_kill, "cgroup_kill: not an absolute path"},
+    {"freezer", take_freezer, "freezer: not an absolute path"},
+    {"cpu", take_cpu, "cpu: not the number of a CPU"},
+    {"nice", take_nice, "nice: not an increment between -40 and 40"},
+    {"rlimit", take_rlimit, "rlimit: not RESOURCE:SOFT:HARD"},
+};
+
+static const char *take_field(struct spec *spec, const char *field) {
+    for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++) {
+        size_t length = strlen(FIELDS[i].name);
+        if (strncmp(field, FIELDS[i].name, length) != 0 || field[length] != '=') continue;
+        /* The mapping is read-only; execve only wants the type without const. */
+        return FIELDS[i].take(spec, (char *)(uintptr_t)(field + length + 1)) ? NULL
+                                                                            : FIELDS[i].problem;
+    }
+    return "unknown field: supervisor and manager are of different versions";
+}
+
+static const char *check_whole(const struct spec *spec) {
+    if (spec->argv.count == 0) return "no arg: nothing to run";
+    if (spec->working_directory == NULL) return "no working_directory";
+    if (spec->log_cap_bytes == 0) return "no log_cap_bytes";
+    return NULL;
+}
+
+static const char *parse(struct spec *spec, const char *text, size_t size) {
+    const char *end = text + size;
+    if (end[-1] != '\0' || strcmp(text, "version=1") != 0) return "not a launch spec, version 1";
+    for (text += strlen(text) + 1; text < end; text += strlen(text) + 1) {
+        if (strcmp(text, "end=") == 0) return check_whole(spec);
+        const char *problem = take_field(spec, text);
+        if (problem != NULL) return problem;
+    }
+    return "no end: the spec is cut off";
+}
+
+static const char *map_sealed(int fd, struct spec *spec) {
+    const int needed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    if (fstat(fd, &st) < 0 || st.st_size < 1 || st.st_size > MAX_SPEC_BYTES)
+        return "descriptor 3 holds no spec, or one over 16 MiB";
+    /* Sealed, it can neither change after it was checked nor shrink under the mapping. */
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & needed) != needed) return "descriptor 3 is not a sealed memfd";
+    spec->mapping_bytes = (size_t)st.st_size;
+    spec->mapping = mmap(NULL, spec->mapping_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (spec->mapping == MAP_FAILED) return "the spec cannot be mapped";
+    return NULL;
+}
+
+const char *spec_read(int fd, struct spec *spec) {
+    memset(spec, 0, sizeof *spec);
+    const char *problem = map_sealed(fd, spec);
+    if (problem != NULL) return problem;
+    return parse(spec, spec->mapping, spec->mapping_bytes);
+}
+
+void spec_release(struct spec *spec) {
+    munmap(spec->mapping, spec->mapping_bytes);
+    free(spec->argv.items);
+    free(spec->env.items);
+    free(spec->cgroup_procs.items);
+    memset(&spec->argv, 0, sizeof spec->argv);
+    memset(&spec->env, 0, sizeof spec->env);
+    memset(&spec->cgroup_procs, 0, sizeof spec->cgroup_procs);
+    spec->working_directory = spec->cgroup_kill = spec->freezer = NULL;
+    spec->mapping = NULL;
+}

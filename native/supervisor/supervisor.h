@@ -1,0 +1,167 @@
+/* The supervisor: one small process between a workload and the world.
+ *
+ * The manager starts it as `wharfinger-supervisor RUN_DIR` with the launch spec on descriptor 3
+ * (src/wharfinger/host/supervisor.py) and may die at any moment; the supervisor stays. It claims
+ * the run, starts the program, keeps its output, kills the whole tree at the end and leaves an
+ * exit record. All its files lie in RUN_DIR, reached through one directory descriptor and never
+ * through a symbolic link.
+ *
+ *   main.c     the order of things, and the event loop
+ *   spec.c     the launch spec: bytes to values
+ *   records.c  the claim, and records whose room on disk is taken beforehand
+ *   child.c    from fork to exec
+ *   output.c   the pipe into rotating segments
+ *   tree.c     every process of the tree: list, signal, kill
+ */
+#ifndef WHARFINGER_SUPERVISOR_H
+#define WHARFINGER_SUPERVISOR_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* Known to src/wharfinger/host/supervisor.py as SupervisorStatus. */
+enum status {
+    STATUS_DONE = 0,     /* the exit record is written */
+    STATUS_FAULT = 1,    /* nothing was started, or the exit record could not be written */
+    STATUS_BAD_CALL = 2, /* the arguments or the spec are wrong; nothing was touched */
+    STATUS_CLAIMED = 3,  /* the run has its claim already; nothing was touched */
+};
+
+enum { SPEC_FD = 3, MAX_CPUS = 8192, MAX_RLIMITS = 32, NAME_BYTES = 64 };
+
+/* --- spec.c ------------------------------------------------------------------------------ */
+
+struct list {
+    char **items; /* ended by NULL, as execve wants it */
+    size_t count;
+    size_t room;
+};
+
+struct limit {
+    int resource;
+    struct rlimit value;
+};
+
+/* Strings point into the sealed memfd's mapping: env is never copied. */
+struct spec {
+    struct list argv;
+    struct list env;
+    struct list cgroup_procs;
+    const char *working_directory;
+    const char *cgroup_kill; /* NULL: none */
+    const char *freezer;     /* NULL: none */
+    cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
+    bool has_cpus;
+    int nice;
+    struct limit rlimits[MAX_RLIMITS];
+    size_t rlimit_count;
+    int64_t stop_grace_ms;
+    uint64_t log_cap_bytes;
+    void *mapping;
+    size_t mapping_bytes;
+};
+
+/* Reads the spec from `fd`; returns NULL, or what is wrong with it. */
+const char *spec_read(int fd, struct spec *spec);
+/* Lets go of the mapping; the strings are gone, the numbers stay. */
+void spec_release(struct spec *spec);
+/* "2.5" to 2500; false when it is not a decimal number of seconds. */
+bool parse_seconds(const char *text, int64_t *milliseconds);
+
+/* --- records.c --------------------------------------------------------------------------- */
+
+struct identity {
+    char boot_id[NAME_BYTES];
+    pid_t pid;
+    unsigned long long start_ticks;
+};
+
+/* A file that holds its blocks before there is anything to say, so that a full disk cannot
+ * lose what is said in the end. */
+struct record {
+    const char *name;
+    char reserved[NAME_BYTES];
+    int fd;
+};
+
+int start_ticks_of(pid_t pid, unsigned long long *ticks);
+int identity_of(pid_t pid, struct identity *identity);
+int record_reserve(int dir, struct record *record, const char *name);
+int record_publish(int dir, struct record *record, const char *text);
+void record_discard(int dir, struct record *record);
+/* 1: the claim is ours; 0: somebody has it; -1: errno says why it could not be taken. */
+int claim_take(int dir, const struct identity *identity);
+bool claim_exists(int dir);
+/* Reads a small regular file into a string; -1 when there is none that can be read. */
+int read_small(int dir, const char *name, char *text, size_t room);
+
+/* --- child.c ----------------------------------------------------------------------------- */
+
+struct start_report {
+    int32_t step; /* index of a step in child.c, or one of the following */
+    int32_t error;
+};
+enum {
+    STEP_READY = -1, /* all is set up; exec comes next */
+    STEP_NONE = -2,  /* killed before it was ready */
+    STEP_FORK = -3,  /* there is no child */
+};
+
+struct child_setup {
+    const struct spec *spec;
+    int output_fd; /* becomes stdout and stderr */
+    int report_fd; /* start_report goes here; closed by exec */
+    const char *oom_score_adj;
+    pid_t supervisor;
+};
+
+/* In the forked child: sets everything up and becomes the program. */
+_Noreturn void child_run(const struct child_setup *setup);
+const char *step_name(int32_t step);
+
+/* --- output.c ---------------------------------------------------------------------------- */
+
+struct output {
+    int dir;
+    int pipe_fd; /* -1 once every writer has closed it */
+    int segment_fd;
+    uint64_t starts[2]; /* where the kept segments begin */
+    int kept;
+    uint64_t segment_cap_bytes;
+    uint64_t offset; /* of the next byte, counted from the program's first */
+    uint64_t dropped_bytes;
+    int64_t retry_at_ms; /* after a failed write, nothing is tried before */
+};
+
+void output_open(struct output *output, int dir, int pipe_fd, uint64_t cap_bytes);
+/* Moves one buffer from the pipe to the segments; false when there was nothing. */
+bool output_pump(struct output *output);
+void output_drain(struct output *output);
+
+/* --- tree.c ------------------------------------------------------------------------------ */
+
+struct tree {
+    int kill_fd;    /* cgroup.kill, or -1 */
+    int cgroup_dir; /* where cgroup.kill lies, or -1 */
+    int freezer_dir; /* v1 freezer, or -1 */
+};
+
+int tree_open(struct tree *tree, const char *cgroup_kill, const char *freezer);
+/* Asks every descendant, once, to end, and wakes those that are suspended. */
+void tree_terminate(const struct tree *tree);
+/* One attempt to kill whatever is left; `round` counts the attempts. */
+void tree_kill(const struct tree *tree, int round);
+/* Whether the cgroup still holds a process. */
+bool tree_cgroup_occupied(const struct tree *tree);
+size_t tree_count(void);
+
+/* --- small things ------------------------------------------------------------------------ */
+
+int64_t now_ms(void); /* CLOCK_MONOTONIC */
+int write_all(int fd, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,134 @@
+"""Processes, told apart for all time, watched and ended without races.
+
+Who calls: the local engine, when it takes over what an earlier manager left, and
+``wharfinger.host.supervisor``. Everything goes through pidfds: a pid may be another process's
+by the time it is used.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+KEY_VARIABLE = "WHARFINGER_KEY"
+"""Set it in a workload's environment to its key, and :func:`kill_orphans` finds the tree."""
+
+_MAX_ENVIRON_BYTES = 8 << 20
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One process for all time: pids come again, these three together don't.
+
+    Attributes:
+        boot_id: Of the kernel that ran it, ``/proc/sys/kernel/random/boot_id``.
+        pid: Its process id.
+        start_ticks: When it started, in clock ticks since boot.
+    """
+
+    boot_id: str
+    pid: int
+    start_ticks: int
+
+    def is_alive(self) -> bool:
+        """Whether this very process runs; one that ended and was not reaped does not."""
+        pidfd = open_pidfd(self)
+        if pidfd is None:
+            return False
+        os.close(pidfd)
+        return True
+
+
+def identity_of(pid: int) -> ProcessIdentity | None:
+    """The identity of whatever has this pid now; ``None`` when nothing has."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return ProcessIdentity(_BOOT_ID.read_text().strip(), pid, int(fields[19]))
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def open_pidfd(identity: ProcessIdentity) -> int | None:
+    """A pidfd of this very process; ``None`` when it is gone. The caller closes it.
+
+    Free of races: the descriptor is opened first and the identity compared afterwards, so it
+    can't be another process's that got the pid in between.
+    """
+    try:
+        pidfd = os.pidfd_open(identity.pid)
+    except (OSError, OverflowError, ValueError):
+        return None
+    if identity_of(identity.pid) == identity and not has_ended(pidfd):
+        return pidfd
+    os.close(pidfd)
+    return None
+
+
+def kill_orphans(key: str, timeout_seconds: float = 10.0) -> int:
+    """Kill every process of ours whose environment says ``WHARFINGER_KEY=<key>``.
+
+    For the one case where nothing else is left: the supervisor was killed and there is no
+    cgroup. Processes that cleared their environment are not found.
+
+    Args:
+        key: The start's key.
+        timeout_seconds: When to give up, e.g. against a fork bomb.
+
+    Returns:
+        How many were killed. None is left, unless the time was over.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    killed = 0
+    while True:
+        pidfds = list(_marked_processes(f"{KEY_VARIABLE}={key}".encode()))
+        for pidfd in pidfds:
+            send_signal(pidfd, signal.SIGKILL)
+        for pidfd in pidfds:
+            killed += has_ended(pidfd, max(0.0, deadline - time.monotonic()))
+            os.close(pidfd)
+        if not pidfds or time.monotonic() >= deadline:
+            return killed
+
+
+def _marked_processes(marker: bytes) -> Iterator[int]:
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            pidfd = os.pidfd_open(int(name))
+        except OSError:
+            continue
+        # Read while the descriptor shows it alive: so it is this process's environment.
+        if _has_marker(name, marker) and not has_ended(pidfd):
+            yield pidfd
+        else:
+            os.close(pidfd)
+
+
+def _has_marker(pid: str, marker: bytes) -> bool:
+    try:
+        directory = Path("/proc", pid)
+        if directory.stat().st_uid != os.geteuid():
+            return False
+        with (directory / "environ").open("rb") as environ:
+            return marker in environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
+    except OSError:
+        return False
+
+
+def has_ended(pidfd: int, timeout_seconds: float = 0.0) -> bool:
+    """Whether the process has ended, reaped or not; waits for it up to the timeout."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(timeout_seconds * 1000))
+
+
+def send_signal(pidfd: int, number: signal.Signals) -> None:
+    """Signal it; one that is gone, or that is not ours to signal, is no error."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        signal.pidfd_send_signal(pidfd, number)

@@ -1,0 +1,316 @@
+"""Start a workload under its supervisor, stop it, or make sure that it never starts.
+
+The supervisor (``native/supervisor``) is one small process per workload that outlives the
+manager. Everything known of a run lies in its *run directory*: the claim, who runs, how it
+ended, its output. So any process can take over the watch: read the records, open a pidfd of the
+supervisor, and wait.
+
+Who calls: the local engine. It makes the run directory and the cgroups, calls :func:`launch`,
+watches the pidfd, and turns a :class:`RunRecord` into a report.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
+from wharfinger.host.processes import (
+    KEY_VARIABLE,
+    ProcessIdentity,
+    identity_of,
+    kill_orphans,
+    open_pidfd,
+    send_signal,
+)
+from wharfinger.host.run_dir import (
+    CANCELLED,
+    Claim,
+    ExitRecord,
+    RunRecord,
+    Started,
+    open_run_dir,
+    read_output,
+    read_run,
+    read_text,
+    write_synced,
+)
+from wharfinger.native import supervisor_path
+
+__all__ = [
+    "KEY_VARIABLE",
+    "Claim",
+    "ExitRecord",
+    "LaunchSpec",
+    "ProcessIdentity",
+    "RunRecord",
+    "Started",
+    "Supervisor",
+    "SupervisorStatus",
+    "cancel",
+    "identity_of",
+    "kill_orphans",
+    "launch",
+    "open_pidfd",
+    "read_output",
+    "read_run",
+    "request_stop",
+]
+
+MIN_LOG_CAP_BYTES = 4096
+MAX_SPEC_BYTES = 16 << 20
+_SPEC_FD = 3
+
+
+class SupervisorStatus(IntEnum):
+    """How a supervisor process itself ended."""
+
+    DONE = 0
+    """The exit record is written."""
+    FAULT = 1
+    """Nothing was started and nothing is claimed, unless a claim is there: then the exit record
+    could not be written."""
+    BAD_CALL = 2
+    """Its arguments or the launch spec are wrong; nothing was touched."""
+    CLAIMED = 3
+    """The run is claimed by another, or cancelled; nothing was touched."""
+    LOST = -1
+    """It was killed, or somebody else has taken its status."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """All that a supervisor is told; it travels in a sealed memfd, never by disk or argv.
+
+    Attributes:
+        command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
+        env: The whole environment of the program. Put ``KEY_VARIABLE`` in it.
+        working_directory: Absolute.
+        stop_grace_seconds: From SIGTERM to SIGKILL when a stop does not say otherwise.
+        log_cap_bytes: Of output kept, in two segments of half of it each.
+        cgroup_procs: ``cgroup.procs`` files that the program writes itself into before exec.
+        cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid), where there is one.
+        freezer: Its v1 freezer cgroup's directory, where there is one.
+        cpus: CPUs it may run on; empty = those of the manager.
+        nice: Added to the manager's niceness.
+        rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    working_directory: Path
+    stop_grace_seconds: float = 10.0
+    log_cap_bytes: int = 8 << 20
+    cgroup_procs: tuple[Path, ...] = ()
+    cgroup_kill: Path | None = None
+    freezer: Path | None = None
+    cpus: tuple[int, ...] = ()
+    nice: int = 0
+    rlimits: tuple[tuple[int, int, int], ...] = ()
+
+    def encode(self) -> bytes:
+        """The form that the supervisor reads, ``native/supervisor/spec.c``.
+
+        Raises:
+            InvalidInput: A value that no program could be started with.
+        """
+        encoded = b"".join(_encode_field(name, value) for name, value in self._fields())
+        if len(encoded) > MAX_SPEC_BYTES:
+            raise InvalidInput(
+                f"command and env: {len(encoded)} bytes; shorten them to {MAX_SPEC_BYTES}"
+            )
+        return encoded
+
+    def _fields(self) -> Iterator[tuple[str, str | os.PathLike[str] | int]]:
+        _check_launch(self)
+        yield "version", 1
+        yield from (("arg", argument) for argument in self.command)
+        yield from (("env", f"{name}={value}") for name, value in self.env.items())
+        yield "working_directory", self.working_directory
+        yield "stop_grace_seconds", _decimal_seconds(self.stop_grace_seconds)
+        yield "log_cap_bytes", self.log_cap_bytes
+        yield from (("cgroup_procs", path) for path in self.cgroup_procs)
+        if self.cgroup_kill is not None:
+            yield "cgroup_kill", self.cgroup_kill
+        if self.freezer is not None:
+            yield "freezer", self.freezer
+        yield from (("cpu", cpu) for cpu in self.cpus)
+        yield "nice", self.nice
+        yield from (("rlimit", ":".join(map(str, limit))) for limit in self.rlimits)
+        yield "end", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Supervisor:
+    """A supervisor that this process has launched and must reap by :meth:`poll`.
+
+    Attributes:
+        pid: Its process id, ours until ``poll`` has returned a status.
+        pidfd: Readable once it has ended.
+    """
+
+    pid: int
+    pidfd: int
+    _fault_fd: int
+
+    def fileno(self) -> int:
+        """The pidfd, for ``selectors``."""
+        return self.pidfd
+
+    def poll(self) -> SupervisorStatus | None:
+        """How it ended; ``None`` while it runs. To be asked until there is an answer."""
+        try:
+            result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            return SupervisorStatus.LOST
+        if result is None:
+            return None
+        known = result.si_code == os.CLD_EXITED and result.si_status in set(SupervisorStatus)
+        return SupervisorStatus(result.si_status) if known else SupervisorStatus.LOST
+
+    def fault(self) -> str:
+        """Why it started nothing, in one line; empty when it had no fault before the claim."""
+        return os.pread(self._fault_fd, 512, 0).decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Let go of the descriptors; the supervisor goes on."""
+        os.close(self.pidfd)
+        os.close(self._fault_fd)
+
+
+def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
+    """Start a supervisor on a run directory; returns at once.
+
+    Whether it could claim the run and start the program is read later, from the run directory.
+    The same directory never starts anything twice, however often it is launched.
+
+    Args:
+        run_dir: Exists, is ours, mode 0700.
+        spec: What to run and how.
+
+    Raises:
+        InvalidInput: The spec is wrong.
+        EngineFault: No process could be made; retryable unless the supervisor is not installed.
+    """
+    encoded = spec.encode()
+    program = os.fspath(supervisor_path())
+    fault_fd = _high_memfd("wharfinger-fault")
+    spec_fd = _sealed_memfd(encoded)
+    try:
+        pid = os.posix_spawn(
+            program,
+            [program, os.path.abspath(run_dir)],  # noqa: PTH100 - resolve() would follow links
+            {},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, fault_fd, 2),
+                (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
+            ],
+            setsid=True,
+            setsigmask=(),
+        )
+    except OSError as error:
+        os.close(fault_fd)
+        raise EngineFault(
+            f"cannot start {program}: {error.strerror}",
+            retryable=not isinstance(error, FileNotFoundError),
+        ) from error
+    finally:
+        os.close(spec_fd)
+    return Supervisor(pid, os.pidfd_open(pid), fault_fd)
+
+
+def cancel(run_dir: Path) -> bool:
+    """Take the claim so that no launch of this run can ever start anything.
+
+    Returns:
+        Whether the claim was free, or cancelled before; false: a supervisor has it.
+
+    Raises:
+        NotFound: There is no such run directory.
+        OutOfSpace: There is no room to write the claim; nothing is cancelled.
+    """
+    with open_run_dir(run_dir) as directory:
+        own = f"claim.new.{os.getpid()}"
+        try:
+            write_synced(directory, own, CANCELLED)
+            os.link(own, "claim", src_dir_fd=directory, dst_dir_fd=directory)
+            os.fsync(directory)
+        except FileExistsError:
+            return read_text(directory, "claim") == CANCELLED
+        except OSError as error:
+            raise OutOfSpace(f"{run_dir}: cannot write the claim: {error.strerror}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(own, dir_fd=directory)
+    return True
+
+
+def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
+    """Ask a supervisor to end its workload: SIGTERM now, SIGKILL after the grace.
+
+    Asked again with a shorter grace, it shortens. Where there is no room on disk to say the
+    grace, the launch spec's holds. A supervisor that has ended is no error.
+
+    Raises:
+        InvalidInput: The grace is no number of seconds.
+        NotFound: There is no such run directory.
+    """
+    grace = _decimal_seconds(grace_seconds)
+    with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):
+        own = f"stop.new.{os.getpid()}"
+        write_synced(directory, own, grace)
+        os.rename(own, "stop", src_dir_fd=directory, dst_dir_fd=directory)
+    send_signal(pidfd, signal.SIGTERM)
+
+
+def _check_launch(spec: LaunchSpec) -> None:
+    if not spec.command or not spec.command[0]:
+        raise InvalidInput("command: empty; name a program")
+    for name in spec.env:
+        if not name or "=" in name:
+            raise InvalidInput(f"env: {name!r} is no variable's name; leave out '='")
+    paths = (spec.working_directory, spec.cgroup_kill, spec.freezer, *spec.cgroup_procs)
+    for path in paths:
+        if path is not None and not path.is_absolute():
+            raise InvalidInput(f"{path}: not an absolute path; begin it with '/'")
+    if spec.log_cap_bytes < MIN_LOG_CAP_BYTES:
+        raise InvalidInput(f"log_cap_bytes: {spec.log_cap_bytes}; give {MIN_LOG_CAP_BYTES} or more")
+
+
+def _decimal_seconds(seconds: float) -> str:
+    if not 0 <= seconds <= 1e9:
+        raise InvalidInput(f"grace: {seconds} seconds; give a number from 0 to 1e9")
+    return f"{seconds:.3f}"
+
+
+def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
+    encoded = str(value).encode() if isinstance(value, int) else os.fsencode(value)
+    if b"\0" in encoded:
+        # The value may be a secret of env: the place must do.
+        raise InvalidInput(f"{name}: holds a NUL character; no program can be given one")
+    return name.encode() + b"=" + encoded + b"\0"
+
+
+def _high_memfd(name: str) -> int:
+    """A memfd beyond the descriptors that a launch puts things on."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SPEC_FD + 1)
+    finally:
+        os.close(fd)
+
+
+def _sealed_memfd(content: bytes) -> int:
+    fd = _high_memfd("wharfinger-spec")
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
