@@ -76,7 +76,7 @@ _Noreturn static void fail(enum status status, const char *what, int error) {
 
 /* Nothing of whoever started us may reach us or the workload: signals, descriptors, terminal. */
 static void detach_from_caller(void) {
-    const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ};
+    const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGALRM, SIGUSR1, SIGUSR2};
     /* An ignored SIGCHLD would be inherited, and the kernel would reap in our place. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);

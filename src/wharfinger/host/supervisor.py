@@ -212,7 +212,8 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
                 (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
             ],
             setsid=True,
-            setsigmask=(),
+            # Held back, not lost, until it is ready: a stop may follow at once.
+            setsigmask=(signal.SIGTERM,),
         )
     except OSError as error:
         os.close(fault_fd)
