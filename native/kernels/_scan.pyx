@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""One pass over all servers for the feasible one that is least loaded.
+"""One pass over all servers for the feasible ones that are least loaded.
 
 Called through wharfinger.native; the arrays are the columns of a ClusterView.
 """
@@ -19,13 +19,45 @@ def least_loaded(
     int64_t memory,
     Py_ssize_t keep,
 ):
-    """See wharfinger.native.least_loaded."""
+    """The servers with room that would be least loaded, best first.
+
+    Load is what would be allocated over capacity, of CPU and, where that is equal, of
+    memory; equal servers come in the order of their index. A resource of which a server has
+    none counts as not loaded.
+
+    Args:
+        cpu_capacity: (S,) thousandths of a CPU, not negative.
+        cpu_allocated: (S,) of it.
+        memory_capacity: (S,) bytes, not negative.
+        memory_allocated: (S,) of it.
+        accepting: (S,) 0 where no new work may be placed.
+        cpu: Thousandths of a CPU that the workload gets.
+        memory: Bytes that the workload gets.
+        keep: How many of the best to return at most.
+
+    Returns:
+        The indices of the best servers, their CPU loads, and how many servers were left out
+        because they accept no work, lack CPU, and have CPU but lack memory.
+
+    Raises:
+        ValueError: ``keep`` is below 1, a request is negative, or the columns' lengths differ.
+    """
     cdef Py_ssize_t n = cpu_capacity.shape[0]
     cdef Py_ssize_t i, j, kept = 0
     cdef int64_t closed = 0, short_of_cpu = 0, short_of_memory = 0
     cdef double load, memory_load
     if keep < 1:
-        raise ValueError("keep must be at least 1")
+        raise ValueError(f"keep is {keep}; it must be at least 1")
+    if cpu < 0 or memory < 0:
+        raise ValueError(f"cpu {cpu}, memory {memory}: a request must not be negative")
+    if not (
+        cpu_allocated.shape[0] == n
+        and memory_capacity.shape[0] == n
+        and memory_allocated.shape[0] == n
+        and accepting.shape[0] == n
+    ):
+        raise ValueError("the columns differ in length")
+    keep = min(keep, n)
     best_array = np.empty(keep, dtype=np.int64)
     load_array = np.empty(keep, dtype=np.float64)
     memory_array = np.empty(keep, dtype=np.float64)
@@ -38,18 +70,14 @@ def least_loaded(
             if not accepting[i]:
                 closed += 1
                 continue
-            if cpu_allocated[i] + cpu > cpu_capacity[i]:
+            if not _has_room(cpu_capacity[i], cpu_allocated[i], cpu):
                 short_of_cpu += 1
                 continue
-            if memory_allocated[i] + memory > memory_capacity[i]:
+            if not _has_room(memory_capacity[i], memory_allocated[i], memory):
                 short_of_memory += 1
                 continue
-            load = 0.0
-            if cpu_capacity[i] > 0:
-                load = <double>(cpu_allocated[i] + cpu) / <double>cpu_capacity[i]
-            memory_load = 0.0
-            if memory_capacity[i] > 0:
-                memory_load = <double>(memory_allocated[i] + memory) / <double>memory_capacity[i]
+            load = _load(cpu_capacity[i], cpu_allocated[i], cpu)
+            memory_load = _load(memory_capacity[i], memory_allocated[i], memory)
             if kept == keep and not _before(load, memory_load, loads[kept - 1], memory_loads[kept - 1]):
                 continue
             if kept < keep:
@@ -65,6 +93,17 @@ def least_loaded(
             loads[j] = load
             memory_loads[j] = memory_load
     return best_array[:kept], load_array[:kept], closed, short_of_cpu, short_of_memory
+
+
+cdef inline bint _has_room(int64_t capacity, int64_t allocated, int64_t request) noexcept nogil:
+    # allocated + request could pass the largest int64; with 0 <= request <= capacity the
+    # difference can't.
+    return request <= capacity and allocated <= capacity - request
+
+
+cdef inline double _load(int64_t capacity, int64_t allocated, int64_t request) noexcept nogil:
+    # Only asked where there is room, so the sum is at most the capacity.
+    return <double>(allocated + request) / <double>capacity if capacity > 0 else 0.0
 
 
 cdef inline bint _before(double load, double memory_load, double other, double other_memory) noexcept nogil:

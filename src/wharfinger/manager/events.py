@@ -120,10 +120,16 @@ class AllocationResized:
 
 @dataclass(frozen=True, slots=True)
 class ResizeFailed:
-    """A running workload keeps the allocations that it had."""
+    """A running workload keeps the allocations that it had.
+
+    Attributes:
+        placements: What could not be had; empty where the engine does not say. An answer to
+            an earlier resize is told from the answer to the present one by it.
+    """
 
     key: str
     reason: str
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,8 @@ class World:
             return False
         if isinstance(event, ev.ProfilingFinished):
             return record.phase is Phase.PROFILING and not record.profiled
+        if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
+            return _answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
 
     # --- servers -----------------------------------------------------------------------
@@ -278,8 +280,8 @@ class World:
 
     def _resize_failed(self, time: float, event: ev.ResizeFailed) -> None:
         record = self.record_of(event.key)
-        self._settle(time, event, record.placements if record else ())
-        if record is not None:
+        if record is not None and _answers_resize(event, record):
+            self._settle(time, event, record.placements)
             record.reason, record.message = "resize-failed", event.reason
 
     def _settle(
@@ -289,7 +291,7 @@ class World:
         placements: tuple[Placement, ...],
     ) -> None:
         record = self.record_of(event.key)
-        if record is None or record.phase is not Phase.ADJUSTING:
+        if record is None or not _answers_resize(event, record):
             return
         self.columns.hold(held(record), sign=-1)
         record.placements, record.planned = placements, ()
@@ -412,6 +414,14 @@ def held(record: WorkloadRecord) -> tuple[Placement, ...]:
         )
         for old, new in zip(record.placements, record.planned, strict=True)
     )
+
+
+def _answers_resize(event: ev.AllocationResized | ev.ResizeFailed, record: WorkloadRecord) -> bool:
+    """Whether it is the answer to what is asked now, not to an earlier resize."""
+    if record.phase is not Phase.ADJUSTING:
+        return False
+    unsaid = isinstance(event, ev.ResizeFailed) and not event.placements
+    return unsaid or event.placements == record.planned
 
 
 def trigger_of(event: ev.Event, record: WorkloadRecord) -> Trigger:

@@ -280,8 +280,8 @@ def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:
     match action:
         case act.StartWorkload(key=key):
             return [ev.StartFailed(key, str(error), error.retryable)]
-        case act.ResizeAllocation(key=key):
-            return [ev.ResizeFailed(key, str(error))]
+        case act.ResizeAllocation(key=key, placements=placements):
+            return [ev.ResizeFailed(key, str(error), placements)]
         case act.ProfileWorkload(key=key):
             return [ev.ProfilingFailed(key, str(error))]
     return []

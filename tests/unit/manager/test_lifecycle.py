@@ -82,9 +82,7 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.FAIL: lambda c: c.tell(ev.WorkloadFinished(_key(c), 3, None, "exited")),
     Trigger.VANISH: lambda c: c.tell(ev.WorkloadVanished(_key(c), "supervisor killed")),
     Trigger.ADJUST: lambda c: c.tell(ev.WorkloadUpdated(workload(NAME, 1500))),
-    Trigger.SETTLE: lambda c: c.tell(
-        ev.AllocationResized(_key(c), c.record(NAME).planned or c.record(NAME).placements)
-    ),
+    Trigger.SETTLE: lambda c: c.tell(ev.AllocationResized(_key(c), c.record(NAME).planned)),
     Trigger.REVOKE: _revoke,
 }
 
@@ -118,6 +116,18 @@ def test_a_replay_that_stops_between_two_decisions_goes_on_from_there() -> None:
     cluster = _in_phase(Phase.SUBMITTED)
     cluster.sync()
     assert cluster.record(NAME).phase is Phase.PLACED
+
+
+def test_the_answer_to_an_earlier_resize_is_not_taken_for_this_ones() -> None:
+    cluster = _in_phase(Phase.ADJUSTING)
+    earlier = cluster.record(NAME).placements
+    cluster.tell(ev.AllocationResized(_key(cluster), earlier))
+    cluster.tell(ev.ResizeFailed(_key(cluster), "late", earlier))
+    assert cluster.record(NAME).phase is Phase.ADJUSTING
+    cluster.tell(ev.ResizeFailed(_key(cluster), "no memory", cluster.record(NAME).planned))
+    assert cluster.record(NAME).phase is Phase.RUNNING
+    assert cluster.record(NAME).placements == earlier
+    assert cluster.record(NAME).message == "no memory"
 
 
 def test_a_start_that_keeps_failing_is_given_up() -> None:

@@ -1,0 +1,211 @@
+"""Draws the documentation's pictures and tables from the code. Run by scripts/generate-docs.
+
+    python docs/generate.py            write everything (needs Graphviz's dot for the pictures)
+    python docs/generate.py --check    say what is out of date, and exit with 1 if anything is
+
+A picture is kept beside the graph that it was drawn from (``.dot``); the check compares
+graphs, so it needs no Graphviz and does not depend on its version.
+"""
+
+import argparse
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from wharfinger.admission.registry import make_admission
+from wharfinger.manager import events as ev
+from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, TRANSITIONS, Phase
+from wharfinger.manager.manager import Manager
+from wharfinger.model.platform import Platform, Server
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.placement.registry import make_policy
+
+DOCS = Path(__file__).parent
+HEAD = """digraph {name} {{
+  // Made by docs/generate.py; do not edit.
+  graph [fontname="Helvetica", rankdir={direction}, nodesep=0.3, ranksep=0.45, pad=0.2]
+  node [fontname="Helvetica", fontsize=12, shape=box, style="rounded,filled", fillcolor=white]
+  edge [fontname="Helvetica", fontsize=10, color="#555555", fontcolor="#333333"]
+"""
+
+
+def lifecycle_graph() -> str:
+    """A workload's life, from the table that the manager moves workloads by.
+
+    Edges that all phases on a server share leave the box around them; being revoked, which
+    every live phase shares, is one dashed arrow.
+    """
+    head = HEAD.format(name="lifecycle", direction="TB")
+    lines = [head.replace("graph [", "graph [compound=true, ")]
+    lines.extend(f'  "{phase}" [fillcolor="{_fill(phase)}"]' for phase in Phase)
+    inside = "; ".join(f'"{phase}"' for phase in Phase if phase in ON_SERVER)
+    lines.append(f'  subgraph cluster_server {{ label="on a server"; color="#9db8d2"; {inside} }}')
+    shared = {
+        (edge.trigger, edge.target)
+        for edge in TRANSITIONS
+        if all(NEXT.get((phase, edge.trigger)) is edge.target for phase in ON_SERVER)
+    }
+    labels: dict[tuple[str, Phase], list[str]] = {}
+    for edge in TRANSITIONS:
+        if edge.target is Phase.REVOKED:
+            continue
+        source = "the box" if (edge.trigger, edge.target) in shared else edge.source
+        triggers = labels.setdefault((source, edge.target), [])
+        if edge.trigger not in triggers:
+            triggers.append(edge.trigger)
+    for (source, target), triggers in labels.items():
+        tail = ', ltail="cluster_server"' if source == "the box" else ""
+        node = Phase.ADJUSTING if source == "the box" else source
+        lines.append(f'  "{node}" -> "{target}" [label="{", ".join(triggers)}"{tail}]')
+    lines.append('  "any live phase" [shape=plaintext, style="", fontcolor="#555555"]')
+    lines.append('  "any live phase" -> "revoked" [label="revoke", style=dashed]')
+    return "\n".join([*lines, "}", ""])
+
+
+def _fill(phase: Phase) -> str:
+    return "#e8e8e8" if phase in ENDED else "#d6e6f5" if phase in ON_SERVER else "white"
+
+
+def layers_graph() -> str:
+    """The layers, from the contract that import-linter enforces; lower ones import upper ones."""
+    parser = configparser.ConfigParser()
+    parser.read(DOCS.parent / ".importlinter")
+    text = next(
+        section["layers"]
+        for section in map(parser.__getitem__, parser.sections())
+        if section.get("type") == "layers"
+    )
+    rows = [re.findall(r"\w+", line) for line in text.splitlines() if line.strip()]
+    installed = DOCS.parent / "src" / "wharfinger"
+    lines = [HEAD.format(name="layers", direction="BT").replace("ranksep=0.45", "ranksep=0.12")]
+    names = []
+    for row in rows:
+        present = [n for n in row if (installed / n).is_dir() or (installed / f"{n}.py").exists()]
+        if present:
+            names.append(" · ".join(present))
+    lines.extend(f'  "{name}" [width=3.2]' for name in names)
+    lines.extend(
+        f'  "{lower}" -> "{upper}" [arrowsize=0.5]'
+        for lower, upper in zip(names, names[1:], strict=False)
+    )
+    return "\n".join([*lines, "}", ""])
+
+
+def loop_graph() -> str:
+    """Who hands what to whom: the runtime's order, events, then disk, then actions."""
+    return (
+        HEAD.format(name="loop", direction="LR")
+        + """  client [label="clients\\nsubmit, update, delete"]
+  clock [label="clock\\ntime has passed"]
+  engine [label="engine\\nlocal, later slurm, kubernetes, simulated"]
+  manager [label="manager\\nadmission → profiling → classification\\n→ placement → adaptation", fillcolor="#d6e6f5"]
+  store [label="store\\nevent log, snapshots", shape=cylinder, style=filled]
+  client -> manager [label="requests"]
+  clock -> manager [label="time"]
+  engine -> manager [label="reports"]
+  manager -> store [label="1  events: the cause and what was decided"]
+  store -> client [label="2  on disk: acknowledged"]
+  store -> engine [label="3  actions: start, stop, resize"]
+}
+"""
+    )
+
+
+GRAPHS = {"lifecycle": lifecycle_graph, "layers": layers_graph, "loop": loop_graph}
+
+
+def walk() -> str:
+    """One workload's way through a real core, as a table."""
+    rows = [
+        "| what comes in | what is logged with it | what the engine is asked |",
+        "|---|---|---|",
+    ]
+    for event, step in _story():
+        decided = ", ".join(f"`{type(e).__name__}`" for e in step.events[1:]) or "nothing more"
+        asked = ", ".join(f"`{type(a).__name__}`" for a in step.actions) or "nothing"
+        rows.append(f"| {_cell(event)} | {decided} | {asked} |")
+    return "\n".join(rows)
+
+
+def _story() -> Iterator[tuple[ev.Event, object]]:
+    manager = Manager(make_policy("least-loaded"), make_admission("fifo"))
+    platform = Platform("small", "x86_64", "", 2000, 4 * 2**30)
+
+    def tell(event: ev.Report | ev.Request) -> tuple[ev.Event, object]:
+        return event, manager.handle(0.0, event)
+
+    yield tell(ev.ManagerStarted("a1b2", "", "least-loaded", "fifo", "local", Capabilities()))
+    yield tell(ev.ServerReported(Server("s1", platform, 2000, 4 * 2**30)))
+    yield tell(ev.EngineSynced((), ("s1",)))
+    for name in ("first", "second", "third"):
+        workload = Workload(name, WorkloadType.BATCH, Run(("gzip", "-k", "data")))
+        yield tell(ev.WorkloadSubmitted(workload))
+    key = manager.find("first").key
+    yield tell(ev.StartAccepted(key))
+    yield tell(ev.WorkloadStarted(key, "pid 4711"))
+    yield tell(ev.WorkloadFinished(key, 0, None, "exited"))
+
+
+def _cell(event: ev.Event) -> str:
+    match event:
+        case ev.WorkloadSubmitted(workload=workload):
+            about = workload.name
+        case ev.StartAccepted(key=key) | ev.WorkloadStarted(key=key):
+            about = key
+        case ev.WorkloadFinished(key=key, exit_code=code):
+            about = f"{key}, exit code {code}"
+        case _:
+            return f"`{type(event).__name__}`"
+    return f"`{type(event).__name__}` {about}"
+
+
+def _with_walk(text: str) -> str:
+    begin, end = "<!-- walk: made by docs/generate.py -->", "<!-- end of walk -->"
+    before, rest = text.split(begin)
+    return f"{before}{begin}\n{walk()}\n{end}{rest.split(end)[1]}"
+
+
+def outdated() -> list[Path]:
+    """What differs from what the code says now."""
+    found = [
+        path
+        for name, graph in GRAPHS.items()
+        if not (path := DOCS / "pictures" / f"{name}.dot").exists() or path.read_text() != graph()
+    ]
+    page = DOCS / "architecture.md"
+    return found + ([page] if page.read_text() != _with_walk(page.read_text()) else [])
+
+
+def write() -> None:
+    """Write graphs, pictures and tables."""
+    dot = shutil.which("dot")
+    if dot is None:
+        sys.exit("generate: dot is missing; install it with: apt-get install graphviz")
+    for name, graph in GRAPHS.items():
+        source = DOCS / "pictures" / f"{name}.dot"
+        source.write_text(graph())
+        subprocess.run([dot, "-Tsvg", "-o", source.with_suffix(".svg"), source], check=True)
+    page = DOCS / "architecture.md"
+    page.write_text(_with_walk(page.read_text()))
+
+
+def main() -> int:
+    """Write, or check."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say what is out of date")
+    if not parser.parse_args().check:
+        write()
+        return 0
+    old = outdated()
+    for path in old:
+        print(f"{path}: out of date; run scripts/generate-docs", file=sys.stderr)
+    return 1 if old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

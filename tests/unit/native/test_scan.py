@@ -1,0 +1,106 @@
+"""The scan over servers, against the same in plain Python."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from wharfinger.native import least_loaded
+
+INT64_MAX = 2**63 - 1
+# Small numbers make ties, closed and full servers common; large ones reach int64's end.
+AMOUNT = st.one_of(
+    st.integers(0, 4), st.integers(0, INT64_MAX), st.sampled_from([INT64_MAX - 1, INT64_MAX])
+)
+SERVER = st.tuples(AMOUNT, AMOUNT, AMOUNT, AMOUNT, st.integers(0, 1))
+Server = tuple[int, int, int, int, int]
+
+
+def scan(servers: list[Server], cpu: int, memory: int, keep: int):
+    columns = list(zip(*servers, strict=True)) or [()] * 5
+    arrays = [np.array(column, dtype=np.int64) for column in columns[:4]]
+    accepting = np.array(columns[4], dtype=np.uint8)
+    best, loads, *counts = least_loaded(*arrays, accepting, cpu, memory, keep)
+    return best.tolist(), loads.tolist(), *counts
+
+
+def reference(servers: list[Server], cpu: int, memory: int, keep: int):
+    closed = short_of_cpu = short_of_memory = 0
+    feasible = []
+    for index, (capacity, allocated, memory_capacity, memory_allocated, accepting) in enumerate(
+        servers
+    ):
+        if not accepting:
+            closed += 1
+        elif allocated + cpu > capacity:
+            short_of_cpu += 1
+        elif memory_allocated + memory > memory_capacity:
+            short_of_memory += 1
+        else:
+            load = load_of(capacity, allocated + cpu)
+            feasible.append((load, load_of(memory_capacity, memory_allocated + memory), index))
+    feasible = sorted(feasible)[:keep]
+    best = [index for *_, index in feasible]
+    return best, [load for load, *_ in feasible], closed, short_of_cpu, short_of_memory
+
+
+def load_of(capacity: int, used: int) -> float:
+    return float(used) / float(capacity) if capacity else 0.0
+
+
+@given(st.lists(SERVER, max_size=30), AMOUNT, AMOUNT, st.integers(1, 40))
+@example([], 0, 0, 1)
+@example([(INT64_MAX, INT64_MAX, 1, 0, 1)], INT64_MAX, 0, 1)
+@example([(INT64_MAX, 0, INT64_MAX, 0, 1)], INT64_MAX, INT64_MAX, 1)
+@example([(0, 0, 0, 0, 1)] * 3, 0, 0, 2)
+def test_agrees_with_plain_python(servers, cpu, memory, keep):
+    assert scan(servers, cpu, memory, keep) == reference(servers, cpu, memory, keep)
+
+
+def test_no_servers_gives_nothing():
+    assert scan([], 1000, 1, 10) == ([], [], 0, 0, 0)
+
+
+def test_equal_servers_come_in_the_order_of_their_index():
+    best, loads, *_ = scan([(4000, 1000, 8, 2, 1)] * 5, 1000, 2, 3)
+    assert best == [0, 1, 2]
+    assert loads == [0.5, 0.5, 0.5]
+
+
+def test_equal_cpu_load_is_decided_by_memory():
+    assert scan([(4000, 0, 8, 6, 1), (4000, 0, 8, 0, 1)], 1000, 1, 2)[0] == [1, 0]
+
+
+def test_tells_why_servers_were_left_out():
+    closed, full, no_memory, fits = (
+        (9, 0, 9, 0, 0),
+        (9, 9, 9, 0, 1),
+        (9, 0, 9, 9, 1),
+        (9, 0, 9, 0, 1),
+    )
+    assert scan([closed, full, no_memory, no_memory, fits], 1, 1, 5) == ([4], [1 / 9], 1, 1, 2)
+
+
+def test_a_huge_keep_costs_no_memory():
+    assert scan([(9, 0, 9, 0, 1)], 1, 1, INT64_MAX)[0] == [0]
+
+
+def test_a_request_of_nothing_fits_a_server_that_has_nothing():
+    assert scan([(0, 0, 0, 0, 1)], 0, 0, 1)[:2] == ([0], [0.0])
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "keep", "said"),
+    [(1, 1, 0, "keep is 0"), (-1, 1, 1, "cpu -1"), (1, -2, 1, "memory -2")],
+)
+def test_wrong_calls_are_refused(cpu, memory, keep, said):
+    with pytest.raises(ValueError, match=said):
+        scan([(9, 0, 9, 0, 1)], cpu, memory, keep)
+
+
+@pytest.mark.parametrize("short", range(5))
+def test_columns_of_different_length_are_refused(short):
+    columns = [np.ones(3 - (i == short), dtype=np.int64) for i in range(5)]
+    columns[4] = columns[4].astype(np.uint8)
+    with pytest.raises(ValueError, match="differ in length"):
+        least_loaded(*columns, 0, 0, 1)

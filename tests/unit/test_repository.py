@@ -1,0 +1,135 @@
+"""What holds for the repository as a whole: sizes, versions, layers, clean build files."""
+
+import ast
+import configparser
+import fnmatch
+import os
+import re
+import statistics
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import wharfinger
+
+ROOT = Path(__file__).parents[2]
+PROGRAM_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".sh"}
+
+
+def ignored_names() -> set[str]:
+    lines = (ROOT / ".gitignore").read_text().split()
+    return {".git", *(line.strip("/") for line in lines)}
+
+
+def repository_files() -> Iterator[Path]:
+    """Every file that is the project's own: those that .gitignore does not name."""
+    ignored = ignored_names()
+
+    def ours(name: str) -> bool:
+        return not any(fnmatch.fnmatch(name, pattern) for pattern in ignored)
+
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if ours(name) and not is_environment(folder, name)]
+        yield from (Path(folder, name) for name in files if ours(name))
+
+
+def is_environment(folder: str, name: str) -> bool:
+    return Path(folder, name, "pyvenv.cfg").exists()
+
+
+FILES = sorted(repository_files())
+SOURCES = [path for path in FILES if path.is_relative_to(ROOT / "src") and path.suffix == ".py"]
+
+
+def test_the_version_is_said_in_one_voice():
+    stated = (ROOT / "VERSION").read_text().strip()
+    assert wharfinger.__version__ == stated
+    assert version("wharfinger") == stated
+
+
+def test_what_is_installed_is_what_lies_in_src():
+    installed = Path(wharfinger.__file__).parent
+    assert {path.relative_to(installed) for path in installed.rglob("*.py")} == {
+        path.relative_to(ROOT / "src/wharfinger") for path in SOURCES
+    }
+
+
+def linted_layers() -> list[str]:
+    """Lowest first; without ``__main__``, which only names the command."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    layers = parser["importlinter:layers"]["layers"].split()
+    return [name.strip("()") for name in reversed(layers) if name != "(__main__)"]
+
+
+def test_the_layers_in_the_docs_are_the_layers_that_are_checked():
+    page = ROOT / "docs/architecture.md"
+    if not page.exists():
+        pytest.skip("docs/architecture.md is not written yet")
+    layers = re.search(r"^#+ [^\n]*[Ll]ayers.*?^```\w*\n(.*?)^```", page.read_text(), re.M | re.S)
+    assert layers, "docs/architecture.md has no fenced list below a heading with 'Layers'"
+    assert re.findall(r"^(\w+)(?:/|\.py)", layers[1], re.M) == linted_layers()
+
+
+def test_every_package_is_a_layer():
+    packages = {path.stem for path in (ROOT / "src/wharfinger").iterdir() if is_module(path)}
+    assert packages - {"__init__", "__main__"} <= set(linted_layers())
+
+
+def is_module(path: Path) -> bool:
+    return path.suffix == ".py" or (path / "__init__.py").exists()
+
+
+def test_no_file_names_a_path_of_one_machine():
+    somewhere = re.compile(rf"(?<![\w.$}}])/({'work'}|tmp/{'h'})/".encode())
+    found = [str(path) for path in FILES if somewhere.search(path.read_bytes())]
+    assert not found
+
+
+def test_files_are_short():
+    programs = [path for path in FILES if path.suffix in PROGRAM_SUFFIXES]
+    lengths = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in programs}
+    assert not {name: lines for name, lines in lengths.items() if lines >= 500}
+
+
+def function_lengths() -> dict[str, int]:
+    """Lines of each function in src/, without its docstring."""
+    lengths = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                place = f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+                lengths[place] = code_lines(node)
+    return lengths
+
+
+def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = node.body[0]
+    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+    if ast.get_docstring(node) is not None:
+        lines -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return lines
+
+
+def test_functions_are_short():
+    lengths = function_lengths()
+    assert statistics.median(lengths.values()) < 10
+    longest = sorted(lengths, key=lambda place: -lengths[place])[:10]
+    ninetieth = statistics.quantiles(lengths.values(), n=10)[-1]
+    assert ninetieth < 35, f"the longest: {longest}"
+
+
+def test_builds_carry_no_machine_flags():
+    build_files = [
+        path
+        for path in FILES
+        if path.name in {"meson.build", "meson_options.txt", "pyproject.toml"}
+        or path.suffix == ".ini"
+        or path.parent == ROOT / "scripts"
+    ]
+    flag = re.compile(r"-m(arch|cpu|tune|avx\w*|sse\w*)\b")
+    for path in build_files:
+        code = "\n".join(line.partition("#")[0] for line in path.read_text().splitlines())
+        assert not flag.search(code), f"{path} has a flag that ties the build to a machine"
