@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
+
 from wharfinger.host.run_dir import Claim, read_run
 
 KILLS = 50
