@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised import Run, Runs
+from tests.support.supervised import Run, Runs
 
 
 @pytest.fixture

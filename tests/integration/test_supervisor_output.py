@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised import Run, Runs, launcher_script, until
+from tests.support.supervised import Run, Runs, launcher_script, until
 
 from wharfinger.host.supervisor import SupervisorStatus, read_output
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from supervised import DEADLINE_SECONDS, Run, marked_pids, until
+from tests.support.supervised import DEADLINE_SECONDS, Run, marked_pids, until
 
 from wharfinger.host.supervisor import kill_orphans
 
