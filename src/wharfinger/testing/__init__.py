@@ -1,13 +1,26 @@
 """Public conformance kits: hold your own policy or engine to what the core relies on.
 
-* ``wharfinger.testing.engine``: ``engine_checks`` and ``check_engine`` for engines.
-* ``wharfinger.testing.policy``: ``check_policy`` and ``check_admission``.
-* ``wharfinger.testing.memory``: ``MemoryEngine``, a deterministic engine whose programs end
-  as told, for tests of whatever stands above an engine.
-* ``wharfinger.testing.faulty``: ``FaultyEngine``, which lets any engine fail on request.
+* ``check_engine``, ``engine_checks``, ``EngineHarness``: for engines.
+* ``check_policy``, ``check_admission``: for policies and admissions.
+* ``MemoryEngine``: a deterministic engine whose programs end as told, for tests of whatever
+  stands above an engine.
+* ``FaultyEngine``: lets any engine fail on request, within what engines may do.
 """
 
+from wharfinger.testing.engine import check_engine, engine_checks
 from wharfinger.testing.faulty import Faults, FaultyEngine
+from wharfinger.testing.harness import EngineHarness, MemoryPrograms, Programs, ShellPrograms
 from wharfinger.testing.memory import MemoryCluster, MemoryEngine
 
-__all__ = ["Faults", "FaultyEngine", "MemoryCluster", "MemoryEngine"]
+__all__ = [
+    "EngineHarness",
+    "Faults",
+    "FaultyEngine",
+    "MemoryCluster",
+    "MemoryEngine",
+    "MemoryPrograms",
+    "Programs",
+    "ShellPrograms",
+    "check_engine",
+    "engine_checks",
+]

@@ -1,0 +1,34 @@
+"""Control of a workload's CPU, memory, freezing and killing by cgroups, v2, hybrid and v1.
+
+The local engine calls ``discover`` once and ``CgroupControl.create`` per start; the supervisor
+enters the group by ``Group.procs_files``. Reads from the kernel's side to ours:
+
+* ``hierarchy``: where this process stands, and what limits it there;
+* ``claim``: our own base group in each hierarchy, or why not;
+* ``control``: what can be done, and the workloads' groups;
+* ``group``: one workload's; ``limits``, ``memory`` and ``kill`` do its work.
+"""
+
+from wharfinger.host.cgroups.control import CgroupControl, discover
+from wharfinger.host.cgroups.group import Group, GroupUsage
+from wharfinger.host.cgroups.hierarchy import (
+    Hierarchy,
+    OwnLimits,
+    find_hierarchies,
+    own_limits,
+)
+from wharfinger.host.cgroups.limits import Limits
+from wharfinger.host.cgroups.memory import ResizeRefused
+
+__all__ = [
+    "CgroupControl",
+    "Group",
+    "GroupUsage",
+    "Hierarchy",
+    "Limits",
+    "OwnLimits",
+    "ResizeRefused",
+    "discover",
+    "find_hierarchies",
+    "own_limits",
+]

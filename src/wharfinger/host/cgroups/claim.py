@@ -1,0 +1,198 @@
+"""Takes hold of one hierarchy: makes our own base group in it, or says why that can't be.
+
+Called by ``control.discover``. What is refused is a value, one sentence with its mend, because
+an ordinary user on an ordinary machine is refused most of it and still must get to work.
+"""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.errors import EngineFault
+from wharfinger.host.cgroups.files import (
+    make_directory,
+    read_text,
+    remove_directory,
+    subdirectories,
+    write_value,
+)
+from wharfinger.host.cgroups.hierarchy import Hierarchy
+from wharfinger.host.cgroups.limits import UNIFIED
+
+BASE_PREFIX = "wharfinger-"
+MANAGER_LEAF = "manager"
+V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
+
+MEND_V1 = (
+    "start the manager as root, or let root make a group for this user in that hierarchy "
+    "(mkdir, chown -R) and start the manager in it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Our base group in one hierarchy.
+
+    Attributes:
+        version: 1 or 2.
+        base: The directory of ``wharfinger-<identity>``.
+        controllers: What can be controlled beneath it.
+        parent: The group that it is in, the manager's own.
+        enabled: v2: the controllers that had to be enabled in ``parent`` for it, for which this
+            process moved into a leaf beside ``base``.
+    """
+
+    version: int
+    base: Path
+    controllers: frozenset[str]
+    parent: Path
+    enabled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a controller can't be had, and the mend; one sentence."""
+
+    reason: str
+
+
+def mend_v2() -> str:
+    """The command that gives the manager a group of its own with the right to divide it."""
+    user = "" if os.geteuid() == 0 else " --user"
+    return f"run `systemd-run{user} --scope -p Delegate=yes wharfinger up`"
+
+
+def claim_v1(hierarchy: Hierarchy, identity: str) -> Claim | Refused:
+    """Make our base group in a v1 hierarchy."""
+    base = hierarchy.own / f"{BASE_PREFIX}{identity}"
+    try:
+        _make_base(base)
+    except EngineFault as fault:
+        return Refused(f"{fault}; {MEND_V1}")
+    return Claim(1, base, hierarchy.controllers, hierarchy.own)
+
+
+def claim_v2(
+    hierarchy: Hierarchy, identity: str, *, pid: int
+) -> tuple[Claim | Refused, dict[str, Refused]]:
+    """Make our base group in the v2 hierarchy and have controllers handed down to it.
+
+    Outside the root the kernel hands controllers down only from a group without processes, so
+    this process (``pid``) then moves into a leaf of its own, if it is the only one there.
+
+    Returns:
+        The claim, and for each controller that v2 has here and that can't be had, why.
+    """
+    parent = _outside_leaf(hierarchy.own)
+    base = parent / f"{BASE_PREFIX}{identity}"
+    try:
+        _check_writable(parent / "cgroup.procs")
+        _make_base(base)
+        offered = _words(parent / "cgroup.controllers")
+        wanted = [name for name in V2_CONTROLLERS if name in offered]
+        enabled, refusals = _hand_down(parent, wanted, pid)
+        held = [name for name in wanted if name not in refusals]
+        enable(base, held)
+    except EngineFault as fault:
+        refused = Refused(f"{fault}; {mend_v2()}")
+        return refused, dict.fromkeys(hierarchy.controllers, refused)
+    return Claim(2, base, frozenset({UNIFIED, *held}), parent, tuple(enabled)), refusals
+
+
+def enable(group: Path, controllers: Iterable[str]) -> None:
+    """Let a group of ours hand these v2 controllers down to the groups in it.
+
+    Raises:
+        EngineFault: The kernel refuses.
+    """
+    handed_down = _words(group / "cgroup.subtree_control")
+    for name in controllers:
+        if name not in handed_down:
+            write_value(group / "cgroup.subtree_control", f"+{name}")
+
+
+def release(claim: Claim, *, pid: int) -> None:
+    """Remove the base group and what is empty in it; then undo what the claim did beside it.
+
+    Groups with processes stay, and with them all that they depend on.
+
+    Raises:
+        EngineFault: The kernel refuses a removal for another reason than that something is in it.
+    """
+    for server in subdirectories(claim.base):
+        remove_directory(server)
+    if not remove_directory(claim.base) or not claim.enabled:
+        return
+    # Another manager's groups in the same place keep the controllers: the kernel says EBUSY.
+    with suppress(EngineFault):
+        for name in claim.enabled:
+            write_value(claim.parent / "cgroup.subtree_control", f"-{name}")
+        write_value(claim.parent / "cgroup.procs", str(pid))
+        remove_directory(claim.parent / MANAGER_LEAF)
+
+
+def _words(path: Path) -> frozenset[str]:
+    return frozenset((read_text(path) or "").split())
+
+
+def _make_base(base: Path) -> None:
+    make_directory(base)
+    _check_writable(base / "cgroup.procs")
+
+
+def _check_writable(file: Path) -> None:
+    if not os.access(file, os.W_OK, effective_ids=True):
+        raise EngineFault(f"no permission to write {file}")
+
+
+def _outside_leaf(own: Path) -> Path:
+    """Our group as it was before a manager that we descend from moved into a leaf of it."""
+    neighbours = subdirectories(own.parent) if own.name == MANAGER_LEAF else ()
+    ours = any(group.name.startswith(BASE_PREFIX) for group in neighbours)
+    return own.parent if ours else own
+
+
+def _hand_down(parent: Path, wanted: list[str], pid: int) -> tuple[list[str], dict[str, Refused]]:
+    """Enable in the manager's own group what is not yet; ``(enabled, refusals)``."""
+    handed_down = _words(parent / "cgroup.subtree_control")
+    lacking = [name for name in wanted if name not in handed_down]
+    if not lacking:
+        return [], {}
+    is_root = not (parent / "cgroup.events").exists()
+    if not is_root:
+        refused = _enter_leaf(parent, pid)
+        if refused is not None:
+            return [], dict.fromkeys(lacking, refused)
+    enabled, refusals = [], {}
+    for name in lacking:
+        try:
+            write_value(parent / "cgroup.subtree_control", f"+{name}")
+            enabled.append(name)
+        except EngineFault as fault:
+            refusals[name] = Refused(f"{fault}; {mend_v2()}")
+    if not enabled and not is_root:
+        _leave_leaf(parent, pid)
+    return enabled, refusals
+
+
+def _enter_leaf(parent: Path, pid: int) -> Refused | None:
+    others = sorted(int(word) for word in _words(parent / "cgroup.procs") if int(word) != pid)
+    if others:
+        return Refused(
+            f"{len(others)} other processes (pid {others[0]} …) are in {parent}, and the kernel "
+            f"divides only a group without processes; {mend_v2()}"
+        )
+    try:
+        make_directory(parent / MANAGER_LEAF)
+        write_value(parent / MANAGER_LEAF / "cgroup.procs", str(pid))
+    except EngineFault as fault:
+        return Refused(f"{fault}; {mend_v2()}")
+    return None
+
+
+def _leave_leaf(parent: Path, pid: int) -> None:
+    with suppress(EngineFault):
+        write_value(parent / "cgroup.procs", str(pid))
+        remove_directory(parent / MANAGER_LEAF)

@@ -1,0 +1,166 @@
+"""Kernel files: read and written in one unbuffered call, every error in one clear line.
+
+A control file's error comes from the ``write`` itself, so a buffered file would report it
+late, at close, or twice. Called by everything in ``wharfinger.host.cgroups``.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from wharfinger.errors import EngineFault
+
+_READ_BYTES = 1 << 16
+_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+_PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
+_POLL_SECONDS_FIRST = 0.0005
+_POLL_SECONDS_MOST = 0.02
+
+
+def error_name(error: OSError) -> str:
+    """``"EBUSY (Device or resource busy)"``."""
+    number = error.errno or 0
+    return f"{errno.errorcode.get(number, number)} ({os.strerror(number)})"
+
+
+def fault(did: str, error: OSError) -> EngineFault:
+    """One line of what was tried and why the kernel refused; retryable where that may pass."""
+    return EngineFault(f"cannot {did}: {error_name(error)}", retryable=error.errno in _PASSING)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file.
+
+    Raises:
+        OSError: As the kernel says it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        chunks = []
+        while chunk := os.read(descriptor, _READ_BYTES):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
+
+
+def read_text(path: Path) -> str | None:
+    """The whole file, or ``None`` where there is no such file, e.g. because its group is gone.
+
+    Raises:
+        EngineFault: It is there and cannot be read.
+    """
+    try:
+        return os.fsdecode(read_bytes(path)).strip()
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise fault(f"read {path}", error) from error
+
+
+def read_int(path: Path) -> int | None:
+    """The file's number; ``None`` where there is no such file or it says ``max``."""
+    text = read_text(path)
+    return int(text) if text and text.lstrip("-").isdigit() else None
+
+
+def read_field(path: Path, name: str) -> int | None:
+    """The number beside ``name`` in a file of ``name number`` lines; ``None`` where not there."""
+    for line in (read_text(path) or "").splitlines():
+        key, _, value = line.partition(" ")
+        if key == name and value.isdigit():
+            return int(value)
+    return None
+
+
+def write_raw(path: Path, value: str) -> None:
+    """Write ``value`` in one call.
+
+    Raises:
+        OSError: As the kernel says it.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
+
+
+def write_value(path: Path, value: str) -> None:
+    """Write ``value`` in one call.
+
+    Raises:
+        EngineFault: One line that names the file, the value and the kernel's error.
+    """
+    try:
+        write_raw(path, value)
+    except OSError as error:
+        raise fault(f"write {value!r} to {path}", error) from error
+
+
+def make_directory(path: Path) -> None:
+    """Make a group, or find it there.
+
+    Raises:
+        EngineFault: It cannot be made; also when the name is taken by one of the kernel's files.
+    """
+    try:
+        path.mkdir(exist_ok=True)
+    except FileExistsError as error:
+        raise EngineFault(
+            f"cannot create the group {path}: the kernel has a file of that name; "
+            "choose another name"
+        ) from error
+    except OSError as error:
+        raise fault(f"create the group {path}", error) from error
+
+
+def subdirectories(path: Path) -> tuple[Path, ...]:
+    """The groups directly beneath, by name; empty where the group is gone."""
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        if error.errno in _GONE:
+            return ()
+        raise fault(f"list {path}", error) from error
+    return tuple(path / name for name in names)
+
+
+def subtree(path: Path) -> tuple[Path, ...]:
+    """The group and every group beneath it, parents first."""
+    found = [path]
+    for group in found:
+        found.extend(subdirectories(group))
+    return tuple(found)
+
+
+def remove_directory(path: Path) -> bool:
+    """Remove one group; whether it is gone. A group that is not empty stays.
+
+    Raises:
+        EngineFault: The kernel refuses for another reason, e.g. permission.
+    """
+    try:
+        path.rmdir()
+    except OSError as error:
+        if error.errno in _GONE:
+            return True
+        if error.errno in {errno.EBUSY, errno.ENOTEMPTY}:
+            return False
+        raise fault(f"remove the group {path}", error) from error
+    return True
+
+
+def wait_until(condition: Callable[[], bool], timeout_seconds: float) -> bool:
+    """Whether ``condition`` came true in time; looked at once even with no time at all."""
+    deadline = time.monotonic() + timeout_seconds
+    pause_seconds = _POLL_SECONDS_FIRST
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(pause_seconds)
+        pause_seconds = min(2 * pause_seconds, _POLL_SECONDS_MOST)
+    return True

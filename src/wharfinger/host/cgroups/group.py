@@ -1,0 +1,237 @@
+"""One workload's group: resize, measure, freeze, kill, remove.
+
+Made by ``CgroupControl.create`` or found again from what ``to_plain`` wrote. A group may be
+gone, wholly or in some hierarchies, at any moment: what is read is then ``None`` or empty, and
+killing and removing find nothing to do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.host.cgroups import kill, memory
+from wharfinger.host.cgroups.claim import BASE_PREFIX
+from wharfinger.host.cgroups.files import (
+    read_field,
+    read_int,
+    remove_directory,
+    subtree,
+    wait_until,
+)
+from wharfinger.host.cgroups.limits import UNIFIED, Limits, limit_writes, write_all
+from wharfinger.host.cgroups.memory import ResizeRefused
+
+# A process is put into the groups in this order. Those by which it can be found and killed
+# come first, so that one that dies half-way leaves nothing behind that can't be found.
+_ENTRY_ORDER = (UNIFIED, "freezer", "pids", "memory", "cpuset", "cpuacct", "cpu")
+
+
+class GroupUsage(NamedTuple):
+    """What a group uses; ``None`` = not measured, or the group is gone.
+
+    Attributes:
+        cpu_seconds: CPU time of all processes that ever were in it.
+        memory_bytes: What counts against its limit now, page cache included.
+        processes: Processes now.
+    """
+
+    cpu_seconds: float | None
+    memory_bytes: int | None
+    processes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One workload's directories, one in each hierarchy that has a say.
+
+    Attributes:
+        paths: The directory in each controller's hierarchy; v2's also under ``"unified"``.
+    """
+
+    paths: Mapping[str, Path]
+
+    @property
+    def server(self) -> str:
+        """The server that the workload is on; empty where there are no directories."""
+        return self.directories[0].parent.name if self.paths else ""
+
+    @property
+    def key(self) -> str:
+        """The key that it was started under; empty where there are no directories."""
+        return self.directories[0].name if self.paths else ""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Each directory once, in the order in which a process enters them."""
+        ordered = (self.paths[name] for name in _ENTRY_ORDER if name in self.paths)
+        return tuple(dict.fromkeys(ordered))
+
+    @property
+    def procs_files(self) -> tuple[Path, ...]:
+        """Where a process writes its pid before it becomes the workload, in this order."""
+        return tuple(directory / "cgroup.procs" for directory in self.directories)
+
+    @property
+    def kill_file(self) -> Path | None:
+        """``cgroup.kill``; ``None`` where the kernel has none (before 5.14, or v1 only)."""
+        if UNIFIED not in self.paths:
+            return None
+        path = self.paths[UNIFIED] / "cgroup.kill"
+        return path if path.exists() else None
+
+    @property
+    def freezer(self) -> Path | None:
+        """The directory in the v1 freezer; ``None`` where v2 does its work or there is none."""
+        return self.paths.get("freezer")
+
+    def to_plain(self) -> dict[str, str]:
+        """Controller to path: all that a later manager needs to find the group again."""
+        return {name: str(path) for name, path in self.paths.items()}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, str]) -> "Group":
+        """The group that ``to_plain`` wrote down, also when it is gone by now.
+
+        Raises:
+            InvalidInput: A path that no group of ours can have; nothing there is touched.
+        """
+        for name, path in plain.items():
+            parts = Path(path).parts
+            ours = len(parts) > 4 and parts[0] == "/" and parts[-3].startswith(BASE_PREFIX)
+            if name not in _ENTRY_ORDER or not ours or ".." in parts:
+                raise InvalidInput(
+                    f"{name}: {path!r} is not a workload's group; expected "
+                    f"/.../{BASE_PREFIX}ID/SERVER/KEY, as to_plain gives it"
+                )
+        return cls({name: Path(path) for name, path in plain.items()})
+
+    def exists(self) -> bool:
+        """Whether any of its directories is there."""
+        return any(directory.is_dir() for directory in self.directories)
+
+    def resize(self, limits: Limits) -> ResizeRefused | None:
+        """Change the limits in place; all of them, or none.
+
+        Lowering memory below what can't be reclaimed is refused; it never kills.
+
+        Raises:
+            EngineFault: The kernel refuses something else; the former limits are back.
+        """
+        former = memory.limit_bytes(self.paths)
+        refused = memory.resize(self.paths, limits.memory_bytes)
+        if refused is not None:
+            return refused
+        try:
+            write_all(limit_writes(self.paths, limits))
+        except EngineFault:
+            if former is not None:
+                memory.resize(self.paths, former)
+            raise
+        return None
+
+    def usage(self) -> GroupUsage:
+        """What it uses now."""
+        tracked = next((path for path in self.directories if path.is_dir()), None)
+        return GroupUsage(
+            cpu_seconds=self._cpu_seconds(),
+            memory_bytes=memory.current_bytes(self.paths),
+            processes=None if tracked is None else len(kill.pids_beneath(tracked)),
+        )
+
+    def _cpu_seconds(self) -> float | None:
+        if UNIFIED in self.paths:  # v2 counts CPU time with no controller at all
+            microseconds = read_field(self.paths[UNIFIED] / "cpu.stat", "usage_usec")
+            if microseconds is not None:
+                return microseconds / 1e6
+        if "cpuacct" in self.paths:
+            nanoseconds = read_int(self.paths["cpuacct"] / "cpuacct.usage")
+            if nanoseconds is not None:
+                return nanoseconds / 1e9
+        return None
+
+    def out_of_memory_kills(self) -> int | None:
+        """Processes killed for going beyond the limit on memory; ``None`` = not known."""
+        return memory.out_of_memory_kills(self.paths)
+
+    def freeze(self, timeout_seconds: float = 1.0) -> bool:
+        """Suspend all its processes; whether none runs any more after that time.
+
+        Raises:
+            EngineFault: Nothing here can freeze, or the kernel refuses.
+        """
+        group, version = self._need_freezer()
+        kill.set_frozen(group, frozen=True, version=version)
+        return wait_until(lambda: kill.is_frozen(group, version=version), timeout_seconds)
+
+    def thaw(self) -> None:
+        """Let its processes go on.
+
+        Raises:
+            EngineFault: Nothing here can freeze, or the kernel refuses.
+        """
+        group, version = self._need_freezer()
+        kill.set_frozen(group, frozen=False, version=version)
+
+    def pids(self) -> tuple[int, ...]:
+        """Its processes now, those in groups that it made itself included."""
+        found = {pid for directory in self.directories for pid in kill.pids_beneath(directory)}
+        return tuple(sorted(found))
+
+    def kill_all(self, timeout_seconds: float = 2.0) -> bool:
+        """Kill every process in it, whoever they descend from; also when it is frozen.
+
+        Args:
+            timeout_seconds: How long to wait for the last to be gone; 0 = deal the blow only.
+
+        Returns:
+            Whether it is empty now. Without any directory nothing is known, so ``False``.
+
+        Raises:
+            EngineFault: The kernel refuses.
+        """
+        if not self.paths:
+            return False
+        return kill.kill_until_empty(
+            self.pids,
+            kill_file=self.kill_file,
+            freezer=self._freezer(),
+            timeout_seconds=timeout_seconds,
+        )
+
+    def remove(self, timeout_seconds: float = 1.0) -> bool:
+        """Remove its directories once they are empty; whether they all are gone.
+
+        Args:
+            timeout_seconds: How long to wait for emptiness: a process that was killed leaves
+                its group a little later.
+
+        Raises:
+            EngineFault: The kernel refuses for another reason than that it is not empty.
+        """
+        return wait_until(self._try_to_remove, timeout_seconds)
+
+    def _try_to_remove(self) -> bool:
+        gone = [
+            remove_directory(part)
+            for directory in self.directories
+            for part in reversed(subtree(directory))
+        ]
+        return all(gone)
+
+    def _freezer(self) -> tuple[Path, int] | None:
+        if UNIFIED in self.paths and (self.paths[UNIFIED] / "cgroup.freeze").exists():
+            return self.paths[UNIFIED], 2
+        if "freezer" in self.paths:
+            return self.paths["freezer"], 1
+        return None
+
+    def _need_freezer(self) -> tuple[Path, int]:
+        found = self._freezer()
+        if found is None:
+            raise EngineFault(
+                f"cannot suspend {self.key or 'the workload'}: neither cgroup v2 nor the v1 "
+                "freezer is there for it; see the server's conditions"
+            )
+        return found

@@ -1,0 +1,133 @@
+"""Ends everything in a group, by the strongest means that the kernel has for it.
+
+Called by ``Group.kill_all``. In order: ``cgroup.kill``, which no fork outruns; a freezer, so
+that nobody forks while each process is killed; else killing each until none is left, which a
+fork bomb can outrun for a while but not beyond its ``pids.max``.
+"""
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+from wharfinger.host.cgroups.files import (
+    fault,
+    read_field,
+    read_text,
+    subtree,
+    wait_until,
+    write_raw,
+    write_value,
+)
+
+_FREEZE_SECONDS = 0.5
+
+
+def pids_beneath(group: Path) -> tuple[int, ...]:
+    """The processes in a group and in the groups that it made beneath itself."""
+    listed = (read_text(part / "cgroup.procs") or "" for part in subtree(group))
+    return tuple(sorted({int(pid) for text in listed for pid in text.split()}))
+
+
+def set_frozen(group: Path, *, frozen: bool, version: int) -> None:
+    """Ask the kernel to freeze or thaw a group; it takes effect a little later.
+
+    Raises:
+        EngineFault: The kernel refuses.
+    """
+    if version == 2:
+        write_value(group / "cgroup.freeze", "1" if frozen else "0")
+    else:
+        write_value(group / "freezer.state", "FROZEN" if frozen else "THAWED")
+
+
+def is_frozen(group: Path, *, version: int) -> bool:
+    """Whether no process of the group runs any more."""
+    if version == 2:
+        return read_field(group / "cgroup.events", "frozen") == 1
+    return read_text(group / "freezer.state") == "FROZEN"
+
+
+def kill_until_empty(
+    pids: Callable[[], tuple[int, ...]],
+    *,
+    kill_file: Path | None,
+    freezer: tuple[Path, int] | None,
+    timeout_seconds: float,
+) -> bool:
+    """Kill all, again and again until none is left or the time is over.
+
+    Args:
+        pids: Whom; asked again before each blow.
+        kill_file: The group's ``cgroup.kill``, where the kernel has it.
+        freezer: The group's directory in a hierarchy that can freeze, and that one's version.
+        timeout_seconds: How long to go on; the first blow is dealt in any case.
+
+    Returns:
+        Whether none is left.
+
+    Raises:
+        EngineFault: The kernel refuses.
+    """
+    struck = kill_file is not None and _strike(kill_file)
+
+    def none_left() -> bool:
+        if not pids():
+            return True
+        # After cgroup.kill nobody forks any more, and what is dying would not freeze.
+        with nullcontext() if struck else _frozen(freezer):
+            _kill_each(pids)
+        return not pids()
+
+    return wait_until(none_left, timeout_seconds)
+
+
+def _strike(kill_file: Path) -> bool:
+    """Whether the kernel took it; no such file = an older kernel, or the group is gone."""
+    try:
+        write_raw(kill_file, "1")
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno in {errno.ENODEV, errno.EOPNOTSUPP}:  # gone; threaded
+            return False
+        raise fault(f"write '1' to {kill_file}", error) from error
+    return True
+
+
+@contextmanager
+def _frozen(freezer: tuple[Path, int] | None) -> Iterator[None]:
+    """The group frozen, as far as it can be; thawed at the end, so that what is killed dies.
+
+    A process in uninterruptible sleep may not freeze in time; it can't fork meanwhile either.
+    """
+    if freezer is None or not freezer[0].is_dir():
+        yield
+        return
+    group, version = freezer
+    set_frozen(group, frozen=True, version=version)
+    try:
+        wait_until(lambda: is_frozen(group, version=version), _FREEZE_SECONDS)
+        yield
+    finally:
+        set_frozen(group, frozen=False, version=version)
+
+
+def _kill_each(pids: Callable[[], tuple[int, ...]]) -> None:
+    """SIGKILL to each process, never to another that was given its number.
+
+    A number is killed only when it is listed before and after its pidfd was opened: then the
+    pidfd holds a process of this group, or one that is dead already.
+    """
+    with ExitStack() as opened:
+        descriptors: dict[int, int] = {}
+        for pid in pids():
+            with suppress(ProcessLookupError):
+                descriptors[pid] = os.pidfd_open(pid)
+                opened.callback(os.close, descriptors[pid])
+        for pid in pids():
+            if pid in descriptors:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)

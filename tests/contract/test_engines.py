@@ -1,0 +1,49 @@
+"""Every engine keeps the promises of ``wharfinger.engines.base``."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from wharfinger.testing import (
+    EngineHarness,
+    FaultyEngine,
+    MemoryCluster,
+    MemoryEngine,
+    MemoryPrograms,
+    engine_checks,
+)
+from wharfinger.testing.engine import EngineCheck
+from wharfinger.testing.memory import make_server
+
+every_check = pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
+
+
+def _elsewhere(cluster: MemoryCluster) -> MemoryEngine:
+    if "b" not in cluster.servers:
+        cluster.remove_server("a")
+        cluster.put_server(make_server("b"))
+    return MemoryEngine(cluster)
+
+
+@every_check
+def test_memory_engine(check: EngineCheck, tmp_path: Path) -> None:
+    cluster = MemoryCluster()
+    check(
+        EngineHarness(
+            tmp_path,
+            lambda _state: MemoryEngine(cluster),
+            MemoryPrograms(cluster),
+            lambda _state: _elsewhere(cluster),
+        )
+    )
+
+
+@every_check
+def test_faulty_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
+    cluster = MemoryCluster()
+
+    def make_engine(_state: Path) -> FaultyEngine:
+        return FaultyEngine(lambda: MemoryEngine(cluster), Random(0))
+
+    check(EngineHarness(tmp_path, make_engine, MemoryPrograms(cluster)))
