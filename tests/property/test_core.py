@@ -168,7 +168,7 @@ def placed_within_capacity(cluster: Cluster) -> None:
                 assert view.memory_allocated[row] <= view.memory_capacity[row]
 
 
-AnyHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+AnyHistory.TestCase.settings = settings(stateful_step_count=60)
 test_any_history = AnyHistory.TestCase
 
 
@@ -214,7 +214,6 @@ REPORTS = st.sampled_from(
     reports=st.lists(REPORTS, min_size=2, max_size=6),
     data=st.data(),
 )
-@settings(max_examples=100, deadline=None)
 def test_events_of_unrelated_workloads_commute(policy, reports, data) -> None:
     """Any interleaving of what happens to different workloads gives the same state."""
     names = [f"w{i}" for i in range(len(reports))]
@@ -236,7 +235,6 @@ def test_events_of_unrelated_workloads_commute(policy, reports, data) -> None:
     names=st.lists(NAMES, min_size=1, max_size=8, unique=True),
     policy=st.sampled_from(["least-loaded", "round-robin"]),
 )
-@settings(max_examples=50, deadline=None)
 def test_the_same_events_give_the_same_state_and_actions(names, policy) -> None:
     one, other = _busy(policy, names), _busy(policy, names)
     running(one, *names)
@@ -247,7 +245,6 @@ def test_the_same_events_give_the_same_state_and_actions(names, policy) -> None:
 
 
 @given(cut=st.integers(0, 200), submitted=st.lists(WORKLOADS, min_size=1, max_size=15))
-@settings(max_examples=60, deadline=None)
 def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitted) -> None:
     """The events that follow the next request are the same before and after a replay."""
     cluster = Cluster()
@@ -266,7 +263,6 @@ def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitt
 
 
 @given(st.lists(WORKLOADS, max_size=12))
-@settings(max_examples=60, deadline=None)
 def test_with_room_for_all_everyone_ends(submitted) -> None:
     """Nobody waits for ever: given enough servers and honest reports, all complete."""
     cluster = Cluster()

@@ -1,0 +1,166 @@
+"""A real manager process on a state directory of its own, driven as a user drives it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from wharfinger.host.run_dir import RunRecord, read_run
+
+ENDED = {"completed", "failed", "vanished", "revoked", "rejected"}
+
+
+class LiveManager:
+    """Starts, kills and asks ``wharfinger up``."""
+
+    def __init__(self, state: Path, *options: str) -> None:
+        self.state = state
+        self.options = options
+        self.process: subprocess.Popen[str] | None = None
+
+    # --- its process ---
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it; by default wait until it says that it is ready."""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "wharfinger", "up", "--state", str(self.state), *self.options],
+            stdout=subprocess.PIPE,
+            stderr=(self.state.parent / "manager.err").open("a"),
+            text=True,
+            start_new_session=True,
+        )
+        if wait:
+            assert self.process.stdout is not None
+            lines = []
+            for line in self.process.stdout:
+                lines.append(line)
+                if line.strip() == "ready":
+                    return
+            raise AssertionError(f"no manager: {lines} {self.errors()}")
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+    def stop(self) -> int:
+        """End it in peace; its exit status."""
+        assert self.process is not None
+        self.process.terminate()
+        status = self.process.wait(timeout=20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return status
+
+    def errors(self) -> str:
+        """All that it wrote to standard error."""
+        path = self.state.parent / "manager.err"
+        return path.read_text() if path.exists() else ""
+
+    # --- its users ---
+
+    def popen(self, *arguments: str, text: str | None = None) -> subprocess.Popen[str]:
+        """A command of ours, not waited for."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "wharfinger", *arguments, "--state", str(self.state)],
+            stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if text is not None:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(text)
+                process.stdin.close()
+            process.stdin = None
+        return process
+
+    def run(self, *arguments: str, text: str | None = None, status: int = 0) -> str:
+        """A command of ours; its output."""
+        process = self.popen(*arguments, text=text)
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == status, (arguments, process.returncode, output, errors)
+        return output if status == 0 else errors
+
+    def submit(self, *manifests: dict[str, Any]) -> str:
+        """Hand in workloads, all in one file."""
+        return self.run("submit", "-f", "-", text=as_file(*manifests))
+
+    def workloads(self) -> dict[str, dict[str, Any]]:
+        """All workloads by name."""
+        found = json.loads(self.run("get", "workloads", "-o", "json"))
+        return {workload["name"]: workload for workload in found}
+
+    def wait_for(
+        self, condition: Callable[[dict[str, dict[str, Any]]], bool], timeout_seconds: float = 60
+    ) -> dict[str, dict[str, Any]]:
+        """Ask until the workloads are as wanted."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = self.workloads()
+            if condition(found):
+                return found
+            assert time.monotonic() < deadline, {n: w["phase"] for n, w in found.items()}
+            time.sleep(0.1)
+
+    def wait_for_all(self, timeout_seconds: float = 60) -> dict[str, dict[str, Any]]:
+        """Wait until everything has ended."""
+        return self.wait_for(
+            lambda found: all(w["phase"] in ENDED for w in found.values()), timeout_seconds
+        )
+
+    # --- what it leaves on disk ---
+
+    def runs(self) -> dict[Path, RunRecord]:
+        """Every run directory and what its records say."""
+        folder = self.state / "runs"
+        found = {}
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            with contextlib.suppress(Exception):
+                found[path] = read_run(path)
+        return found
+
+
+def manifest(name: str, *command: str, **spec: Any) -> dict[str, Any]:
+    """A small workload."""
+    return {
+        "apiVersion": "wharfinger.dev/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {
+            "type": "batch",
+            "resources": {"cpu": "100m", "memory": "64Mi"},
+            "run": {"command": list(command), "workingDir": "/", "stopGrace": "1s"},
+            **spec,
+        },
+    }
+
+
+def as_file(*manifests: dict[str, Any]) -> str:
+    """Many documents in one file."""
+    return "\n---\n".join(map(json.dumps, manifests))
+
+
+def processes_with(text: str) -> list[int]:
+    """Processes that have ``text`` in their environment or command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            both = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            if text.encode() in both:
+                found.append(int(entry.name))
+    return found
