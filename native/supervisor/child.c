@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int write_file(const char *path, const char *text) {
@@ -75,10 +76,17 @@ static int set_output(const struct child_setup *setup) {
     return dup2(setup->output_fd, STDERR_FILENO) < 0 ? -1 : 0;
 }
 
+/* By the bare system call: posix_spawn leaves the C library's own two signals ignored, and
+ * signal() refuses to touch them. All zero is the default action. */
+static void set_default_action(int number) {
+    static const char all_zero[64];
+    syscall(SYS_rt_sigaction, number, all_zero, NULL, (size_t)(_NSIG / 8));
+}
+
 static int reset_signals(const struct child_setup *setup) {
     sigset_t none;
     (void)setup;
-    for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+    for (int number = 1; number < _NSIG; number++) set_default_action(number);
     sigemptyset(&none);
     return sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -42,6 +42,7 @@ struct supervisor {
     int signal_fd;
     int timer_fd;
     int start_fd; /* -1 once it is known how the start went */
+    int notice_fd; /* -1: nobody wants to be told */
 
     struct identity main;
     struct start_report start; /* step STEP_READY: it did start */
@@ -72,16 +73,27 @@ _Noreturn static void fail(enum status status, const char *what, int error) {
     exit(status);
 }
 
+/* A byte for the claim, the end of the pipe for the start or its failure. Only a hint to look
+ * into the run directory now: whoever launched us may be gone, and that is no error. */
+static void tell_of_claim(const struct supervisor *s) {
+    if (s->notice_fd >= 0 && write(s->notice_fd, "c", 1) < 0) return;
+}
+
+static void tell_of_start(struct supervisor *s) {
+    if (s->notice_fd >= 0) close(s->notice_fd);
+    s->notice_fd = -1;
+}
+
 /* --- preparation ------------------------------------------------------------------------- */
 
 /* Nothing of whoever started us may reach us or the workload: signals, descriptors, terminal. */
-static void detach_from_caller(void) {
-    const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ};
+static void detach_from_caller(struct supervisor *s) {
+    const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGALRM, SIGUSR1, SIGUSR2};
     /* An ignored SIGCHLD would be inherited, and the kernel would reap in our place. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
     setsid(); /* fails only where the caller has done it */
-    if (syscall(SYS_close_range, SPEC_FD + 1, ~0U, 0) < 0)
+    if (syscall(SYS_close_range, s->notice_fd < 0 ? NOTICE_FD : NOTICE_FD + 1, ~0U, 0) < 0)
         fail(STATUS_FAULT, "close_range (Linux 5.9 or later is needed)", errno);
 }
 
@@ -200,6 +212,7 @@ static void learn_of_start(struct supervisor *s) {
     if (s->start.step == STEP_READY) record_start(s);
     record_discard(s->dir, &s->started);
     spec_release(&s->spec);
+    tell_of_start(s);
 }
 
 /* --- the end ----------------------------------------------------------------------------- */
@@ -337,7 +350,7 @@ static int record_exit(struct supervisor *s) {
 int main(int argc, char **argv) {
     static struct supervisor s;
     int pipes[2][2];
-    detach_from_caller();
+    detach_from_caller(&s);
     if (argc != 2) fail(STATUS_BAD_CALL, "usage: wharfinger-supervisor RUN_DIR 3<SPEC", 0);
     read_spec(&s);
     open_run_dir(&s, argv[1]);
@@ -346,6 +359,7 @@ int main(int argc, char **argv) {
     open_event_sources(&s, pipes);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0) fail(STATUS_FAULT, "child subreaper", errno);
     claim(&s);
+    tell_of_claim(&s);
     silence_standard_streams();
     protect_from_oom(&s);
     output_open(&s.output, s.dir, pipes[0][0], s.spec.log_cap_bytes);

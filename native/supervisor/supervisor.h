@@ -1,6 +1,7 @@
 /* The supervisor: one small process between a workload and the world.
  *
  * The manager starts it as `wharfinger-supervisor RUN_DIR` with the launch spec on descriptor 3
+ * and, where it wants to be told at once of claim and start, the end of a pipe on descriptor 4
  * (src/wharfinger/host/supervisor.py) and may die at any moment; the supervisor stays. It claims
  * the run, starts the program, keeps its output, kills the whole tree at the end and leaves an
  * exit record. All its files lie in RUN_DIR, reached through one directory descriptor and never
@@ -31,7 +32,7 @@ enum status {
     STATUS_CLAIMED = 3,  /* the run has its claim already; nothing was touched */
 };
 
-enum { SPEC_FD = 3, MAX_CPUS = 8192, MAX_RLIMITS = 32, NAME_BYTES = 64 };
+enum { SPEC_FD = 3, NOTICE_FD = 4, MAX_CPUS = 8192, MAX_RLIMITS = 32, NAME_BYTES = 64 };
 
 /* --- spec.c ------------------------------------------------------------------------------ */
 

@@ -155,7 +155,18 @@ static size_t stop_descendants(void) {
     return moving;
 }
 
+/* Much faster than the walk, so it also meets a process that forks and exits without end: each
+ * of its lives is our child. A child's pid is nobody else's until we reap it. */
+static void kill_children(void) {
+    FILE *children = fopen("/proc/thread-self/children", "re");
+    int pid;
+    if (children == NULL) return; /* CONFIG_PROC_CHILDREN is not everywhere; the walk is */
+    while (fscanf(children, "%d", &pid) == 1) kill(pid, SIGKILL);
+    fclose(children);
+}
+
 static void kill_by_walk(void) {
+    kill_children();
     for (int pass = 0; pass < STOP_PASSES && stop_descendants() > 0; pass++) continue;
     signal_descendants(SIGKILL);
 }

@@ -6,6 +6,7 @@ Each workload notes its start in a file, so that a second start would show, and 
 an exit code of its own, which must be the one that the manager tells.
 """
 
+import json
 import os
 import random
 import signal
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
+
 from wharfinger.host.run_dir import Claim, read_run
 
 KILLS = 50
@@ -169,8 +170,6 @@ def _phases(manager: LiveManager) -> set[str]:
         call.kill()
         call.communicate()
         return set()
-    import json
-
     return {w["phase"] for w in json.loads(output)} if call.returncode == 0 else set()
 
 

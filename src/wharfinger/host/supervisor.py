@@ -64,6 +64,7 @@ __all__ = [
 MIN_LOG_CAP_BYTES = 4096
 MAX_SPEC_BYTES = 16 << 20
 _SPEC_FD = 3
+_NOTICE_FD = 4
 
 
 class SupervisorStatus(IntEnum):
@@ -151,10 +152,13 @@ class Supervisor:
     Attributes:
         pid: Its process id, ours until ``poll`` has returned a status.
         pidfd: Readable once it has ended.
+        notice_fd: Readable when the run directory has news of the claim, and at its end, which
+            comes when it is known how the start went.
     """
 
     pid: int
     pidfd: int
+    notice_fd: int
     _fault_fd: int
 
     def fileno(self) -> int:
@@ -178,8 +182,8 @@ class Supervisor:
 
     def close(self) -> None:
         """Let go of the descriptors; the supervisor goes on."""
-        os.close(self.pidfd)
-        os.close(self._fault_fd)
+        for descriptor in (self.pidfd, self.notice_fd, self._fault_fd):
+            os.close(descriptor)
 
 
 def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
@@ -197,32 +201,42 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
         EngineFault: No process could be made; retryable unless the supervisor is not installed.
     """
     encoded = spec.encode()
+    with contextlib.ExitStack() as until_launched:
+        try:
+            fault_fd = _high_memfd("wharfinger-fault")
+            until_launched.callback(os.close, fault_fd)
+            notice_fd, noticing_fd = _high_pipe()
+            until_launched.callback(os.close, notice_fd)
+            with _closing(noticing_fd), _closing(_sealed_memfd(encoded)) as spec_fd:
+                pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
+            # Two descriptors have just been closed, so there is room for this one.
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            raise EngineFault(
+                f"cannot start {supervisor_path()}: {error.strerror}",
+                retryable=not isinstance(error, FileNotFoundError),
+            ) from error
+        until_launched.pop_all()
+    return Supervisor(pid, pidfd, notice_fd, fault_fd)
+
+
+def _spawn(run_dir: Path, fault_fd: int, spec_fd: int, notice_fd: int) -> int:
     program = os.fspath(supervisor_path())
-    fault_fd = _high_memfd("wharfinger-fault")
-    spec_fd = _sealed_memfd(encoded)
-    try:
-        pid = os.posix_spawn(
-            program,
-            [program, os.path.abspath(run_dir)],  # noqa: PTH100 - resolve() would follow links
-            {},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
-                (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, fault_fd, 2),
-                (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
-            ],
-            setsid=True,
-            setsigmask=(),
-        )
-    except OSError as error:
-        os.close(fault_fd)
-        raise EngineFault(
-            f"cannot start {program}: {error.strerror}",
-            retryable=not isinstance(error, FileNotFoundError),
-        ) from error
-    finally:
-        os.close(spec_fd)
-    return Supervisor(pid, os.pidfd_open(pid), fault_fd)
+    return os.posix_spawn(
+        program,
+        [program, os.path.abspath(run_dir)],  # noqa: PTH100 - resolve() would follow links
+        {},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, fault_fd, 2),
+            (os.POSIX_SPAWN_DUP2, spec_fd, _SPEC_FD),
+            (os.POSIX_SPAWN_DUP2, notice_fd, _NOTICE_FD),
+        ],
+        setsid=True,
+        # Held back, not lost, until it is ready: a stop may follow at once.
+        setsigmask=(signal.SIGTERM,),
+    )
 
 
 def cancel(run_dir: Path) -> bool:
@@ -297,13 +311,31 @@ def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
     return name.encode() + b"=" + encoded + b"\0"
 
 
-def _high_memfd(name: str) -> int:
-    """A memfd beyond the descriptors that a launch puts things on."""
-    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+@contextlib.contextmanager
+def _closing(fd: int) -> Iterator[int]:
     try:
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _SPEC_FD + 1)
+        yield fd
     finally:
         os.close(fd)
+
+
+def _high(fd: int) -> int:
+    """The descriptor, moved beyond those that a launch puts things on."""
+    with _closing(fd):
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _NOTICE_FD + 1)
+
+
+def _high_memfd(name: str) -> int:
+    return _high(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+
+
+def _high_pipe() -> tuple[int, int]:
+    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return reading, _high(writing)
+    except OSError:
+        os.close(reading)
+        raise
 
 
 def _sealed_memfd(content: bytes) -> int:
