@@ -1,5 +1,6 @@
 """Decisions in words: for ``explain`` and for a dry run."""
 
+from collections.abc import Callable
 from typing import Any
 
 from wharfinger.cli import human
@@ -7,7 +8,10 @@ from wharfinger.cli.output import Column, indented, table
 from wharfinger.cli.tables import CANDIDATES
 from wharfinger.cli.terminal import printable
 
-_UNITS = {"_millicpus": lambda v: human.number(v / 1000), "_bytes": human.size}
+_UNITS: dict[str, Callable[[float], str]] = {
+    "_millicpus": lambda v: human.number(v / 1000),
+    "_bytes": human.size,
+}
 _VERDICTS = {
     "ok": "has room",
     "no-room": "no room now",
@@ -73,7 +77,7 @@ def _number_column(key: str) -> Column:
 
 
 def _verdict(candidate: dict[str, Any]) -> str:
-    return _VERDICTS.get(candidate["reason"], candidate["reason"])
+    return _VERDICTS.get(candidate["reason"], str(candidate["reason"]))
 
 
 def _label(key: str) -> str:

@@ -1,6 +1,7 @@
 """``wharfinger describe``: all that is known of one workload or one server."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from wharfinger.cli import human
@@ -99,16 +100,22 @@ def server_text(server: dict[str, Any]) -> str:
             ("Platform", server["platform"]),
             ("Zone", server["zone"] or human.NONE),
             ("Accepting", human.met(server["accepting"])),
-            ("CPUs", f"{human.number(server['cpus_allocated'])} of "
-                     f"{human.number(server['cpus'])} allocated"),
-            ("Memory", f"{human.size(server['memory_allocated_bytes'])} of "
-                       f"{human.size(server['memory_bytes'])} allocated"),
+            (
+                "CPUs",
+                _share(human.number, server["cpus_allocated"], server["cpus"]),
+            ),
+            (
+                "Memory",
+                _share(human.size, server["memory_allocated_bytes"], server["memory_bytes"]),
+            ),
         ]
     )
     conditions = "\n".join(
         f"  {c['name']}: {printable(c['message'])}" for c in server["conditions"]
     )
     residents = table(server["residents"], columns("workloads", "table"), empty="none")
-    return (
-        f"{head}\n\nConditions:\n{conditions or '  none'}\n\nWorkloads:\n{indented(residents)}"
-    )
+    return f"{head}\n\nConditions:\n{conditions or '  none'}\n\nWorkloads:\n{indented(residents)}"
+
+
+def _share(form: Callable[[float], str], allocated: float, whole: float) -> str:
+    return f"{form(allocated)} of {form(whole)} allocated"

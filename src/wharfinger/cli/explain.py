@@ -88,12 +88,16 @@ def _waits(waiting: dict[str, Any]) -> str:
     if waiting["position"] == 1:
         lines.append("it is the next to be served, as soon as a server can take it")
     else:
-        why = f", which waits because {waiting['first_message']}" if waiting["first_message"] else ""
-        lines.append(f"{waiting['position'] - 1} are served before it, the first is "
-                     f"{waiting['first']}{why}")
+        why = (
+            f", which waits because {waiting['first_message']}" if waiting["first_message"] else ""
+        )
+        lines.append(
+            f"{waiting['position'] - 1} are served before it, the first is {waiting['first']}{why}"
+        )
     if waiting["not_before"]:
-        lines.append(f"a start failed; it is not tried again before "
-                     f"{human.clock(waiting['not_before'])}")
+        lines.append(
+            f"a start failed; it is not tried again before {human.clock(waiting['not_before'])}"
+        )
     return "\n".join(map(printable, lines))
 
 

@@ -68,7 +68,9 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
     )
     wanted = set(commands)
     for name, words in COMMANDS.items():
-        sub = subparsers.add_parser(name, help=words, description=_sentence(words), allow_abbrev=False)
+        sub = subparsers.add_parser(
+            name, help=words, description=_sentence(words), allow_abbrev=False
+        )
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")
             module.add_arguments(sub)

@@ -97,4 +97,6 @@ def indented(text: str, by: int = 2) -> str:
 def fields(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and values below one another."""
     width = max(len(name) for name, _ in pairs)
-    return "\n".join(f"{name + ':':<{width + 1}}  {printable(value)}".rstrip() for name, value in pairs)
+    return "\n".join(
+        f"{name + ':':<{width + 1}}  {printable(value)}".rstrip() for name, value in pairs
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.cli import human, waiting
-from wharfinger.cli.client import Client
+from wharfinger.cli.client import Client, Query
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_common, seconds, state_path
@@ -85,7 +85,7 @@ def read_document(file: str) -> bytes:
 def _send(client: Client, source: str, document: bytes, *, dry_run: bool) -> list[dict[str, Any]]:
     import json  # noqa: PLC0415 - http.client, in the client, is far larger and lazy too
 
-    query = {"dry_run": dry_run, "working_directory": str(Path.cwd()), "source": source}
+    query: Query = {"dry_run": dry_run, "working_directory": str(Path.cwd()), "source": source}
     answer = client.call("POST", "workloads", query=query, body=document)
     submissions: list[dict[str, Any]] = json.loads(answer.body)
     return submissions

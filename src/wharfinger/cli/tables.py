@@ -33,7 +33,7 @@ def _exit(workload: dict[str, Any]) -> str:
 
 
 def _phase(workload: dict[str, Any]) -> str:
-    return workload["phase"] + (" (stopping)" if workload["stopping"] else "")
+    return str(workload["phase"]) + (" (stopping)" if workload["stopping"] else "")
 
 
 def _servers(workload: dict[str, Any]) -> str:

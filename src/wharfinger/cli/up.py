@@ -119,7 +119,9 @@ def _serve(
         directory.socket.unlink(missing_ok=True)
     if fault is None:
         return 0
-    print(f"wharfinger: the manager stopped after a fault, start it again: {fault}", file=sys.stderr)
+    print(
+        f"wharfinger: the manager stopped after a fault, start it again: {fault}", file=sys.stderr
+    )
     return 1
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from wharfinger.errors import Conflict, InvalidInput
 from wharfinger.service.address import reachable
 
-TOKEN_VARIABLE = "WHARFINGER_TOKEN"  # noqa: S105 - the variable's name, not a token
+TOKEN_VARIABLE = "WHARFINGER_TOKEN"
 MIN_TOKEN_CHARACTERS = 16
 MAX_TOKEN_BYTES = 4096
 BACKLOG = 512
@@ -102,8 +102,9 @@ def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
             f"--listen needs a token: give --token-file FILE or set {TOKEN_VARIABLE}"
         )
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise InvalidInput(f"{place}: a token is ASCII without spaces; make one by "
-                           "`openssl rand -hex 16`")
+        raise InvalidInput(
+            f"{place}: a token is ASCII without spaces; make one by `openssl rand -hex 16`"
+        )
     if len(token) < MIN_TOKEN_CHARACTERS:
         raise InvalidInput(
             f"{place}: the token has {len(token)} characters, at least {MIN_TOKEN_CHARACTERS} "

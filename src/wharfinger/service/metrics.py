@@ -1,4 +1,4 @@
-"""The manager's metrics in Prometheus' text format, written by hand: a dozen lines need no library."""
+"""The manager's metrics in Prometheus' text format, by hand: so few lines need no library."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -22,9 +22,7 @@ def render(manager: Manager, *, last_sequence: int, room_bytes: int, start_time:
     records = manager.state.workloads.values()
     parts = (
         _family("workloads", "gauge", "Workloads by phase.", "phase", phases(records)),
-        _family(
-            "queue_length", "gauge", "Workloads waiting.", "queue", manager.queue_lengths()
-        ),
+        _family("queue_length", "gauge", "Workloads waiting.", "queue", manager.queue_lengths()),
         *_servers(server_fields(manager)),
         _single("events_logged_total", "counter", "Events in the log.", last_sequence),
         _single("free_disk_bytes", "gauge", "Room for the event log.", room_bytes),

@@ -81,7 +81,9 @@ class Workload(Model):
     )
     memory_bytes: int = Field(description="Limit on memory, on all its servers together.")
     starts: int = Field(description="How often its program was started.")
-    exit_code: int | None = Field(description="`null` = still going, ended by a signal, or unknown.")
+    exit_code: int | None = Field(
+        description="`null` = still going, ended by a signal, or unknown."
+    )
     signal: int | None = Field(description="The signal that ended it.")
     reason: str = Field(description="Stable word for why it is where it is; may be empty.")
     message: str = Field(description="The same for people.")
@@ -117,7 +119,9 @@ class Usage(Model):
     servers: list[str]
     cpus: float = Field(description="CPUs guaranteed; 0 for best-effort work.")
     memory_limit_bytes: int
-    cpu_seconds: float | None = Field(description="CPU time since its start; `null` = not measured.")
+    cpu_seconds: float | None = Field(
+        description="CPU time since its start; `null` = not measured."
+    )
     memory_bytes: int | None = Field(description="Memory now; `null` = not measured.")
     processes: int | None = Field(description="Processes now; `null` = not measured.")
     measured_at_seconds: float = Field(

@@ -46,6 +46,7 @@ class TokenGuard:
         self._expected = b"Bearer " + token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let the other app answer."""
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         # Compared in constant time, so that answers do not tell how much was right.
         if len(given) == 1 and hmac.compare_digest(given[0], self._expected):
@@ -101,7 +102,8 @@ class GuardedProtocol(H11Protocol):
         return True
 
     def _close_if_silent(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        # uvicorn sets the scope with the first request; its annotation hides the None before.
+        if getattr(self, "scope", None) is None and not self.transport.is_closing():
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:

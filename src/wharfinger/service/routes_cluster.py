@@ -77,7 +77,6 @@ async def list_events(
 async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> models.Status:
     """The manager: what it is, since when, and how it fares."""
     runtime, state = driver.runtime, core.state
-    damage = runtime.store.damage
     return models.Status(
         name="wharfinger",
         version=__version__,
@@ -95,9 +94,15 @@ async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> m
         first_sequence=runtime.store.first_sequence,
         free_disk_bytes=runtime.store.room_bytes(),
         accepting=_has_room(runtime),
-        damage=damage
-        and models.Damage(message=str(damage), last_whole_sequence=damage.last_whole_sequence),
+        damage=_damage(runtime),
     )
+
+
+def _damage(runtime: Runtime) -> models.Damage | None:
+    damage = runtime.store.damage
+    if damage is None:
+        return None
+    return models.Damage(message=str(damage), last_whole_sequence=damage.last_whole_sequence)
 
 
 def _has_room(runtime: Runtime) -> bool:

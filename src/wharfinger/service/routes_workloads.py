@@ -59,8 +59,10 @@ Source = Annotated[str, Query(max_length=4096, description="What messages call t
     "/v1/workloads",
     status_code=201,
     openapi_extra=_MANIFESTS,
-    responses={200: {"model": list[models.Submission], "description": "Nothing was new."}}
-    | may_fail(400, 409, 413, 503, 507),
+    responses={
+        200: {"model": list[models.Submission], "description": "Nothing was new."},
+        **may_fail(400, 409, 413, 503, 507),
+    },
 )
 async def submit_workloads(
     request: Request,
@@ -110,7 +112,9 @@ async def patch_workload(name: str, request: Request, driver: TheDriver) -> mode
         workloads = load_manifests(manifest, source="update", working_directory="/")
     except InvalidManifest as error:
         # The line is one of a document that the user never saw.
-        raise InvalidManifest([problem.replace("update:1: ", "") for problem in error.problems]) from None
+        raise InvalidManifest(
+            [problem.replace("update:1: ", "") for problem in error.problems]
+        ) from None
     return _update(driver, name, workloads)
 
 
@@ -146,8 +150,10 @@ def _parse_patch(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the patch is not JSON: {error}") from None
     if not isinstance(patch, dict):
-        raise InvalidInput("the patch is not a JSON object; write what is to change, e.g. "
-                           '{"spec": {"priority": 5}}')
+        raise InvalidInput(
+            "the patch is not a JSON object; write what is to change, e.g. "
+            '{"spec": {"priority": 5}}'
+        )
     return patch
 
 
@@ -278,9 +284,9 @@ def _usage(driver: Driver) -> dict[str, models.Usage]:
                     "schema": {"type": "boolean"},
                 },
             },
-        }
-    }
-    | may_fail(400, 404),
+        },
+        **may_fail(400, 404),
+    },
 )
 async def read_log(
     name: str,

@@ -29,8 +29,9 @@ KEEP_ALIVE_SECONDS = 30
 class _Server(uvicorn.Server):
     """uvicorn with our signals, and asleep while nothing happens."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._on_ready = on_ready
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -42,6 +43,11 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Nothing: ``serve`` has taken the signals before."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets=sockets)
+        self._on_ready()
 
     async def main_loop(self) -> None:
         """Wait to be stopped, where uvicorn looks ten times a second."""
@@ -81,9 +87,9 @@ async def _serve(
     loop = asyncio.get_running_loop()
     # Only manifests are read in threads; two at once are enough.
     loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="manifests"))
-    driver = Driver(runtime, on_fault=lambda: server.stop())
+    driver = Driver(runtime, on_fault=lambda: server.stop())  # noqa: PLW0108 - made below
     app = make_app(driver, StateOfManager(state_directory, runtime.now()))
-    server = _Server(_config(app, token))
+    server = _Server(_config(app, token), on_ready)
 
     def stop() -> None:
         driver.stopping = True
@@ -93,15 +99,8 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     driver.attach()
-    asyncio.get_running_loop().create_task(_announce(server, on_ready))
     await server.serve(sockets=list(sockets))
     return driver.fault
-
-
-async def _announce(server: uvicorn.Server, on_ready: Callable[[], None]) -> None:
-    while not server.started:
-        await asyncio.sleep(0.001)
-    on_ready()
 
 
 def _config(app: object, token: str | None) -> uvicorn.Config:

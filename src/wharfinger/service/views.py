@@ -16,7 +16,7 @@ from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model import decisions as dec
 from wharfinger.model.manifest import workload_to_manifest
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
-from wharfinger.model.workload import Target
+from wharfinger.model.workload import LatencyBound, Target
 from wharfinger.service import models
 
 
@@ -108,16 +108,18 @@ def _span(start: float, end: float) -> float:
 def _target(target: Target | None) -> models.Target | None:
     if target is None:
         return None
-    bound = target.latency
-    latency = bound and models.Latency(
-        percentile=bound.percentile, below_seconds=bound.below_seconds
-    )
     return models.Target(
         throughput_per_second=target.throughput_per_second,
-        latency=latency,
+        latency=_latency(target.latency),
         completion_seconds=target.completion_seconds,
         rate_per_second=target.rate_per_second,
     )
+
+
+def _latency(bound: LatencyBound | None) -> models.Latency | None:
+    if bound is None:
+        return None
+    return models.Latency(percentile=bound.percentile, below_seconds=bound.below_seconds)
 
 
 def _achieved(record: WorkloadRecord) -> models.Achieved | None:
@@ -215,7 +217,11 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
         first=first.name,
         first_message=first.message,
         not_before=_timestamp_or_none(record.not_before),
-        now=[decision(made, None) for made in manager.preview(record.workload)],
+        now=[
+            decision(made, None)
+            for made in manager.preview(record.workload)
+            if made.stage is not dec.Stage.ADMISSION
+        ],
     )
 
 
