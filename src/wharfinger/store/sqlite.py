@@ -179,7 +179,7 @@ class SqliteStore:
         self._check_room(2 * len(payload))  # once in the WAL, once in the main file
         with translated(self._files.database):
             chain_hash = self._hash_at(sequence)
-        if chain_hash is None:
+        if chain_hash is None or sequence < 1:
             raise ValueError(f"there is no event {sequence} to take a snapshot at")
         snapshot = Snapshot(sequence, _exact(time), schema, payload)
         row = (sequence, snapshot.time, schema, payload, chain_hash, seal(snapshot, chain_hash))

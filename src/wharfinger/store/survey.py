@@ -13,9 +13,11 @@ from wharfinger.store.base import LogEntry, Snapshot
 from wharfinger.store.chain import GENESIS, Position, link, seal
 from wharfinger.store.faults import concerns_content
 
-# After an unreadable page, the entries behind it are looked for one by one, this far.
-_MAX_MISSES = 65_536
-_ENTRIES = "SELECT sequence, time, kind, payload, hash FROM entries WHERE sequence > ?"
+_FARTHEST_KEY = 65_536
+_FARTHEST_STEP = 1 << 32
+_ENTRIES = (
+    "SELECT sequence, time, kind, payload, hash FROM entries WHERE sequence > ? ORDER BY sequence"
+)
 _SNAPSHOTS = "SELECT sequence, time, schema, payload, chain_hash, hash FROM snapshots"
 _STATE = (
     "SELECT schema_version, anchor_sequence, anchor_hash, replaced_head, pending_report"
@@ -274,23 +276,46 @@ def salvageable_entries(
     connection: sqlite3.Connection, after: int, findings: list[str]
 ) -> Iterator[tuple[LogEntry, bytes]]:
     """Each entry that can be read at all, with its hash, past pages that can't."""
-    position, misses = after, 0
-    while misses < _MAX_MISSES:
+    position: int | None = after
+    while position is not None:
         try:
-            for row in connection.execute(f"{_ENTRIES} ORDER BY sequence", (position,)):
+            for row in connection.execute(_ENTRIES, (position,)):
                 parsed = parse_entry(row)
                 if parsed is None:
                     findings.append(f"what follows event {position} is not of its form")
                     continue
                 # A damaged key may be anything; the search does not follow it out of sight.
-                if position < parsed[0].sequence <= position + _MAX_MISSES:
-                    position, misses = parsed[0].sequence, 0
+                if position < parsed[0].sequence <= position + _FARTHEST_KEY:
+                    position = parsed[0].sequence
                 yield parsed
         except sqlite3.DatabaseError as error:
             findings.append(_unreadable(f"what follows event {position}", error))
-            position, misses = position + 1, misses + 1
+            position = _next_readable(connection, position)
         else:
             return
+
+
+def _next_readable(connection: sqlite3.Connection, position: int) -> int | None:
+    """Behind which sequence reading can go on; ``None`` = nowhere. Doubles, then narrows."""
+    low, high = position, position + 1
+    while not _is_readable(connection, high):
+        low, high = high, position + 2 * (high - position)
+        if high > position + _FARTHEST_STEP:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_readable(connection, middle) else (middle, high)
+    return high
+
+
+def _is_readable(connection: sqlite3.Connection, position: int) -> bool:
+    try:
+        connection.execute(f"{_ENTRIES} LIMIT 1", (position,)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if not concerns_content(error):
+            raise
+        return False
+    return True
 
 
 def parse_entry(row: tuple[object, ...]) -> tuple[LogEntry, bytes] | None:

@@ -371,8 +371,8 @@ COMMAND = Kind(
     list,
     {
         "type": "array",
+        "prefixItems": [{"type": "string", "pattern": _NO_NUL, "minLength": 1}],
         "items": {"type": "string", "pattern": _NO_NUL},
-        "prefixItems": [{"minLength": 1}],
         "minItems": 1,
         "maxItems": _MAX_ARGUMENTS,
         "examples": [["sh", "-c", "exit 0"]],

@@ -50,6 +50,12 @@ _NOT_TEXT = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LINE_BREAK = re.compile("\r\n|\r|\n")
 
+# JSON alone, in which each backslash is an escape; possessive, so that it never backtracks.
+_JSON = re.compile(r'(?:"(?:[^"\\]|\\.)*+"|[-+.,:\[\]{}0-9eE\s]|true|false|null)*+', re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
 _MENDS = (
     ("\\t", "indent with spaces, not tabs"),
     ("mapping values are not allowed", "a value with ': ' in it needs quotes"),
@@ -114,7 +120,24 @@ def _decoded(text: bytes | str, limits: Limits) -> str:
         _stop(line, f"character U+{ord(odd[0]):04X} may not stand in a manifest; {mend}")
     if decoded.count("%TAG") > limits.max_tag_directives:
         _stop(0, f"more than {limits.max_tag_directives} %TAG directives; remove them")
-    return decoded
+    return _with_whole_characters(decoded)
+
+
+def _with_whole_characters(text: str) -> str:
+    """JSON with characters beyond U+FFFF in one escape, as YAML has them, instead of two.
+
+    Other text is left alone: outside of double quotes a backslash is only itself.
+    """
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _ESCAPE.sub(_whole_character, text) if _JSON.fullmatch(text) else text
+
+
+def _whole_character(escape: re.Match[str]) -> str:
+    if escape[1] is None:
+        return escape[0]
+    high, low = int(escape[1], 16) - 0xD800, int(escape[2], 16) - 0xDC00
+    return f"\\U{0x10000 + (high << 10) + low:08x}"
 
 
 def _events(text: str, *, pure: bool) -> "Iterator[yaml.Event]":
