@@ -92,7 +92,7 @@ def _waits(waiting: dict[str, Any]) -> str:
             f", which waits because {waiting['first_message']}" if waiting["first_message"] else ""
         )
         lines.append(
-            f"{waiting['position'] - 1} are served before it, the first is {waiting['first']}{why}"
+            f"in line before it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
         )
     if waiting["not_before"]:
         lines.append(

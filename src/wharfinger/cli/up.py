@@ -86,9 +86,6 @@ def _running(directory: "StateDirectory", options: object) -> Iterator["Runtime"
 
     assert isinstance(options, Options)
     runtime = assemble(directory, options)
-    damage = runtime.store.damage
-    if damage is not None:
-        print(f"wharfinger: WARNING: the event log was damaged: {damage}", file=sys.stderr)
     try:
         runtime.start()
         yield runtime
