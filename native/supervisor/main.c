@@ -89,6 +89,7 @@ static void tell_of_start(struct supervisor *s) {
 /* Nothing of whoever started us may reach us or the workload: signals, descriptors, terminal. */
 static void detach_from_caller(struct supervisor *s) {
     const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGALRM, SIGUSR1, SIGUSR2};
+    s->notice_fd = fcntl(NOTICE_FD, F_SETFD, FD_CLOEXEC) < 0 ? -1 : NOTICE_FD;
     /* An ignored SIGCHLD would be inherited, and the kernel would reap in our place. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
