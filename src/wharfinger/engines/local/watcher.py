@@ -1,35 +1,31 @@
-"""One descriptor for everything that can happen to an engine, and callbacks for each.
+"""One descriptor for everything that can happen to an engine, and a callback for each.
 
-Nothing here looks again and again: supervisors tell by pidfd and pipe, the engine's own
-reports by an eventfd. One timer runs while there are things that nobody tells of.
+Nothing looks again and again: supervisors tell by pidfd and pipe, or by a record that appears,
+and the engine's own reports by an eventfd. An idle engine costs nothing.
 """
 
 import os
 import select
-import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from pathlib import Path
 
 from wharfinger.errors import EngineFault
+from wharfinger.host.directory_watch import DirectoryWatch
 
 Callback = Callable[[], None]
 
-LOOK_AGAIN_SECONDS = 0.05
-
 
 class Watcher:
-    """An epoll descriptor with what to do when one of its descriptors has news.
+    """An epoll descriptor, and what to do when one of its descriptors has news."""
 
-    Args:
-        look: Called every ``LOOK_AGAIN_SECONDS`` while ``look_again`` is on.
-    """
-
-    def __init__(self, look: Callback) -> None:
-        self._look = look
+    def __init__(self) -> None:
         self._callbacks: dict[int, Callback] = {}
         self._epoll: select.epoll | None = None
         self._news = -1
-        self._looking = False
+        self._directories: DirectoryWatch | None = None
+        self._awaited: dict[Path, tuple[int, Callback]] = {}
 
     def open(self) -> None:
         """Make the descriptors."""
@@ -41,10 +37,13 @@ class Watcher:
         """Close the watcher's own descriptors; those that it watches are their owners'."""
         if self._epoll is None:
             return
+        if self._directories is not None:
+            self._directories.close()
         self._epoll.close()
         os.close(self._news)
-        self._epoll, self._news, self._looking = None, -1, False
+        self._epoll, self._news, self._directories = None, -1, None
         self._callbacks.clear()
+        self._awaited.clear()
 
     def fileno(self) -> int:
         """Readable while there is news."""
@@ -60,8 +59,25 @@ class Watcher:
         if self._callbacks.pop(descriptor, None) is not None:
             self._opened().unregister(descriptor)
 
+    def await_entry(self, directory: Path, callback: Callback) -> None:
+        """Call back when an entry has appeared in the directory.
+
+        Raises:
+            OSError: The directory can't be watched.
+        """
+        if self._directories is None:
+            self._directories = DirectoryWatch()
+            self.add(self._directories.fileno(), partial(self._entries_appeared, self._directories))
+        self._awaited[directory] = (self._directories.add(directory), callback)
+
+    def await_no_more(self, directory: Path) -> None:
+        """What was awaited there is there, or never will be."""
+        watch, _ = self._awaited.pop(directory, (-1, None))
+        if watch >= 0 and self._directories is not None:
+            self._directories.remove(watch)
+
     def set_news(self, *, present: bool) -> None:
-        """Keep the descriptor readable, or not, for something that is told already."""
+        """Keep the descriptor readable for what waits to be told, or no more."""
         with suppress(BlockingIOError):  # It may be so already.
             if present:
                 os.eventfd_write(self._news, 1)
@@ -69,14 +85,18 @@ class Watcher:
                 os.eventfd_read(self._news)
 
     def wait(self, timeout_seconds: float) -> None:
-        """Wait for news up to that long and let the callbacks take it in."""
-        deadline = time.monotonic() + timeout_seconds
+        """Wait up to that long for news, and let the callbacks take it in."""
         for descriptor, _ in self._opened().poll(max(0.0, timeout_seconds)):
             # An earlier callback may have removed it.
             callback = self._callbacks.get(descriptor)
             if callback is not None:
                 callback()
-        del deadline
+
+    def _entries_appeared(self, directories: DirectoryWatch) -> None:
+        directories.drain()
+        # There are few: only what an earlier manager left in the middle of its start.
+        for _, callback in list(self._awaited.values()):
+            callback()
 
     def _opened(self) -> select.epoll:
         if self._epoll is None:

@@ -70,6 +70,7 @@ def claim_v1(hierarchy: Hierarchy, identity: str) -> Claim | Refused:
     try:
         _make_base(base)
     except EngineFault as fault:
+        _drop(base)
         return Refused(f"{fault}; {MEND_V1}")
     return Claim(1, base, hierarchy.controllers, hierarchy.own)
 
@@ -96,6 +97,7 @@ def claim_v2(
         held = [name for name in wanted if name not in refusals]
         enable(base, held)
     except EngineFault as fault:
+        _drop(base)
         refused = Refused(f"{fault}; {mend_v2()}")
         return refused, dict.fromkeys(hierarchy.controllers, refused)
     return Claim(2, base, frozenset({UNIFIED, *held}), parent, tuple(enabled)), refusals
@@ -140,6 +142,12 @@ def _words(path: Path) -> frozenset[str]:
 def _make_base(base: Path) -> None:
     make_directory(base)
     _check_writable(base / "cgroup.procs")
+
+
+def _drop(base: Path) -> None:
+    """Leave no empty base behind that can't be used; one with workloads in it stays."""
+    with suppress(EngineFault):
+        remove_directory(base)
 
 
 def _check_writable(file: Path) -> None:

@@ -43,12 +43,9 @@ from wharfinger.host.cgroups.hierarchy import (
 from wharfinger.host.cgroups.limits import (
     UNIFIED,
     Limits,
-    limit_writes,
     shares_of,
     weight_of,
-    write_all,
 )
-from wharfinger.host.cgroups.memory import memory_writes
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Condition, ConditionKind
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -180,11 +177,12 @@ class CgroupControl:
                 self._prepare_server(claim, server)
                 make_directory(claim.base / server / key)
             self._inherit_cpuset(group)
-            write_all(memory_writes(group.paths, limits.memory_bytes, rising=False))
-            write_all(limit_writes(group.paths, limits))
+            refused = group.resize(limits)
         except EngineFault:
             group.remove(timeout_seconds=0)
             raise
+        if refused is not None:  # only where the group was there and is in use
+            raise EngineFault(f"{server}/{key}: {refused.reason}")
         return group
 
     def group(self, server: str, key: str) -> Group:

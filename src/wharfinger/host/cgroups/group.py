@@ -182,6 +182,8 @@ class Group:
     def kill_all(self, timeout_seconds: float = 2.0) -> bool:
         """Kill every process in it, whoever they descend from; also when it is frozen.
 
+        A group that was killed may not fork any more; ``create`` makes it usable again.
+
         Args:
             timeout_seconds: How long to wait for the last to be gone; 0 = deal the blow only.
 
@@ -197,6 +199,7 @@ class Group:
             self.pids,
             kill_file=self.kill_file,
             freezer=self._freezer(),
+            pids_max=self.paths["pids"] / "pids.max" if "pids" in self.paths else None,
             timeout_seconds=timeout_seconds,
         )
 

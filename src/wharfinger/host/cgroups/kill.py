@@ -1,8 +1,8 @@
 """Ends everything in a group, by the strongest means that the kernel has for it.
 
-Called by ``Group.kill_all``. In order: ``cgroup.kill``, which no fork outruns; a freezer, so
-that nobody forks while each process is killed; else killing each until none is left, which a
-fork bomb can outrun for a while but not beyond its ``pids.max``.
+Called by ``Group.kill_all``. In order: ``cgroup.kill``, which no fork outruns; else killing each
+until none is left, with ``pids.max`` at 0 and frozen meanwhile, as far as the kernel has these,
+so that nobody forks faster than we kill.
 """
 
 import errno
@@ -55,6 +55,7 @@ def kill_until_empty(
     *,
     kill_file: Path | None,
     freezer: tuple[Path, int] | None,
+    pids_max: Path | None,
     timeout_seconds: float,
 ) -> bool:
     """Kill all, again and again until none is left or the time is over.
@@ -63,6 +64,7 @@ def kill_until_empty(
         pids: Whom; asked again before each blow.
         kill_file: The group's ``cgroup.kill``, where the kernel has it.
         freezer: The group's directory in a hierarchy that can freeze, and that one's version.
+        pids_max: The group's ``pids.max``, where there is one.
         timeout_seconds: How long to go on; the first blow is dealt in any case.
 
     Returns:
@@ -72,6 +74,9 @@ def kill_until_empty(
         EngineFault: The kernel refuses.
     """
     struck = kill_file is not None and _strike(kill_file)
+    if not struck and pids_max is not None:
+        with suppress(OSError):  # gone, and everybody with it; else the blows below tell
+            write_raw(pids_max, "0")
 
     def none_left() -> bool:
         if not pids():

@@ -57,7 +57,7 @@ def resize(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
     if "memory" not in paths:
         return None
     former = limit_bytes(paths)
-    rising = former is None or memory_bytes > former
+    rising = former is not None and memory_bytes > former
     writes = memory_writes(paths, memory_bytes, rising=rising)
     if on_v2(paths, "memory") and not rising:
         return _lower_v2(paths, memory_bytes, writes)
