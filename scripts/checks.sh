@@ -15,12 +15,11 @@ run_check() {
 
 # All of them at the same time; prints what failed. `FAILED_CHECKS` names those.
 run_checks() {
-    local name logs=$CACHE/checks
+    local name
     local -A jobs=()
     FAILED_CHECKS=()
-    mkdir -p "$logs"
     for name in "${CHECKS[@]}"; do
-        run_check "$name" >"$logs/$name.log" 2>&1 &
+        run_check "$name" >"$RUN/$name.log" 2>&1 &
         jobs[$name]=$!
     done
     for name in "${CHECKS[@]}"; do
@@ -28,7 +27,7 @@ run_checks() {
             say "$name: ok"
         else
             FAILED_CHECKS+=("$name")
-            tail -n 60 "$logs/$name.log" >&2
+            tail -n 60 "$RUN/$name.log" >&2
             say "$name: failed"
         fi
     done

@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # The aarch64 build, compiled and linked on another architecture; nothing of it is run.
 
+# shellcheck disable=SC2034 # scripts/test reads it
 CROSS_PACKAGES=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 
 have_cross_compiler() {
@@ -17,9 +18,13 @@ import sys
 import sysconfig
 from pathlib import Path
 
-folder = Path(sys.argv[1], "aarch64-linux-gnu", f"python{sysconfig.get_python_version()}")
+header = Path(sysconfig.get_config_h_filename())
+python = header.parent.name
+# On Debian that file only chooses among those of several architectures.
+multiarch = header.parents[1] / str(sysconfig.get_config_var("MULTIARCH")) / python / header.name
+folder = Path(sys.argv[1], "aarch64-linux-gnu", python)
 folder.mkdir(parents=True, exist_ok=True)
-shutil.copy(sysconfig.get_config_h_filename(), folder / "pyconfig.h")
+shutil.copy(multiarch if multiarch.exists() else header, folder / header.name)
 PY
 }
 
@@ -29,6 +34,8 @@ own_warnings() { grep -E '^[^ ]*native/[^ ]*\.[ch]:[0-9]+:.*warning:' "$1" | gre
 cross_compile() {
     local build=$BUILD-aarch64 log=$CACHE/aarch64.log
     mkdir -p "$CACHE"
+    exec 9>"$build.lock" # one build folder, and two scripts may run at once
+    flock 9
     cross_python_headers "$build-include"
     say "aarch64: cross-compiling"
     if ! {
@@ -36,9 +43,11 @@ cross_compile() {
         meson setup --cross-file native/cross/aarch64.ini -Dbuildtype=release \
             -Dc_args="-I$build-include" "$build" &&
             ninja -C "$build"
-    } </dev/null >"$log" 2>&1 8>&-; then
+    } </dev/null >"$log" 2>&1 8>&- 9>&-; then
         tail -n 30 "$log" >&2
+        flock -u 9
         return 1
     fi
+    flock -u 9
     ! own_warnings "$log" >&2
 }

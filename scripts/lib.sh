@@ -20,6 +20,10 @@ if [[ $VENV != "$ROOT/.venv" ]]; then
     BUILD=$ROOT/build/meson-$(cksum <<<"$VENV" | cut -d' ' -f1)
 fi
 
+# Files of this run only: two scripts may run at once.
+RUN=$(mktemp -d)
+trap 'rm -rf "$RUN"' EXIT
+
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "$*" && exit 1; }
 
@@ -34,7 +38,7 @@ find_python() {
             printf '%s\n' "$candidate"
             return
         fi
-        found="; $candidate is $("$candidate" -V 2>&1 | head -n 1)"
+        found="; $candidate is not"
     done
     fail "Python 3.11 or newer is needed$found; name one by PYTHON=/path/to/python3"
 }
@@ -52,6 +56,7 @@ missing_packages() {
     [[ -e $include/Python.h ]] || echo "$stem-dev"
     if ! command -v gcc >/dev/null; then
         echo gcc
+        [[ -e /usr/include/stdlib.h ]] || echo libc6-dev
     elif ! gcc -fsyntax-only -xc - <<<'#include <stdlib.h>' 2>/dev/null; then
         echo libc6-dev
     fi
@@ -234,18 +239,22 @@ is_ready() {
     [[ -z ${2:-} ]] || { is_fresh package "$(package_stamp)" && [[ -d $(installed_folder) ]]; }
 }
 
+wait_for_lock() { # -s: beside other users of the environment; -x: alone
+    flock "$1" -n 8 && return
+    say "waiting for another script that uses $VENV"
+    flock "$1" 8
+}
+
 # `prepare run|dev [package]`: afterwards the environment holds the requirements, and the
 # package as it is in src/. Until the script ends, no other script changes it: users of the
 # environment share a lock (descriptor 8), and who must change it waits for them.
 prepare() {
-    mkdir -p "$(dirname "$VENV")"
-    exec 8>"$VENV.lock" || fail "can't write $VENV.lock; set WHARFINGER_VENV to a place of yours"
-    flock -s 8
+    { mkdir -p "$(dirname "$VENV")" && : >>"$VENV.lock"; } 2>/dev/null ||
+        fail "can't write $VENV.lock; set WHARFINGER_VENV to a place of yours"
+    exec 8>>"$VENV.lock"
+    wait_for_lock -s
     if ! is_ready "$@"; then
-        if ! flock -n 8; then
-            say "waiting for another script that uses $VENV"
-            flock 8
-        fi
+        wait_for_lock -x
         environment_is_fresh "$1" || install_requirements "$1"
         is_ready "$@" || install_package
         flock -s 8

@@ -6,6 +6,7 @@ Each workload notes its start in a file, so that a second start would show, and 
 an exit code of its own, which must be the one that the manager tells.
 """
 
+import json
 import os
 import random
 import signal
@@ -169,8 +170,6 @@ def _phases(manager: LiveManager) -> set[str]:
         call.kill()
         call.communicate()
         return set()
-    import json
-
     return {w["phase"] for w in json.loads(output)} if call.returncode == 0 else set()
 
 

@@ -61,7 +61,12 @@ class Run:
         run_dir.mkdir(mode=0o700)
 
     def spec(self, *command: str, **fields: object) -> LaunchSpec:
-        env = {"PATH": os.environ["PATH"], KEY_VARIABLE: self.key, "RUN": str(self.run_dir)}
+        # Not the caller's PATH: a folder in it that we may not search turns ENOENT into EACCES.
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            KEY_VARIABLE: self.key,
+            "RUN": str(self.run_dir),
+        }
         spec = LaunchSpec(command=command, env=env, working_directory=self.run_dir.parent)
         return replace(spec, **fields)  # type: ignore[arg-type]  # the tests' own field names
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-import pytest
-
 import wharfinger
 
 ROOT = Path(__file__).parents[2]
@@ -64,18 +62,23 @@ def linted_layers() -> list[str]:
     return [name.strip("()") for name in reversed(layers) if name != "(__main__)"]
 
 
+def documented_layers() -> list[str]:
+    """What stands in the first column of the table of layers."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    section = page.partition("\n## Layers\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)
+    return re.findall(r"`(\w+)(?:/|\.py)`", " ".join(cells))
+
+
 def test_the_layers_in_the_docs_are_the_layers_that_are_checked():
-    page = ROOT / "docs/architecture.md"
-    if not page.exists():
-        pytest.skip("docs/architecture.md is not written yet")
-    layers = re.search(r"^#+ [^\n]*[Ll]ayers.*?^```\w*\n(.*?)^```", page.read_text(), re.M | re.S)
-    assert layers, "docs/architecture.md has no fenced list below a heading with 'Layers'"
-    assert re.findall(r"^(\w+)(?:/|\.py)", layers[1], re.M) == linted_layers()
+    documented = documented_layers()
+    assert documented == [name for name in linted_layers() if name in documented]
+    assert packages() <= set(documented)
 
 
-def test_every_package_is_a_layer():
-    packages = {path.stem for path in (ROOT / "src/wharfinger").iterdir() if is_module(path)}
-    assert packages - {"__init__", "__main__"} <= set(linted_layers())
+def packages() -> set[str]:
+    names = {path.stem for path in (ROOT / "src/wharfinger").iterdir() if is_module(path)}
+    return names - {"__init__", "__main__"}
 
 
 def is_module(path: Path) -> bool:
@@ -133,3 +136,9 @@ def test_builds_carry_no_machine_flags():
     for path in build_files:
         code = "\n".join(line.partition("#")[0] for line in path.read_text().splitlines())
         assert not flag.search(code), f"{path} has a flag that ties the build to a machine"
+
+
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs/decisions"
+    index = re.findall(r"^- \[\d{4}\]\((\S+)\)", (folder / "README.md").read_text(), re.MULTILINE)
+    assert index == sorted(path.name for path in folder.glob("0*.md") if path.name[:4] != "0000")

@@ -69,7 +69,7 @@ class Manager:
         self._planner = planner
         self._keep_ended = keep_ended
         self._world = World(ManagerState() if state is None else state)
-        self._asked: dict[str, act.Action] = {}
+        self._asked: dict[str, tuple[object, ...]] = {}
         self._events: list[ev.Event] = []
 
     # --- in and out ----------------------------------------------------------------------
@@ -313,13 +313,18 @@ class Manager:
             action = _owed(self.state.workloads.get(name))
             if action is None:
                 self._asked.pop(name, None)
-            elif self._asked.get(name) != action:
-                self._asked[name] = action
+            elif self._asked.get(name) != (asked := _identity(action)):
+                self._asked[name] = asked
                 owed.append(action)
         self._world.touched.clear()
         owed.extend(map(act.ForgetWorkload, self._world.dropped_keys))
         self._world.dropped_keys.clear()
         return owed
+
+
+def _identity(action: act.Action) -> tuple[object, ...]:
+    """What makes it another action than the one that was asked before."""
+    return type(action), action.key, getattr(action, "placements", None)
 
 
 def _owed(record: WorkloadRecord | None) -> act.Action | None:

@@ -1,0 +1,46 @@
+"""The manifest's JSON Schema (draft 2020-12), from the table of fields.
+
+``wharfinger schema`` prints it, for editors and for other programs' checks. It says what a
+schema can say; sizes of files, duplicates and the last few rules are ``load_manifests``'s.
+"""
+
+from wharfinger.model.manifest.fields import MANIFEST, SPEC, Field, Section, default_of
+from wharfinger.model.manifest.kinds import Json
+from wharfinger.model.manifest.meaning import schema_rules
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Json]:
+    """The JSON Schema of one document of a manifest file."""
+    return {"$schema": _DIALECT, "title": "wharfinger workload", **_section(MANIFEST)}
+
+
+def _section(section: Section) -> dict[str, Json]:
+    properties: dict[str, Json] = {}
+    for part in section.fields:
+        properties[part.name] = _field(section, part) if isinstance(part, Field) else _section(part)
+    required: list[Json] = [part.name for part in section.fields if part.required]
+    schema: dict[str, Json] = {"description": section.doc, "type": "object"}
+    if section is SPEC:
+        schema["allOf"] = schema_rules()
+    if required:
+        schema["required"] = required
+    return {**schema, "properties": properties, "additionalProperties": False}
+
+
+def _field(section: Section, part: Field) -> dict[str, Json]:
+    schema: dict[str, Json] = {"description": part.doc, **part.kind.schema}
+    default = written_default(section, part)
+    if default is not None and not part.default:
+        schema["default"] = default
+    return schema
+
+
+def written_default(section: Section, part: Field) -> Json:
+    """A field's default as a manifest writes it; ``None`` where it has none of its own.
+
+    A section without an object of its own keeps its fields in the workload.
+    """
+    default = default_of(section.make or MANIFEST.make, part.attribute)
+    return None if default is None else part.kind.write(default)

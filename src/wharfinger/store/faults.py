@@ -1,0 +1,84 @@
+"""SQLite's errors as ours."""
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from wharfinger.errors import OutOfSpace, StoreDamaged, Unavailable
+
+UNKNOWN_SEQUENCE = -1
+"""``StoreDamaged.last_whole_sequence`` where only opening the store again can tell."""
+
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_DAMAGED_READS = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+_NO_ROOM = {
+    sqlite3.SQLITE_FULL,
+    # What a file-size limit or a quota gives (EFBIG, EDQUOT). A failing disk gives the same and
+    # is treated the same: nothing was acknowledged, and trying again later may help.
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMOPEN,
+}
+
+_SURROUNDINGS = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_INTERRUPT,
+}
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite raises into our tree of errors.
+
+    Raises:
+        StoreDamaged: The file is not what was written.
+        OutOfSpace: There is no room to write.
+        Unavailable: Another process holds the file, or it can't be opened.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:  # misuse of the module, a fault of ours
+            raise
+        if code & 0xFF in _DAMAGED or code in _DAMAGED_READS:
+            raise StoreDamaged(f"{path}: {error}", UNKNOWN_SEQUENCE) from error
+        if code in _NO_ROOM:
+            raise OutOfSpace(f"{path}: {error}: free some room on its disk") from error
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise Unavailable(f"{path}: another process holds it; stop that one") from error
+        raise Unavailable(f"{path}: {error} ({error.sqlite_errorname})") from error
+
+
+@contextmanager
+def system_errors(directory: Path) -> Iterator[None]:
+    """Turn what the operating system raises into our tree of errors.
+
+    Raises:
+        OutOfSpace: There is no room to write.
+        Unavailable: Anything else.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{error.filename or directory}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise OutOfSpace(f"{message}: free some room on its disk") from error
+        raise Unavailable(f"{message}: the store can't be used") from error
+
+
+def concerns_content(error: sqlite3.DatabaseError) -> bool:
+    """Whether an error while reading tells of the file's content, not of its surroundings."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or code in _NO_ROOM:
+        return False
+    return code & 0xFF not in _SURROUNDINGS

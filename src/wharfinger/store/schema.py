@@ -1,0 +1,109 @@
+"""The database's tables, as numbered migrations, and how a connection is opened.
+
+Migration N takes a database from ``user_version`` N-1 to N. A migration may add, but the
+columns that version 1 has stay what they are, and the tables' order: salvage reads them from
+whatever version was damaged.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from wharfinger.errors import InvalidInput
+from wharfinger.store.chain import GENESIS
+
+APPLICATION_ID = 0x77686172  # "whar": `file manager.db` and we can tell whose it is
+BUSY_SECONDS = 1.0
+
+# `schema_version` repeats user_version, which is four unguarded bytes of the file's header:
+# where the two differ it is damage, not another version.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE entries (
+            sequence INTEGER PRIMARY KEY,
+            time REAL NOT NULL,
+            kind TEXT NOT NULL,
+            payload BLOB NOT NULL,
+            hash BLOB NOT NULL
+        ) STRICT""",
+        """CREATE TABLE snapshots (
+            sequence INTEGER PRIMARY KEY,
+            time REAL NOT NULL,
+            schema INTEGER NOT NULL,
+            payload BLOB NOT NULL,
+            chain_hash BLOB NOT NULL,
+            hash BLOB NOT NULL
+        ) STRICT""",
+        """CREATE TABLE log_state (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            schema_version INTEGER NOT NULL,
+            anchor_sequence INTEGER NOT NULL,
+            anchor_hash BLOB NOT NULL,
+            replaced_head BLOB,
+            pending_report TEXT
+        ) STRICT""",
+        f"""INSERT INTO log_state (id, schema_version, anchor_sequence, anchor_hash)
+            VALUES (1, 1, 0, x'{GENESIS.hash.hex()}')""",
+    ),
+)
+
+
+def connect(path: Path, mode: str = "rw", *, immutable: bool = False) -> sqlite3.Connection:
+    """A connection whose transactions are begun and ended by hand.
+
+    Args:
+        path: The database.
+        mode: ``"rw"``, or ``"ro"``: changes neither the database nor its WAL.
+        immutable: Read the main file alone, as if it had no WAL.
+    """
+    uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    # Damaged text must come out as what it is, so that its hash tells, not as a decoding error.
+    connection.text_factory = lambda raw: str(raw, "utf-8", "surrogateescape")
+    return connection
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """The schema's version; 0 = nothing was made yet."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(
+    connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS
+) -> None:
+    """Bring the database to the newest version, in one transaction: old or new, never half.
+
+    Raises:
+        InvalidInput: It is newer than this program.
+    """
+    found = version(connection)
+    refuse_newer(found, len(migrations))
+    if found == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in migrations[found:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute("UPDATE log_state SET schema_version = ?", (len(migrations),))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def refuse_newer(found: int, known: int = len(MIGRATIONS)) -> None:
+    """Refuse what a newer program wrote.
+
+    Raises:
+        InvalidInput: It is newer than this program.
+    """
+    if found > known:
+        raise InvalidInput(
+            f"the event log has schema {found}, this wharfinger knows {known}: "
+            "start the newer version that wrote it, or give --state another directory"
+        )

@@ -1,0 +1,128 @@
+"""What goes into the log comes out of it the same."""
+
+from typing import get_args
+
+import pytest
+from tests.support.cluster import PLATFORM, Cluster, running, server, workload
+
+from wharfinger.errors import StoreDamaged
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
+from wharfinger.model.platform import Condition, ConditionKind, Server
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import (
+    LatencyBound,
+    Measure,
+    Profile,
+    ProfileMode,
+    Reservation,
+    Run,
+    Scale,
+    Spread,
+    Target,
+    Workload,
+    WorkloadType,
+)
+
+DECISION = Decision(
+    Stage.PLACEMENT,
+    "least-loaded",
+    True,
+    ReasonCode.OK,
+    "größer als 1 µs",
+    "nothing",
+    2,
+    (Candidate("a", 0.1, numbers={"cpu_free_millicpus": 3.0}), Candidate("b", None)),
+    {"x": 1e-300},
+    Prediction(1.0, 0.5, 1.5, 0.9),
+)
+PLACES = (Placement("a", Allocation(1, 2**62)), Placement("b", Allocation(0, 1, best_effort=True)))
+EVERYTHING = Workload(
+    "w",
+    WorkloadType.LATENCY_CRITICAL,
+    Run(("sh", "-c", "\x00\u2028"), {"TOKEN": "s3cret"}, "/srv", 0.5),
+    Target(4e4, LatencyBound(99.9, 0.002), 60.0, 1.2e9),
+    0.1,
+    -3,
+    Scale(8, True, True, Spread.ZONE),
+    Reservation(250, 2**30),
+    Profile(ProfileMode.LIVE, 3.0),
+    Measure(r"ops=(\d+)", ("load", "-l")),
+    4.5,
+    {"team": "web"},
+)
+SERVER = Server(
+    "s", PLATFORM, 2000, 2**33, "z", False, (Condition(ConditionKind.LOW_DISK, "little"),)
+)
+EXAMPLES: tuple[ev.Event, ...] = (
+    ev.ServerReported(SERVER),
+    ev.ServerLeft("s", "unplugged"),
+    ev.EngineSynced(("k",), ("s",)),
+    ev.StartAccepted("k"),
+    ev.WorkloadStarted("k", "pid 1"),
+    ev.StartFailed("k", "busy", True),
+    ev.WorkloadFinished("k", None, 9, "killed", 0.25),
+    ev.WorkloadVanished("k", "gone"),
+    ev.AllocationResized("k", PLACES),
+    ev.ResizeFailed("k", "no", PLACES),
+    ev.ProfilingFinished("k", {"ipc": 1.5}),
+    ev.ProfilingFailed("k", "no"),
+    ev.WorkloadClassified("k", "gaussian", "1", {"a": 1.0}, {"a": 0.1}),
+    ev.ManagerStarted("n", "1", "p", "a", "e", Capabilities(8, False, False, False, False)),
+    ev.TimePassed(),
+    ev.WorkloadSubmitted(EVERYTHING),
+    ev.WorkloadUpdated(EVERYTHING),
+    ev.WorkloadRevoked("w"),
+    ev.WorkloadForgotten("w"),
+    ev.WorkloadAdmitted("w", DECISION),
+    ev.WorkloadRejected("w", DECISION),
+    ev.ProfilingPlanned("w", "k", DECISION),
+    ev.WorkloadQueued("w", "guaranteed"),
+    ev.WorkloadHeld("w", DECISION),
+    ev.WorkloadPlaced("w", "k", PLACES, DECISION),
+    ev.AllocationPlanned("w", PLACES, DECISION),
+    ev.AllocationKept("w", DECISION),
+)
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_every_event_comes_back_as_it_was(event: ev.Event) -> None:
+    assert decode_event(*encode_event(event)) == event
+
+
+def test_there_is_an_example_of_every_event() -> None:
+    assert {type(event) for event in EXAMPLES} == set(get_args(ev.Event))
+
+
+def test_a_state_comes_back_with_its_servers_in_the_order_in_which_they_joined() -> None:
+    cluster = Cluster()
+    for name in ("z", "m", "a"):
+        cluster.tell(ev.ServerReported(server(name)))
+    cluster.sync()
+    cluster.tell(ev.WorkloadSubmitted(workload("w")))
+    running(cluster, "w")
+    state = decode_state(encode_state(cluster.manager.state))
+    assert state == cluster.manager.state
+    assert list(state.servers) == ["z", "m", "a"]
+    assert encode_state(state) == encode_state(cluster.manager.state)
+
+
+def test_an_event_of_a_newer_version_may_have_more_fields() -> None:
+    assert decode_event("StartAccepted", b'{"key": "k", "later": 1}') == ev.StartAccepted("k")
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [("NoSuchEvent", b"{}"), ("StartAccepted", b"{}"), ("StartAccepted", b"\xff")],
+)
+def test_what_is_no_event_is_damage(kind: str, payload: bytes) -> None:
+    with pytest.raises(StoreDamaged, match="event"):
+        decode_event(kind, payload)
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b'{"workloads": 1}'])
+def test_what_is_no_state_is_damage(payload: bytes) -> None:
+    with pytest.raises(StoreDamaged, match="snapshot"):
+        decode_state(payload)

@@ -1,0 +1,63 @@
+"""The reference is what the table says, and what the docs and examples show can be loaded."""
+
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from wharfinger.errors import InvalidManifest
+from wharfinger.model.manifest import json_schema, load_manifests
+from wharfinger.model.manifest.reference import with_reference
+from wharfinger.model.workload import WorkloadType
+
+ROOT = Path(__file__).resolve().parents[3]
+REFERENCE = ROOT / "docs" / "manifest.md"
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+
+
+def test_the_reference_is_up_to_date():
+    text = REFERENCE.read_text()
+    assert text == with_reference(text), "run scripts/generate-manifest-docs"
+
+
+def test_a_document_without_the_marks_is_refused():
+    with pytest.raises(ValueError, match="lacks the line"):
+        with_reference("# The manifest\n")
+
+
+def test_the_worked_example_loads():
+    (block,) = re.findall(r"```yaml\n(.*?)```", REFERENCE.read_text(), re.DOTALL)
+    (job,) = load_manifests(block, working_directory="/")
+    assert job.target.completion_seconds == 600
+
+
+def test_the_messages_in_the_reference_are_the_real_ones():
+    (block,) = re.findall(r"```text\n(.*?)```", REFERENCE.read_text(), re.DOTALL)
+    text = (
+        "apiVersion: wharfinger.dev/v1alpha1\nkind: Workload\nmetadata: {name: cache}\n"
+        "spec:\n  type: latency-critical\n  target: {latency: {percentile: 99, below: 2 parsecs}}\n"
+        "  run: {command: [sh]}\n  priority: 1\n  scale: {max_servers: 2}\n"
+    )
+    with pytest.raises(InvalidManifest) as refused:
+        load_manifests(text, source="cache.yaml", working_directory="/")
+    assert list(refused.value.problems) == block.splitlines()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_loads_and_fits_the_schema(path):
+    assert load_manifests(path.read_bytes(), source=path.name, working_directory="/")
+    for document in yaml.safe_load_all(path.read_text()):
+        jsonschema.validate(document, json_schema(), jsonschema.Draft202012Validator)
+
+
+def test_the_examples_show_every_type():
+    workloads = [
+        workload
+        for path in EXAMPLES
+        for workload in load_manifests(path.read_bytes(), working_directory="/")
+    ]
+    assert {workload.type for workload in workloads} == set(WorkloadType)
+    names = [workload.name for workload in workloads]
+    assert len(names) == len(set(names))
