@@ -7,6 +7,7 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
@@ -116,11 +117,12 @@ def launch_spec(
     )
 
 
+@cache
 def raise_open_files() -> OpenFiles:
     """Raise our own limit as far as we may; each workload takes some descriptors to watch.
 
     Returns:
-        The limit before, which is what workloads are to have.
+        The limit before, which is what workloads are to have; the same at every call.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
