@@ -185,6 +185,17 @@ class ManagerStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryLost:
+    """The event log was found damaged; what could be saved was, and this is what could not.
+
+    Attributes:
+        report: What was found and what is gone, in words for the operator.
+    """
+
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """The moment has come for which the core asked (``Manager.wake_at``)."""
 
@@ -305,6 +316,7 @@ Report = (
 )
 Request = (
     ManagerStarted
+    | HistoryLost
     | TimePassed
     | WorkloadSubmitted
     | WorkloadUpdated

@@ -131,6 +131,9 @@ class World:
     def _time_passed(self, _time: float, _event: ev.TimePassed) -> None:
         self.room_changed = True
 
+    def _history_lost(self, _time: float, _event: ev.HistoryLost) -> None:
+        """It is told to operators; what is gone can't be brought back by it."""
+
     # --- requests ------------------------------------------------------------------------
 
     def _submitted(self, time: float, event: ev.WorkloadSubmitted) -> None:
@@ -469,6 +472,7 @@ _APPLY: dict[type, Callable[[World, float, Any], None]] = {
     ev.ProfilingFailed: World._profiling_failed,
     ev.WorkloadClassified: World._classified,
     ev.ManagerStarted: World._manager_started,
+    ev.HistoryLost: World._history_lost,
     ev.TimePassed: World._time_passed,
     ev.WorkloadSubmitted: World._submitted,
     ev.WorkloadUpdated: World._updated,

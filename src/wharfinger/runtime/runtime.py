@@ -123,7 +123,9 @@ class Runtime:
             engine=self._engine.name,
             capabilities=self._engine.capabilities,
         )
-        self._process([started], urgent=True)
+        damage = self._store.damage
+        lost = [] if damage is None else [ev.HistoryLost(str(damage))]
+        self._process([*lost, started], urgent=True)
         self.pump()
 
     def close(self) -> None:

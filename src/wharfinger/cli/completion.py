@@ -1,0 +1,24 @@
+"""``wharfinger completion``: a script that teaches a shell our commands and options."""
+
+import argparse
+import sys
+
+from wharfinger.cli.main import COMMANDS, OK, build_parser
+from wharfinger.errors import Unavailable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    try:
+        import shtab  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise Unavailable(
+            "completion needs shtab; install it with: pip install 'wharfinger[completion]'"
+        ) from None
+    sys.stdout.write(shtab.complete(build_parser(COMMANDS), arguments.shell))
+    return OK

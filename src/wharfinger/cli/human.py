@@ -1,0 +1,111 @@
+"""Numbers as people read them, in tables; whoever needs them exact asks for JSON."""
+
+from typing import Any
+
+NONE = "-"
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units.
+
+    >>> duration(0.25), duration(75), duration(90_000)
+    ('0.2s', '1m15s', '1d1h')
+    """
+    if seconds is None:
+        return NONE
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    for size, unit, smaller_size, smaller in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller_size
+            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
+    return f"{whole}s"
+
+
+def size(size_bytes: float | None) -> str:
+    """Three digits and a binary unit.
+
+    >>> size(536_870_912), size(1_610_612_736), size(900)
+    ('512Mi', '1.5Gi', '900')
+    """
+    if size_bytes is None:
+        return NONE
+    amount, unit = float(size_bytes), ""
+    for larger in ("Ki", "Mi", "Gi", "Ti", "Pi"):
+        if abs(amount) < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    digits = 0 if amount >= 100 or not unit else 1
+    return f"{amount:.{digits}f}".removesuffix(".0") + unit
+
+
+def number(value: float | None) -> str:
+    """Without zeros at the end.
+
+    >>> number(2.0), number(0.25), number(None)
+    ('2', '0.25', '-')
+    """
+    return NONE if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def cpus(value: float) -> str:
+    """A number of CPUs in words."""
+    return f"{number(value)} CPU" + ("" if value == 1 else "s")
+
+
+def target(value: dict[str, Any] | None) -> str:
+    """A target in the manifest's units."""
+    if value is None:
+        return NONE
+    parts = [
+        f"{number(value[key])}/s"
+        for key in ("throughput_per_second", "rate_per_second")
+        if value[key] is not None
+    ]
+    if value["latency"] is not None:
+        bound = value["latency"]
+        parts.append(f"p{number(bound['percentile'])}<{latency(bound['below_seconds'])}")
+    if value["completion_seconds"] is not None:
+        parts.append(f"done in {duration(value['completion_seconds'])}")
+    return " ".join(parts)
+
+
+def latency(seconds: float) -> str:
+    """A latency, in the unit that gives it digits before the point.
+
+    >>> latency(0.002), latency(1.5), latency(0.00025)
+    ('2ms', '1.5s', '250us')
+    """
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.6g}{unit}"
+    return f"{seconds * 1e9:.6g}ns"
+
+
+def ordinal(value: int) -> str:
+    """A place in a line.
+
+    >>> [ordinal(n) for n in (1, 2, 3, 4, 11, 22)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd']
+    """
+    ending = "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10)
+    return f"{value}{ending or 'th'}"
+
+
+def met(value: bool | None) -> str:
+    """Whether a target is kept."""
+    return NONE if value is None else ("yes" if value else "no")
+
+
+def clock(timestamp: str | None) -> str:
+    """A time of the API to the second, without the letters.
+
+    >>> clock("2026-01-02T03:04:05.678Z")
+    '2026-01-02 03:04:05'
+    """
+    return NONE if timestamp is None else timestamp[:19].replace("T", " ")

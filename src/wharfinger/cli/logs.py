@@ -1,0 +1,85 @@
+"""``wharfinger logs``: a workload's output, byte by byte as it was written."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from wharfinger.cli.client import Answer, Client
+from wharfinger.cli.main import OK
+from wharfinger.cli.options import add_state, state_path
+
+PIECE_BYTES = 256 * 1024
+TAIL_BYTES = 64 * 1024
+MAX_TAIL_BYTES = 64 * 1024**2
+WAIT_SECONDS = 20.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("name", metavar="NAME", help="a workload")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
+    parser.add_argument("--tail", type=_lines, metavar="N", help="begin with the last N lines")
+    add_state(parser)
+
+
+def _lines(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines; write e.g. 20")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Copy its output to ours."""
+    client = Client(state_path(arguments))
+    offset, write = 0, sys.stdout.buffer.write
+    if arguments.tail is not None:
+        data, offset = _tail(client, arguments.name, arguments.tail)
+        write(data)
+        sys.stdout.buffer.flush()
+    for data in _pieces(client, arguments.name, offset, follow=arguments.follow):
+        write(data)
+        sys.stdout.buffer.flush()
+    return OK
+
+
+def _pieces(client: Client, name: str, offset: int, *, follow: bool) -> Iterator[bytes]:
+    while True:
+        answer = _read(client, name, offset, WAIT_SECONDS if follow else 0.0)
+        offset = _next_offset(answer)
+        if answer.body:
+            yield answer.body
+        elif not follow or answer.headers["wharfinger-ended"] == "true":
+            return
+
+
+def _tail(client: Client, name: str, lines: int) -> tuple[bytes, int]:
+    """The last lines, and the offset behind them; reads back as far as it takes."""
+    size = TAIL_BYTES
+    while True:
+        data, offset = _from_end(client, name, size)
+        # A line end at the very end ends the last line, it does not begin another.
+        ends = data.removesuffix(b"\n").count(b"\n")
+        if ends >= lines or len(data) < size or size >= MAX_TAIL_BYTES:
+            kept = data.removesuffix(b"\n").rsplit(b"\n", lines)
+            tail = data[len(kept[0]) + 1 :] if len(kept) > lines else data
+            return (tail if lines else b""), offset
+        size *= 4
+
+
+def _from_end(client: Client, name: str, size: int) -> tuple[bytes, int]:
+    answer = _read(client, name, -size, 0.0)
+    pieces, offset = [answer.body], _next_offset(answer)
+    while answer.body and sum(map(len, pieces)) < size:
+        answer = _read(client, name, offset, 0.0)
+        offset = _next_offset(answer)
+        pieces.append(answer.body)
+    return b"".join(pieces), offset
+
+
+def _read(client: Client, name: str, offset: int, wait_seconds: float) -> Answer:
+    query = {"offset": offset, "limit_bytes": PIECE_BYTES, "wait_seconds": wait_seconds}
+    return client.call("GET", "workloads", name, "log", query=query)
+
+
+def _next_offset(answer: Answer) -> int:
+    return int(answer.headers["wharfinger-next-offset"])

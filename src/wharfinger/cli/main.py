@@ -1,0 +1,141 @@
+"""``wharfinger``: finds the command, runs it, and turns what went wrong into one line.
+
+Only the module of the command that was asked for is imported, and ``--help`` imports none:
+so help and completion come as fast as Python itself starts.
+"""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from wharfinger import __version__
+from wharfinger.errors import InvalidInput, InvalidManifest, WharfingerError
+
+COMMANDS = {
+    "demo": "the whole loop on this machine with real programs",
+    "up": "start a manager and its API",
+    "submit": "hand in workloads",
+    "get": "list workloads, servers, platforms, queues, events, or show the status",
+    "describe": "show all that is known of a workload or a server",
+    "explain": "say why a workload is where it is, why not elsewhere, or why it waits",
+    "logs": "print a workload's output",
+    "top": "show what running workloads use",
+    "update": "change what a workload must reach or may use",
+    "delete": "stop workloads, or drop the records of ended ones",
+    "schema": "print the JSON Schema of the manifest",
+    "completion": "print a completion script for a shell",
+    "version": "print the version",
+}
+
+OK, FAILED, WRONG_CALL, NOT_AS_EXPECTED = 0, 1, 2, 3
+"""Exit status: done; the operation failed; the call was wrong; ran, and did not hold."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line that names the mend."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the call, and end."""
+        command = self.prog.partition(" ")[2]
+        place = f"{command}: " if command else ""
+        self.exit(WRONG_CALL, f"wharfinger: {place}{message}; see {self.prog} --help\n")
+
+
+def build_parser(commands: Iterable[str] = ()) -> Parser:
+    """The parser, with the options of these commands; all others are only named.
+
+    Args:
+        commands: Whose modules are imported.
+    """
+    parser = Parser(
+        prog="wharfinger",
+        description="A cluster manager that is told performance targets, not reservations.",
+        epilog="Exit status: 0 done; 1 the operation failed; 2 the call was wrong; "
+        "3 it ran and the stated expectation does not hold.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"wharfinger {__version__}")
+    # Given here or after the command: whichever is written wins.
+    parser.add_argument(
+        "--state", metavar="DIR", default=argparse.SUPPRESS, help="the manager's state directory"
+    )
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands", required=True, parser_class=Parser
+    )
+    wanted = set(commands)
+    for name, words in COMMANDS.items():
+        sub = subparsers.add_parser(
+            name, help=words, description=_sentence(words), allow_abbrev=False
+        )
+        if name in wanted:
+            module = importlib.import_module(f"wharfinger.cli.{name}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def find_command(argv: Sequence[str]) -> str | None:
+    """The first word that is neither an option nor the value of ``--state``."""
+    words = iter(argv)
+    for word in words:
+        if word == "--state":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    given = sys.argv[1:] if argv is None else argv
+    command = find_command(given)
+    try:
+        arguments = build_parser([command] if command in COMMANDS else []).parse_args(given)
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        _forget_output()
+        return 128 + signal.SIGPIPE
+    except WharfingerError as error:
+        complain(error)
+        return WRONG_CALL if isinstance(error, InvalidInput) else FAILED
+    except OSError as error:
+        complain(error)
+        return FAILED
+    # A fault of ours must not look like one of the user's, and a traceback helps no user.
+    except Exception as error:
+        if os.environ.get("WHARFINGER_DEBUG"):
+            raise
+        complain(f"a fault of wharfinger itself, set WHARFINGER_DEBUG=1 to see where: {error!r}")
+        return FAILED
+    return status
+
+
+def complain(problem: Exception | str) -> None:
+    """One line on standard error; for a manifest, one line per problem."""
+    from wharfinger.cli.terminal import printable  # noqa: PLC0415 - only where it is needed
+
+    lines = problem.problems if isinstance(problem, InvalidManifest) else [str(problem)]
+    for line in lines:
+        print(f"wharfinger: {printable(line)}", file=sys.stderr)
+
+
+def _forget_output() -> None:
+    """Whoever read our output is gone; Python must not complain when it flushes at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

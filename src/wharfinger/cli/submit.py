@@ -1,0 +1,140 @@
+"""``wharfinger submit``: hand in workloads, and wait for them if asked."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from wharfinger.cli import human, waiting
+from wharfinger.cli.client import Client, Query
+from wharfinger.cli.decisions import decisions_text
+from wharfinger.cli.main import NOT_AS_EXPECTED, OK
+from wharfinger.cli.options import add_common, seconds, state_path
+from wharfinger.cli.output import show, table
+from wharfinger.cli.tables import columns
+from wharfinger.errors import Conflict, InvalidInput
+
+MAX_FILE_BYTES = 4 * 1024**2
+"""The API takes no larger request."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="manifests, YAML or JSON, many to a file; - is standard input; repeatable",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be decided, hand in nothing"
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help="wait for their end; 3 when one does not complete"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="DURATION", help="with --wait: wait no longer, e.g. 5m"
+    )
+    add_common(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Hand in, and print what became of each."""
+    documents = [(_source(file), read_document(file)) for file in arguments.file]
+    client = Client(state_path(arguments))
+    client.wait_for_manager()
+    if arguments.dry_run:
+        previews = [one for file in documents for one in _send(client, *file, dry_run=True)]
+        show(previews, arguments.output, lambda: _previews_text(previews))
+        return OK
+    submissions = _submit(client, documents)
+    if arguments.wait:
+        return _wait(client, submissions, arguments)
+    show(submissions, arguments.output, lambda: _text(submissions))
+    return OK
+
+
+def _source(file: str) -> str:
+    return "<stdin>" if file == "-" else file
+
+
+def read_document(file: str) -> bytes:
+    """A manifest file's bytes; ``-`` is standard input.
+
+    Raises:
+        InvalidInput: It can't be read, or is larger than the API takes.
+    """
+    try:
+        if file == "-":
+            content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                content = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"-f: {file}: {reason}; name a file of manifests") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InvalidInput(
+            f"-f: {file}: larger than {human.size(MAX_FILE_BYTES)}; split it into several files"
+        )
+    return content
+
+
+def _send(client: Client, source: str, document: bytes, *, dry_run: bool) -> list[dict[str, Any]]:
+    import json  # noqa: PLC0415 - http.client, in the client, is far larger and lazy too
+
+    query: Query = {"dry_run": dry_run, "working_directory": str(Path.cwd()), "source": source}
+    answer = client.call("POST", "workloads", query=query, body=document)
+    submissions: list[dict[str, Any]] = json.loads(answer.body)
+    return submissions
+
+
+def _submit(client: Client, documents: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """All files or none: with several, all are tried before the first is handed in."""
+    if len(documents) > 1:
+        files: dict[str, str] = {}
+        for source, document in documents:
+            for one in _send(client, source, document, dry_run=True):
+                if one["name"] in files:
+                    raise Conflict(
+                        f"workload {one['name']!r} stands in {files[one['name']]} and in {source}; "
+                        "rename one"
+                    )
+                files[one["name"]] = source
+    return [one for file in documents for one in _send(client, *file, dry_run=False)]
+
+
+def _text(submissions: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"workload/{one['name']} {'created' if one['created'] else 'unchanged'}"
+        for one in submissions
+    )
+
+
+def _previews_text(previews: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"workload/{one['name']} "
+        + ("would be created" if one["created"] else "exists as it is: unchanged")
+        + "\n"
+        + decisions_text(one["decisions"])
+        for one in previews
+    )
+
+
+def _wait(client: Client, submissions: list[dict[str, Any]], arguments: argparse.Namespace) -> int:
+    names = [one["name"] for one in submissions]
+    workloads = waiting.wait_for_end(client, names, arguments.timeout)
+    show(
+        workloads,
+        arguments.output,
+        lambda: table(workloads, columns("workloads", arguments.output)),
+    )
+    bad = [w for w in workloads if w["phase"] != "completed"]
+    if not bad:
+        return OK
+    found = ", ".join(f"{w['name']} is {w['phase']}" for w in bad[:3])
+    more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
+    print(f"wharfinger: not completed: {found}{more}", file=sys.stderr)
+    return NOT_AS_EXPECTED

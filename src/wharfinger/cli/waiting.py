@@ -1,0 +1,93 @@
+"""Waits for workloads to end, by the manager's news and not by asking again and again.
+
+``submit --wait`` and ``delete --wait`` call it. Progress goes to standard error, and only
+when that is a terminal.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from wharfinger.cli.client import Client
+from wharfinger.errors import Unavailable
+
+NEWS_SECONDS = 10.0
+MIN_PAUSE_SECONDS = 0.05
+NAMES_PER_REQUEST = 100
+
+
+def wait_for_end(
+    client: Client, names: Sequence[str], timeout_seconds: float | None
+) -> list[dict[str, Any]]:
+    """Return when all of these have ended, or the time is over.
+
+    Returns:
+        The workloads, in the order of ``names``.
+
+    Raises:
+        Unavailable: The manager is gone, and no other comes within ten seconds.
+    """
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    wanted = set(names)
+    while True:
+        began = time.monotonic()
+        sequence, live = _look(client)
+        waiting = [workload for workload in live if workload["name"] in wanted]
+        _show_progress(len(wanted), waiting)
+        left = NEWS_SECONDS if deadline is None else deadline - time.monotonic()
+        if not waiting or left <= 0:
+            break
+        # Many events in a row are looked at together: asking must not slow the manager down.
+        time.sleep(min(left, max(MIN_PAUSE_SECONDS, 4 * (time.monotonic() - began))))
+        _await_news(client, sequence, min(NEWS_SECONDS, max(0.0, left)))
+    _end_progress()
+    return _fetch(client, names)
+
+
+def _look(client: Client) -> tuple[int, list[dict[str, Any]]]:
+    """The newest event's sequence, and what had not ended after it."""
+    try:
+        return _look_once(client)
+    except Unavailable:
+        # Another manager may be taking over: what runs goes on meanwhile.
+        client.wait_for_manager()
+        return _look_once(client)
+
+
+def _look_once(client: Client) -> tuple[int, list[dict[str, Any]]]:
+    sequence = client.get("status")["last_sequence"]
+    return sequence, client.get("workloads", query={"phase": "live"})
+
+
+def _await_news(client: Client, sequence: int, wait_seconds: float) -> None:
+    query = {"after": sequence, "limit": 1, "wait_seconds": round(wait_seconds, 3)}
+    try:
+        client.get("events", query=query)
+    except Unavailable:
+        client.wait_for_manager()
+
+
+def _fetch(client: Client, names: Sequence[str]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for start in range(0, len(names), NAMES_PER_REQUEST):
+        some = list(names[start : start + NAMES_PER_REQUEST])
+        found |= {w["name"]: w for w in client.get("workloads", query={"name": some})}
+    return [found[name] for name in names]
+
+
+def _show_progress(total: int, waiting: Sequence[dict[str, Any]]) -> None:
+    if not sys.stderr.isatty():
+        return
+    phases = Counter(workload["phase"] for workload in waiting)
+    parts = [f"{total - len(waiting)} of {total} ended"]
+    parts += [f"{count} {phase}" for phase, count in phases.items()]
+    sys.stderr.write(f"\r\x1b[K{', '.join(parts)}")
+    sys.stderr.flush()
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()

@@ -1,0 +1,95 @@
+"""Builds a runtime from what ``wharfinger up`` was told: the registries, put together.
+
+The command line makes an ``Options``; ``assemble`` opens the store, makes the engine and the
+core, and hands back a runtime that is not started yet. A new engine is a folder in
+``wharfinger.engines`` and a line here.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wharfinger.admission.registry import make_admission
+from wharfinger.engines.base import Engine
+from wharfinger.errors import InvalidInput
+from wharfinger.manager.manager import Manager
+from wharfinger.manager.state import ManagerState
+from wharfinger.placement.registry import make_policy
+from wharfinger.runtime.runtime import Runtime
+from wharfinger.runtime.state_directory import StateDirectory
+from wharfinger.store.sqlite import SqliteStore
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a manager is made of.
+
+    Attributes:
+        engine: Name in ``ENGINES``.
+        servers: How the engine divides what it has; ``None`` = as it finds it.
+        policy: Name in ``wharfinger.placement.registry``.
+        admission: Name in ``wharfinger.admission.registry``.
+        accept_loss: Go on with nothing where the event log can't be saved at all.
+    """
+
+    engine: str = "local"
+    servers: str | None = None
+    policy: str = "least-loaded"
+    admission: str = "fifo"
+    accept_loss: bool = False
+
+
+def _local(directory: StateDirectory, options: Options) -> Engine:
+    # Imported when it is asked for: another engine must not need what this one needs.
+    from wharfinger.engines.local.engine import LocalEngine  # noqa: PLC0415
+
+    return LocalEngine(directory.runs, servers=options.servers)
+
+
+ENGINES: dict[str, Callable[[StateDirectory, Options], Engine]] = {"local": _local}
+
+
+def make_engine(directory: StateDirectory, options: Options) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        InvalidInput: There is none, or ``--servers`` is not of its form.
+    """
+    if options.engine not in ENGINES:
+        raise InvalidInput(
+            f"--engine: {options.engine!r} is not an engine; there are {', '.join(ENGINES)}"
+        )
+    return ENGINES[options.engine](directory, options)
+
+
+def assemble(
+    directory: StateDirectory, options: Options, clock: Callable[[], float] = time.time
+) -> Runtime:
+    """A runtime on a state directory that is locked.
+
+    Raises:
+        InvalidInput: An option names what there is not.
+        StoreDamaged: Nothing of the event log can be saved, and that was not accepted.
+        Unavailable: The disk or another process keeps the event log from being opened.
+    """
+    # First what can be refused without touching anything.
+    make_policy(options.policy)
+    make_admission(options.admission)
+    engine = make_engine(directory, options)
+    store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
+
+    def make_manager(state: ManagerState | None) -> Manager:
+        return Manager(make_policy(options.policy), make_admission(options.admission), state=state)
+
+    try:
+        return Runtime(
+            make_manager,
+            engine,
+            store,
+            clock,
+            policy=options.policy,
+            admission=options.admission,
+        )
+    except BaseException:
+        store.close()
+        raise

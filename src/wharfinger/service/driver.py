@@ -1,0 +1,143 @@
+"""Drives one runtime from the asyncio loop in which the API is served: one thread does all.
+
+The routes read through it and make their requests through ``request``; whoever waits for
+news awaits ``changed``. When the runtime fails in a way that leaves memory and log apart,
+the manager stops: the log is the truth, and the next start begins from it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from wharfinger.errors import Conflict, InvalidInput, NotFound, OutOfSpace, Unavailable
+from wharfinger.runtime.runtime import RETRY_SECONDS, Runtime
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MAX_TIMER_SECONDS = 30.0
+"""The longest sleep: a wall clock that is set must not put the core's time off for long."""
+
+REFUSALS = (InvalidInput, Conflict, NotFound, OutOfSpace)
+"""After these the runtime is as it was."""
+
+
+class Driver:
+    """One runtime in one asyncio loop.
+
+    Args:
+        runtime: Started.
+        on_fault: Called once when the runtime can't go on; it ends the server.
+
+    Attributes:
+        fault: Why the runtime could not go on; ``None`` = it goes on.
+        stopping: Nobody should wait any longer.
+    """
+
+    def __init__(self, runtime: Runtime, on_fault: Callable[[], None]) -> None:
+        self.runtime = runtime
+        self.fault: Exception | None = None
+        self.stopping = False
+        self._on_fault = on_fault
+        self._timer: asyncio.TimerHandle | None = None
+        self._news = asyncio.Event()
+        self._seen = runtime.store.last_sequence
+
+    def attach(self) -> None:
+        """Begin to drive, in the running loop."""
+        asyncio.get_running_loop().add_reader(self.runtime.fileno(), self._pump)
+        self._after()
+
+    def detach(self) -> None:
+        """Drive no more, and let everyone go who waits."""
+        self.stopping = True
+        self._news.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        asyncio.get_running_loop().remove_reader(self.runtime.fileno())
+
+    def request(self, call: Callable[[], T]) -> T:
+        """Make a request of the runtime.
+
+        Raises:
+            WharfingerError: As the request does; ``Unavailable`` where it broke the runtime.
+        """
+        if self.fault is not None:
+            raise Unavailable("the manager is stopping after a fault; start it again")
+        try:
+            result = call()
+        except REFUSALS:
+            self._after()
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise Unavailable(f"the manager stops: {error}") from error
+        self._after()
+        return result
+
+    async def changed(self, after: int, timeout_seconds: float) -> None:
+        """Return when an event later than ``after`` is logged, or the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        while not self.stopping and self.runtime.store.last_sequence <= after:
+            news = self._news
+            try:
+                await asyncio.wait_for(news.wait(), deadline - loop.time())
+            except TimeoutError:
+                return
+
+    # --- when something is due -----------------------------------------------------------------
+
+    def _pump(self) -> None:
+        self._run(self.runtime.pump)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._run(self.runtime.tick)
+
+    def _run(self, call: Callable[[], None]) -> None:
+        retry_seconds = 0.0
+        try:
+            call()
+        except OutOfSpace as error:
+            log.warning("something that was due waits for room on disk: %s", error)
+            retry_seconds = RETRY_SECONDS
+        # Whatever else it is: memory may be ahead of the log now, and only a new start mends that.
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
+            return
+        self._after(retry_seconds)
+
+    def _fail(self, error: Exception) -> None:
+        if self.fault is not None:
+            return
+        log.critical("the manager stops, what runs goes on: %s", error, exc_info=error)
+        self.fault = error
+        self.detach()
+        self._on_fault()
+
+    def _after(self, not_before_seconds: float = 0.0) -> None:
+        """Set the timer, and wake those who wait for news."""
+        self._schedule(not_before_seconds)
+        if self.runtime.store.last_sequence != self._seen:
+            self._seen = self.runtime.store.last_sequence
+            news, self._news = self._news, asyncio.Event()
+            news.set()
+
+    def _schedule(self, not_before_seconds: float) -> None:
+        """Keep the earlier of the timer that is set and the one that is due.
+
+        Only so can steady traffic not put a retry off for ever.
+        """
+        due = self.runtime.wake_at()
+        delay = MAX_TIMER_SECONDS if due is None else due - self.runtime.now()
+        delay = max(not_before_seconds, min(delay, MAX_TIMER_SECONDS))
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay
+        if self._timer is not None:
+            if self._timer.when() <= when:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self._tick)

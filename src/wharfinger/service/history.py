@@ -1,0 +1,90 @@
+"""The event log as the API shows it: what each entry is about, in words, nothing secret.
+
+Called by the routes with entries of the store. The entries are shown as they were logged;
+only the values of environment variables are replaced.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.service import models
+from wharfinger.service.views import timestamp
+from wharfinger.store.base import LogEntry
+
+REDACTED = "***"
+
+
+def event(entry: LogEntry, names: Mapping[str, str]) -> models.Event:
+    """One entry.
+
+    Args:
+        entry: As the store has it.
+        names: A workload's name by its uid: entries of the engine speak of starts, whose
+            keys begin with the uid.
+    """
+    data = redacted(json.loads(entry.payload))
+    return models.Event(
+        name=_subject(data, names),
+        sequence=entry.sequence,
+        logged_at=timestamp(entry.time),
+        kind=entry.kind,
+        message=_message(entry.kind, data),
+        data=data,
+    )
+
+
+def redacted(value: Any) -> Any:
+    """The same with every value of a mapping called ``env`` replaced."""
+    if isinstance(value, list):
+        return [redacted(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: dict.fromkeys(inner, REDACTED)
+        if key == "env" and isinstance(inner, dict)
+        else redacted(inner)
+        for key, inner in value.items()
+    }
+
+
+def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    for kind in ("workload", "server"):
+        if isinstance(data.get(kind), dict):
+            return str(data[kind]["name"])
+    if "name" in data:
+        return str(data["name"])
+    key = data.get("key")
+    if key is None:
+        return "manager"
+    return names.get(str(key).partition("-")[0], str(key))
+
+
+def _message(kind: str, data: Mapping[str, Any]) -> str:
+    """One short sentence, from the event's own words."""
+    decision = data.get("decision")
+    if isinstance(decision, dict):
+        return str(decision["message"])
+    match kind:
+        case "WorkloadFinished":
+            return _how_it_ended(data)
+        case "ManagerStarted":
+            return f"{data['version']}, {data['policy']}, {data['admission']}, {data['engine']}"
+        case "WorkloadQueued":
+            return f"in queue {data['queue']}"
+        case "AllocationResized":
+            return ", ".join(_placement(placement) for placement in data["placements"])
+    words = (data.get(key) for key in ("reason", "handle", "report"))
+    return next((str(word) for word in words if word), "")
+
+
+def _how_it_ended(data: Mapping[str, Any]) -> str:
+    if data.get("signal") is not None:
+        return f"{data['reason']}, signal {data['signal']}"
+    return f"{data['reason']}, exit status {data['exit_code']}"
+
+
+def _placement(placement: Mapping[str, Any]) -> str:
+    allocation = placement["allocation"]
+    mebibytes = allocation["memory_bytes"] // 2**20
+    return f"{placement['server']}: {allocation['cpu_millicpus']}m CPU, {mebibytes} MiB"

@@ -1,0 +1,125 @@
+"""The sockets on which the API listens, and who may connect to which.
+
+``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's
+own user; TCP is for whoever has the token, and exists only when both are given.
+"""
+
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from wharfinger.errors import Conflict, InvalidInput
+from wharfinger.service.address import reachable
+
+TOKEN_VARIABLE = "WHARFINGER_TOKEN"
+MIN_TOKEN_CHARACTERS = 16
+MAX_TOKEN_BYTES = 4096
+BACKLOG = 512
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Listen on a Unix socket of mode 0600.
+
+    The caller holds the state directory's lock, so whatever socket lies there is a dead
+    manager's and is removed.
+
+    Raises:
+        Conflict: Something that is no socket is in the way.
+    """
+    _remove_stale(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    previous = os.umask(0o177)
+    try:
+        with reachable(path) as name:
+            listener.bind(name)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.umask(previous)
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def _remove_stale(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise Conflict(f"{path} is in the way and is no socket; move it elsewhere")
+    path.unlink()
+
+
+def parse_listen(given: str) -> tuple[str, int]:
+    """``HOST:PORT`` as a pair; an IPv6 host stands in brackets.
+
+    Raises:
+        InvalidInput: It is not of that form.
+    """
+    host, colon, port = given.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise InvalidInput(f"--listen: {given!r} is not HOST:PORT; write e.g. 127.0.0.1:7777")
+    if ":" in bare and not host.startswith("["):
+        raise InvalidInput(f"--listen: {given!r}: write an IPv6 address as [{bare}]:{port}")
+    return bare, int(port)
+
+
+def listen_tcp(host: str, port: int) -> socket.socket:
+    """Listen on a TCP address.
+
+    Raises:
+        InvalidInput: The host is not an address of this machine.
+        Conflict: Somebody else listens there.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except socket.gaierror as error:
+        raise InvalidInput(f"--listen: {host!r}: {error.strerror}; name an address") from None
+    except OSError as error:
+        raise Conflict(f"--listen: {host}:{port}: {error.strerror}; name another") from None
+    listener.setblocking(False)
+    return listener
+
+
+def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
+    """The token for TCP, from the file or else from the environment.
+
+    Raises:
+        InvalidInput: There is none, or it is too short to protect anything.
+    """
+    if file is not None:
+        token, place = _read_token(file), f"--token-file: {file}"
+    else:
+        token, place = environment.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE
+    if not token:
+        raise InvalidInput(
+            f"--listen needs a token: give --token-file FILE or set {TOKEN_VARIABLE}"
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidInput(
+            f"{place}: a token is ASCII without spaces; make one by `openssl rand -hex 16`"
+        )
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        raise InvalidInput(
+            f"{place}: the token has {len(token)} characters, at least {MIN_TOKEN_CHARACTERS} "
+            "are needed; make one by `openssl rand -hex 16`"
+        )
+    return token
+
+
+def _read_token(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            content = stream.read(MAX_TOKEN_BYTES)
+    except OSError as error:
+        raise InvalidInput(f"--token-file: {file}: {error.strerror}; name a file") from None
+    if mode & 0o077:
+        raise InvalidInput(f"--token-file: {file} is open to others; run chmod 600 {file}")
+    return content.decode(errors="replace").strip()

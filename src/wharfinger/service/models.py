@@ -1,0 +1,290 @@
+"""The API's answers as types: the one definition of every key, its meaning and its unit.
+
+``service/views.py`` fills them from the core's state; FastAPI makes the OpenAPI document
+from them. Times are RFC 3339 in UTC; ``null`` means not known, never zero.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Model(BaseModel):
+    """Base of all answers: nothing unnamed, nothing changed later."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorDetail(Model):
+    """What went wrong."""
+
+    code: str = Field(description="Stable word for machines, e.g. `not-found`.")
+    message: str = Field(description="One line: the value, the place and the mend.")
+    retryable: bool = Field(description="Whether the same call may succeed later.")
+    problems: list[str] | None = Field(
+        default=None, description="For an invalid manifest: one line per problem."
+    )
+
+
+class ErrorAnswer(Model):
+    """The form of every error."""
+
+    error: ErrorDetail
+
+
+class Latency(Model):
+    """A bound on a percentile of latency."""
+
+    percentile: float
+    below_seconds: float
+
+
+class Target(Model):
+    """The performance to reach; what the user did not state is `null`."""
+
+    throughput_per_second: float | None
+    latency: Latency | None
+    completion_seconds: float | None
+    rate_per_second: float | None
+
+
+class Achieved(Model):
+    """What was measured of the target's terms; `null` = not measured."""
+
+    completion_seconds: float | None = Field(description="From being handed in to exit status 0.")
+
+
+class Prediction(Model):
+    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
+
+    mean: float
+    low: float
+    high: float
+    confidence: float
+
+
+class Workload(Model):
+    """A workload and how it fares."""
+
+    name: str
+    type: str = Field(description="single-node, batch, latency-critical or best-effort.")
+    phase: str = Field(description="Where it is in its life; see docs/architecture.md.")
+    target: Target | None = Field(description="`null` = its user stated none.")
+    predicted: Prediction | None = Field(description="`null` = nothing predicts for it.")
+    achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    met: bool | None = Field(
+        description="Whether the target is kept within the tolerance; `null` = not known (yet)."
+    )
+    servers: list[str] = Field(description="Where it is, or was when it ended.")
+    cpus: float = Field(
+        description="CPUs guaranteed on all its servers, as a decimal; 0 for best-effort work."
+    )
+    memory_bytes: int = Field(description="Limit on memory, on all its servers together.")
+    starts: int = Field(description="How often its program was started.")
+    exit_code: int | None = Field(
+        description="`null` = still going, ended by a signal, or unknown."
+    )
+    signal: int | None = Field(description="The signal that ended it.")
+    reason: str = Field(description="Stable word for why it is where it is; may be empty.")
+    message: str = Field(description="The same for people.")
+    tolerance: float = Field(description="Fraction by which the target may be missed.")
+    priority: int = Field(description="Higher goes first.")
+    queue: str = Field(description="Where it waits or waited for a place; may be empty.")
+    stopping: bool = Field(description="Its user wants it stopped and it has not ended yet.")
+    wait_seconds: float = Field(description="From being handed in to its start, or until now.")
+    run_seconds: float | None = Field(description="From its start to its end, or until now.")
+    cpu_seconds: float | None = Field(description="CPU time of an ended workload's whole tree.")
+    submitted_at: str
+    phase_since: str
+    started_at: str | None
+    ended_at: str | None
+    handle: str = Field(description="How to find it on the engine, e.g. `pid 4711`.")
+    labels: dict[str, str]
+
+
+class Placement(Model):
+    """An allocation on a server."""
+
+    name: str = Field(description="The server's.")
+    cpus: float
+    memory_bytes: int
+    best_effort: bool = Field(description="It uses what the others leave.")
+
+
+class Usage(Model):
+    """What a running workload uses."""
+
+    name: str
+    phase: str
+    servers: list[str]
+    cpus: float = Field(description="CPUs guaranteed; 0 for best-effort work.")
+    memory_limit_bytes: int
+    cpu_seconds: float | None = Field(
+        description="CPU time since its start; `null` = not measured."
+    )
+    memory_bytes: int | None = Field(description="Memory now; `null` = not measured.")
+    processes: int | None = Field(description="Processes now; `null` = not measured.")
+    measured_at_seconds: float = Field(
+        description="A clock that is never set: the difference of two is the time between them."
+    )
+
+
+class WorkloadDetail(Workload):
+    """One workload with all that is known of it."""
+
+    placements: list[Placement]
+    manifest: dict[str, Any] = Field(description="As handed in; values of `env` are `***`.")
+    usage: Usage | None = Field(description="`null` = it does not run.")
+
+
+class Candidate(Model):
+    """One server that was looked at."""
+
+    name: str = Field(description="The server's.")
+    score: float | None = Field(description="Lower is better; `null` = filtered out before.")
+    reason: str = Field(description="`ok`, or what spoke against it.")
+    numbers: dict[str, float] = Field(description="What was compared; units in the keys.")
+
+
+class Decision(Model):
+    """The record of one decision, written when it was made."""
+
+    stage: str
+    decided_at: str | None = Field(description="`null` = a preview, nothing was decided.")
+    decided_by: str = Field(description="The policy's or admission's name.")
+    accepted: bool
+    reason: str
+    message: str
+    would_change: str = Field(description="What would lead to another outcome; may be empty.")
+    considered: int = Field(description="How many servers were looked at.")
+    numbers: dict[str, float]
+    predicted: Prediction | None
+    candidates: list[Candidate] = Field(description="The best ten, best first.")
+
+
+class Waiting(Model):
+    """Who is served before a waiting workload, and what would be decided for it now."""
+
+    queue: str
+    position: int = Field(description="1 = first in line.")
+    length: int
+    first: str = Field(description="Who is first in line.")
+    first_message: str = Field(description="Why the first one waits; may be empty.")
+    not_before: str | None = Field(description="A start failed; it is not tried again before.")
+    now: list[Decision] = Field(description="What would be decided if it were its turn now.")
+
+
+class Explanation(Model):
+    """Why a workload is where it is."""
+
+    name: str
+    workload: WorkloadDetail
+    decisions: list[Decision] = Field(description="The first and the newest, oldest first.")
+    waiting: Waiting | None = Field(description="`null` = it does not wait for a place.")
+
+
+class Submission(Model):
+    """What became of one workload that was handed in."""
+
+    name: str
+    created: bool = Field(description="`false` = the same was handed in before.")
+    decisions: list[Decision] | None = Field(
+        default=None, description="For a dry run: what would be decided, as if it came alone."
+    )
+
+
+class Deletion(Model):
+    """What a deletion did."""
+
+    name: str
+    outcome: str = Field(
+        description="`stopping`: it is being stopped, its record stays. `deleted`: record gone."
+    )
+
+
+class Condition(Model):
+    """One thing an operator should know of a server."""
+
+    name: str
+    message: str
+
+
+class Server(Model):
+    """A server, and what of it is given away."""
+
+    name: str
+    platform: str
+    accepting: bool = Field(description="Whether new work may be placed.")
+    cpus: float = Field(description="CPUs that may be allocated.")
+    cpus_allocated: float
+    memory_bytes: int = Field(description="Memory that may be allocated.")
+    memory_allocated_bytes: int
+    workloads: int = Field(description="How many hold resources here.")
+    zone: str
+    conditions: list[Condition]
+
+
+class ServerDetail(Server):
+    """A server and who is on it."""
+
+    residents: list[Workload]
+
+
+class Platform(Model):
+    """A server configuration."""
+
+    name: str
+    architecture: str
+    cpu_model: str
+    cpus: float = Field(description="Of one whole server.")
+    memory_bytes: int = Field(description="Of one whole server.")
+    servers: int = Field(description="How many servers are of it.")
+
+
+class Queue(Model):
+    """A line of waiting workloads."""
+
+    name: str
+    length: int
+    first: str | None = Field(description="Who is served next; `null` = nobody waits.")
+    oldest_wait_seconds: float | None = Field(description="The longest wait; `null` = nobody.")
+
+
+class Event(Model):
+    """One entry of the log."""
+
+    name: str = Field(description="What it is about: a workload, a server, or `manager`.")
+    sequence: int
+    logged_at: str
+    kind: str
+    message: str = Field(description="For people; may be empty.")
+    data: dict[str, Any] = Field(description="The whole event; values of `env` are `***`.")
+
+
+class Damage(Model):
+    """What was found damaged when this manager opened its log."""
+
+    message: str
+    last_whole_sequence: int
+
+
+class Status(Model):
+    """The manager itself."""
+
+    name: str
+    version: str
+    pid: int
+    state_directory: str
+    engine: str
+    policy: str
+    admission: str
+    since: str
+    uptime_seconds: float
+    synced: bool = Field(description="Whether the engine has reported what it found.")
+    phases: dict[str, int] = Field(description="Workloads by phase.")
+    servers: int
+    last_sequence: int = Field(description="The newest event's.")
+    first_sequence: int = Field(description="The oldest event's that `events` can show.")
+    free_disk_bytes: int = Field(description="How much the event log can still grow.")
+    accepting: bool = Field(description="Whether there is room on disk for new work.")
+    damage: Damage | None

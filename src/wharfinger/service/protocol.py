@@ -1,0 +1,123 @@
+"""Who may speak on a connection, checked before a byte of it is read.
+
+``server.py`` gives these to uvicorn. On the Unix socket the kernel says whose process it
+is; on TCP the request must carry the token. A TCP client that says nothing is let go, and
+there are only so many of them, so that a stranger can't use up the manager's descriptors.
+"""
+
+import asyncio
+import hmac
+import os
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from wharfinger.service.answers import answer
+
+_CREDENTIALS = struct.Struct("3i")
+"""``struct ucred``: pid, uid, gid."""
+
+MAX_TCP_CONNECTIONS = 256
+TCP_REQUEST_SECONDS = 10.0
+"""How long a TCP client may take to send the head of its first request."""
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user whose process is at the other end of a Unix socket."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(raw)[1])
+
+
+class TokenGuard:
+    """An ASGI app that lets only requests with the token through to another.
+
+    Args:
+        app: The one to protect.
+        token: ASCII.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = b"Bearer " + token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let the other app answer."""
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        # Compared in constant time, so that answers do not tell how much was right.
+        if len(given) == 1 and hmac.compare_digest(given[0], self._expected):
+            await self._app(scope, receive, send)
+            return
+        refusal = answer(
+            401,
+            "unauthorized",
+            "this address needs the manager's token: send Authorization: Bearer TOKEN",
+            headers={"www-authenticate": "Bearer", "connection": "close"},
+        )
+        await refusal(scope, receive, send)
+
+
+def make_protocol(token: str | None) -> Callable[..., asyncio.Protocol]:
+    """The protocol class that uvicorn makes one of for each connection.
+
+    Args:
+        token: For TCP; ``None`` = TCP is closed.
+    """
+
+    class Protocol(GuardedProtocol):
+        tcp_token = token
+
+    return Protocol
+
+
+class GuardedProtocol(H11Protocol):
+    """HTTP/1.1 for those who may speak it here."""
+
+    tcp_token: str | None = None
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn narrows it
+        """Let the peer in, or close at once."""
+        super().connection_made(transport)
+        if not self._may_speak(transport.get_extra_info("socket")):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop watching it."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def _may_speak(self, connection: Any) -> bool:
+        if connection.family == socket.AF_UNIX:
+            return peer_uid(connection) in (0, os.geteuid())
+        if self.tcp_token is None or len(self.connections) > MAX_TCP_CONNECTIONS:
+            return False
+        self.app = TokenGuard(self.app, self.tcp_token)
+        self._deadline = self.loop.call_later(TCP_REQUEST_SECONDS, self._close_if_silent)
+        return True
+
+    def _close_if_silent(self) -> None:
+        # uvicorn sets the scope with the first request; its annotation hides the None before.
+        if getattr(self, "scope", None) is None and not self.transport.is_closing():
+            self.transport.abort()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP is answered in the API's form too."""
+        body = bytes(answer(400, "invalid-input", msg).body)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()

@@ -1,0 +1,328 @@
+"""Routes that hand in, show, change and stop workloads."""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from wharfinger.engines.base import LogChunk, Usage
+from wharfinger.errors import InvalidInput, InvalidManifest, NotFound
+from wharfinger.manager.lifecycle import ENDED, Phase
+from wharfinger.manager.state import WorkloadRecord
+from wharfinger.model.manifest import load_manifests, workload_to_manifest
+from wharfinger.model.workload import Workload
+from wharfinger.service import models, views
+from wharfinger.service.answers import read_body
+from wharfinger.service.driver import Driver
+from wharfinger.service.merge_patch import merged
+from wharfinger.service.seams import TheCore, TheDriver, may_fail
+
+router = APIRouter(tags=["workloads"])
+
+MAX_LOG_BYTES = 1024**2
+MAX_WAIT_SECONDS = 30.0
+LOG_POLL_SECONDS = 0.1
+
+ENDED_GROUP, LIVE_GROUP = "ended", "live"
+
+_MANIFESTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "Manifests, at most 4 MiB; see `wharfinger schema`.",
+        "content": {
+            kind: {"schema": {"type": "string" if "yaml" in kind else "object"}}
+            for kind in ("application/yaml", "application/json")
+        },
+    }
+}
+_PATCH: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A JSON merge patch (RFC 7396) of the manifest.",
+        "content": {"application/merge-patch+json": {"schema": {"type": "object"}}},
+    }
+}
+
+WorkingDirectory = Annotated[
+    str, Query(max_length=4096, description="Absolute; what `workingDir` is relative to.")
+]
+Source = Annotated[str, Query(max_length=4096, description="What messages call the manifest.")]
+
+
+# --- handing in and changing ------------------------------------------------------------------
+
+
+@router.post(
+    "/v1/workloads",
+    status_code=201,
+    openapi_extra=_MANIFESTS,
+    responses={
+        200: {"model": list[models.Submission], "description": "Nothing was new."},
+        **may_fail(400, 409, 413, 503, 507),
+    },
+)
+async def submit_workloads(
+    request: Request,
+    response: Response,
+    driver: TheDriver,
+    dry_run: Annotated[bool, Query(description="Decide, and take nothing in.")] = False,
+    working_directory: WorkingDirectory = "/",
+    source: Source = "<request>",
+) -> list[models.Submission]:
+    """Hand in workloads, all or none. Acknowledged means on disk; the same again is no error."""
+    workloads = await _read_manifests(request, source, working_directory)
+    if dry_run:
+        submissions = [_preview(driver, workload) for workload in workloads]
+    else:
+        taken = driver.request(lambda: driver.runtime.submit(workloads))
+        submissions = [models.Submission(name=one.name, created=one.created) for one in taken]
+    if dry_run or not any(one.created for one in submissions):
+        response.status_code = 200
+    return submissions
+
+
+@router.put(
+    "/v1/workloads/{name}",
+    openapi_extra=_MANIFESTS,
+    responses=may_fail(400, 404, 409, 413, 507),
+)
+async def replace_workload(
+    name: str,
+    request: Request,
+    driver: TheDriver,
+    working_directory: WorkingDirectory = "/",
+    source: Source = "<request>",
+) -> models.Workload:
+    """Change what a live workload must reach or may use, by its whole manifest."""
+    return _update(driver, name, await _read_manifests(request, source, working_directory))
+
+
+@router.patch(
+    "/v1/workloads/{name}", openapi_extra=_PATCH, responses=may_fail(400, 404, 409, 413, 507)
+)
+async def patch_workload(name: str, request: Request, driver: TheDriver) -> models.Workload:
+    """Change what a live workload must reach or may use, by what is to be different."""
+    patch = _parse_patch(await read_body(request))
+    workload = driver.runtime.manager.find(name).workload
+    manifest = json.dumps(merged(workload_to_manifest(workload, redact=False), patch))
+    try:
+        workloads = load_manifests(manifest, source="update", working_directory="/")
+    except InvalidManifest as error:
+        # The line is one of a document that the user never saw.
+        raise InvalidManifest(
+            [problem.replace("update:1: ", "") for problem in error.problems]
+        ) from None
+    return _update(driver, name, workloads)
+
+
+@router.delete("/v1/workloads/{name}", responses=may_fail(404, 507))
+async def delete_workload(name: str, driver: TheDriver) -> models.Deletion:
+    """Stop a live workload; drop an ended one's record and output."""
+    outcome = driver.request(lambda: driver.runtime.delete(name))
+    return models.Deletion(name=name, outcome=outcome)
+
+
+async def _read_manifests(
+    request: Request, source: str, working_directory: str
+) -> tuple[Workload, ...]:
+    if not working_directory.startswith("/") or "\0" in working_directory:
+        raise InvalidInput(f"working_directory: {working_directory!r}: write an absolute path")
+    body = await read_body(request)
+    # In a thread: a large manifest must not keep the manager from what is due.
+    return await asyncio.to_thread(
+        load_manifests, body, source=source, working_directory=working_directory
+    )
+
+
+def _preview(driver: Driver, workload: Workload) -> models.Submission:
+    manager = driver.runtime.manager
+    created = manager.check_submission(workload)
+    decisions = [views.decision(made, None) for made in manager.preview(workload)]
+    return models.Submission(name=workload.name, created=created, decisions=decisions)
+
+
+def _parse_patch(body: bytes) -> dict[str, Any]:
+    try:
+        patch = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"the patch is not JSON: {error}") from None
+    if not isinstance(patch, dict):
+        raise InvalidInput(
+            "the patch is not a JSON object; write what is to change, e.g. "
+            '{"spec": {"priority": 5}}'
+        )
+    return patch
+
+
+def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> models.Workload:
+    if len(workloads) != 1 or workloads[0].name != name:
+        found = ", ".join(repr(workload.name) for workload in workloads[:3])
+        raise InvalidInput(f"the manifest is of {found}; an update takes one, of {name!r}")
+    driver.request(lambda: driver.runtime.update(workloads[0]))
+    runtime = driver.runtime
+    return views.workload(runtime.manager.find(name), runtime.now())
+
+
+# --- looking ------------------------------------------------------------------------------------
+
+
+@router.get("/v1/workloads", responses=may_fail(400))
+async def list_workloads(
+    driver: TheDriver,
+    core: TheCore,
+    name: Annotated[list[str] | None, Query(description="Only these; repeatable.")] = None,
+    phase: Annotated[
+        list[str] | None,
+        Query(description="Only in these phases, or `ended`, or `live`; repeatable."),
+    ] = None,
+    label: Annotated[
+        list[str] | None, Query(description="Only with this label, `key=value`; repeatable.")
+    ] = None,
+) -> list[models.Workload]:
+    """Workloads, in the order in which they were handed in."""
+    phases, labels = _phases(phase or []), dict(map(_label, label or []))
+    names = None if name is None else dict.fromkeys(name)
+    for wanted in names or ():
+        core.find(wanted)
+    now = driver.runtime.now()
+    return [
+        views.workload(record, now)
+        for record in core.state.workloads.values()
+        if (names is None or record.name in names)
+        and record.phase in phases
+        and labels.items() <= record.workload.labels.items()
+    ]
+
+
+def _phases(given: Sequence[str]) -> frozenset[Phase]:
+    if not given:
+        return frozenset(Phase)
+    wanted: set[Phase] = set()
+    for word in given:
+        if word == ENDED_GROUP:
+            wanted |= ENDED
+        elif word == LIVE_GROUP:
+            wanted |= frozenset(Phase) - ENDED
+        elif word in Phase.__members__.values():
+            wanted.add(Phase(word))
+        else:
+            known = ", ".join([ENDED_GROUP, LIVE_GROUP, *Phase])
+            raise InvalidInput(f"phase: {word[:80]!r} is not a phase; there are {known}")
+    return frozenset(wanted)
+
+
+def _label(given: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not equals or not key:
+        raise InvalidInput(f"label: {given[:80]!r}: write key=value")
+    return key, value
+
+
+@router.get("/v1/usage", responses=may_fail())
+async def list_usage(driver: TheDriver) -> list[models.Usage]:
+    """What every running workload uses."""
+    return list(_usage(driver).values())
+
+
+@router.get("/v1/workloads/{name}", responses=may_fail(404))
+async def get_workload(name: str, driver: TheDriver, core: TheCore) -> models.WorkloadDetail:
+    """One workload with all that is known of it."""
+    return _detail(driver, core.find(name))
+
+
+@router.get("/v1/workloads/{name}/usage", responses=may_fail(404))
+async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.Usage:
+    """What one running workload uses."""
+    used = _usage(driver).get(core.find(name).name)
+    if used is None:
+        raise NotFound(f"workload {name!r} does not run ({core.find(name).phase})")
+    return used
+
+
+@router.get("/v1/workloads/{name}/explain", responses=may_fail(404))
+async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> models.Explanation:
+    """Why it is where it is, why not elsewhere, or why it waits."""
+    record = core.find(name)
+    return views.explanation(core, record, _detail(driver, record))
+
+
+def _detail(driver: Driver, record: WorkloadRecord) -> models.WorkloadDetail:
+    used = _usage(driver).get(record.name) if record.on_server else None
+    return views.workload_detail(record, driver.runtime.now(), used)
+
+
+def _usage(driver: Driver) -> dict[str, models.Usage]:
+    used, measured_at = driver.runtime.engine.usage(), time.monotonic()
+    records = driver.runtime.manager.state.workloads.values()
+    return {
+        record.name: views.usage(record, used.get(record.key, Usage(None, None)), measured_at)
+        for record in records
+        if record.key in used or record.phase in (Phase.RUNNING, Phase.ADJUSTING)
+    }
+
+
+# --- output -------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/v1/workloads/{name}/log",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The bytes as the program wrote them.",
+            "content": {"application/octet-stream": {}},
+            "headers": {
+                "Wharfinger-Next-Offset": {
+                    "description": "Where to go on reading.",
+                    "schema": {"type": "integer"},
+                },
+                "Wharfinger-Ended": {
+                    "description": "`true` = the program has ended; with no bytes, that was all.",
+                    "schema": {"type": "boolean"},
+                },
+            },
+        },
+        **may_fail(400, 404),
+    },
+)
+async def read_log(
+    name: str,
+    request: Request,
+    driver: TheDriver,
+    offset: Annotated[
+        int,
+        Query(
+            ge=-MAX_LOG_BYTES * 64, le=2**62, description="From here on; negative = from the end."
+        ),
+    ] = 0,
+    limit_bytes: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 65536,
+    wait_seconds: Annotated[
+        float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Wait so long for a first byte.")
+    ] = 0.0,
+) -> Response:
+    """A piece of a workload's output."""
+    deadline = time.monotonic() + wait_seconds
+    chunk = _chunk(driver, name, offset, limit_bytes)
+    while not (chunk.data or chunk.ended or driver.stopping) and time.monotonic() < deadline:
+        if await request.is_disconnected():
+            break
+        await asyncio.sleep(LOG_POLL_SECONDS)
+        chunk = _chunk(driver, name, chunk.next_offset, limit_bytes)
+    headers = {
+        "wharfinger-next-offset": str(chunk.next_offset),
+        "wharfinger-ended": str(chunk.ended).lower(),
+        "x-content-type-options": "nosniff",
+    }
+    return Response(chunk.data, media_type="application/octet-stream", headers=headers)
+
+
+def _chunk(driver: Driver, name: str, offset: int, limit_bytes: int) -> LogChunk:
+    """A piece of output; nothing where the program was never started."""
+    record = driver.runtime.manager.find(name)
+    try:
+        return driver.runtime.engine.read_log(record.key, offset, limit_bytes)
+    except NotFound:
+        return LogChunk(b"", max(0, offset), record.ended)

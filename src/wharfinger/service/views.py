@@ -1,0 +1,328 @@
+"""The core's state as the API's answers. Reads only; called by the routes, in the loop.
+
+What is decided or measured is never computed here: decisions are shown as they were
+recorded, and what nobody measured is ``None``.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from wharfinger.engines.base import Usage
+from wharfinger.manager.lifecycle import Phase
+from wharfinger.manager.manager import Manager
+from wharfinger.manager.state import WorkloadRecord
+from wharfinger.model import decisions as dec
+from wharfinger.model.manifest import workload_to_manifest
+from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
+from wharfinger.model.workload import LatencyBound, Target
+from wharfinger.service import models
+
+
+def timestamp(seconds: float) -> str:
+    """Seconds since the epoch as RFC 3339 in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _timestamp_or_none(seconds: float | None) -> str | None:
+    return None if seconds is None else timestamp(seconds)
+
+
+# --- workloads --------------------------------------------------------------------------------
+
+
+def workload_fields(record: WorkloadRecord, now: float) -> dict[str, Any]:
+    """What ``models.Workload`` says of one workload."""
+    workload = record.workload
+    end = record.ended_at if record.ended_at is not None else now
+    started = record.started_at
+    achieved = _achieved(record)
+    return {
+        "name": workload.name,
+        "type": workload.type.value,
+        "phase": record.phase.value,
+        "target": _target(workload.target),
+        "predicted": _prediction(_newest_prediction(record)),
+        "achieved": achieved,
+        "met": _is_met(record, achieved, now),
+        "servers": [placement.server for placement in record.placements],
+        "cpus": _cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
+        "memory_bytes": sum(p.allocation.memory_bytes for p in record.placements),
+        "starts": record.starts,
+        "exit_code": record.exit_code,
+        "signal": record.signal,
+        "reason": str(record.reason),
+        "message": record.message,
+        "tolerance": workload.tolerance,
+        "priority": workload.priority,
+        "queue": record.queue,
+        "stopping": record.revoking and not record.ended,
+        "wait_seconds": _span(record.submitted_at, end if started is None else started),
+        "run_seconds": None if started is None else _span(started, end),
+        "cpu_seconds": record.cpu_seconds,
+        "submitted_at": timestamp(record.submitted_at),
+        "phase_since": timestamp(record.phase_since),
+        "started_at": _timestamp_or_none(started),
+        "ended_at": _timestamp_or_none(record.ended_at),
+        "handle": record.handle,
+        "labels": dict(workload.labels),
+    }
+
+
+def workload(record: WorkloadRecord, now: float) -> models.Workload:
+    """One workload as a list shows it."""
+    return models.Workload(**workload_fields(record, now))
+
+
+def workload_detail(
+    record: WorkloadRecord, now: float, used: models.Usage | None
+) -> models.WorkloadDetail:
+    """One workload with all that is known of it."""
+    return models.WorkloadDetail(
+        **workload_fields(record, now),
+        placements=[
+            models.Placement(
+                name=placement.server,
+                cpus=_cpus(placement.allocation.cpu_millicpus),
+                memory_bytes=placement.allocation.memory_bytes,
+                best_effort=placement.allocation.best_effort,
+            )
+            for placement in record.placements
+        ],
+        manifest=workload_to_manifest(record.workload, redact=True),
+        usage=used,
+    )
+
+
+def _cpus(millicpus: int) -> float:
+    return millicpus / MILLICPUS_PER_CPU
+
+
+def _span(start: float, end: float) -> float:
+    """A clock that was set back makes no negative times."""
+    return round(max(0.0, end - start), 3)
+
+
+def _target(target: Target | None) -> models.Target | None:
+    if target is None:
+        return None
+    return models.Target(
+        throughput_per_second=target.throughput_per_second,
+        latency=_latency(target.latency),
+        completion_seconds=target.completion_seconds,
+        rate_per_second=target.rate_per_second,
+    )
+
+
+def _latency(bound: LatencyBound | None) -> models.Latency | None:
+    if bound is None:
+        return None
+    return models.Latency(percentile=bound.percentile, below_seconds=bound.below_seconds)
+
+
+def _achieved(record: WorkloadRecord) -> models.Achieved | None:
+    target = record.workload.target
+    if target is None or target.completion_seconds is None:
+        return None
+    if record.phase is not Phase.COMPLETED or record.ended_at is None:
+        return None
+    return models.Achieved(completion_seconds=_span(record.submitted_at, record.ended_at))
+
+
+def _is_met(record: WorkloadRecord, achieved: models.Achieved | None, now: float) -> bool | None:
+    """Whether the target is kept; ``None`` where it is not measured or not decided yet."""
+    target = record.workload.target
+    if target is None or target.completion_seconds is None:
+        return None
+    allowed = target.completion_seconds * (1 + record.workload.tolerance)
+    if achieved is not None and achieved.completion_seconds is not None:
+        others = target.rate_per_second is not None or target.throughput_per_second is not None
+        met = achieved.completion_seconds <= allowed
+        return None if met and (others or target.latency is not None) else met
+    late = record.ended or now - record.submitted_at > allowed
+    return False if late else None
+
+
+def _newest_prediction(record: WorkloadRecord) -> dec.Prediction | None:
+    found = (timed.decision.predicted for timed in reversed(record.decisions))
+    return next((prediction for prediction in found if prediction is not None), None)
+
+
+def _prediction(prediction: dec.Prediction | None) -> models.Prediction | None:
+    if prediction is None:
+        return None
+    return models.Prediction(
+        mean=prediction.mean,
+        low=prediction.low,
+        high=prediction.high,
+        confidence=prediction.confidence,
+    )
+
+
+def usage(record: WorkloadRecord, used: Usage, measured_at_seconds: float) -> models.Usage:
+    """What one running workload uses."""
+    return models.Usage(
+        name=record.name,
+        phase=record.phase.value,
+        servers=[placement.server for placement in record.placements],
+        cpus=_cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
+        memory_limit_bytes=sum(p.allocation.memory_bytes for p in record.placements),
+        cpu_seconds=used.cpu_seconds,
+        memory_bytes=used.memory_bytes,
+        processes=used.processes,
+        measured_at_seconds=measured_at_seconds,
+    )
+
+
+# --- why ----------------------------------------------------------------------------------------
+
+
+def decision(made: dec.Decision, decided_at: float | None) -> models.Decision:
+    """One decision's record."""
+    return models.Decision(
+        stage=made.stage.value,
+        decided_at=_timestamp_or_none(decided_at),
+        decided_by=made.decided_by,
+        accepted=made.accepted,
+        reason=made.reason.value,
+        message=made.message,
+        would_change=made.would_change,
+        considered=made.considered,
+        numbers=dict(made.numbers),
+        predicted=_prediction(made.predicted),
+        candidates=[
+            models.Candidate(
+                name=candidate.server,
+                score=candidate.score,
+                reason=candidate.reason.value,
+                numbers=dict(candidate.numbers),
+            )
+            for candidate in made.candidates
+        ],
+    )
+
+
+def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
+    """Who is before a waiting workload, and what would be decided for it now."""
+    if record.phase is not Phase.QUEUED:
+        return None
+    line = queues(manager)[record.queue]
+    first = line[0]
+    return models.Waiting(
+        queue=record.queue,
+        position=line.index(record) + 1,
+        length=len(line),
+        first=first.name,
+        first_message=first.message,
+        not_before=_timestamp_or_none(record.not_before),
+        now=[
+            decision(made, None)
+            for made in manager.preview(record.workload)
+            if made.stage is not dec.Stage.ADMISSION
+        ],
+    )
+
+
+def explanation(
+    manager: Manager, record: WorkloadRecord, detail: models.WorkloadDetail
+) -> models.Explanation:
+    """Why a workload is where it is."""
+    return models.Explanation(
+        name=record.name,
+        workload=detail,
+        decisions=[decision(timed.decision, timed.time) for timed in record.decisions],
+        waiting=waiting(manager, record),
+    )
+
+
+# --- the cluster --------------------------------------------------------------------------------
+
+
+def server_fields(manager: Manager) -> dict[str, dict[str, Any]]:
+    """What ``models.Server`` says of each server, by name."""
+    view = manager.view
+    columns = zip(
+        view.cpu_allocated.tolist(),
+        view.memory_allocated.tolist(),
+        view.residents.tolist(),
+        strict=True,
+    )
+    allocated = dict(zip(view.names, columns, strict=True))
+    return {
+        name: _server(server, *allocated[name]) for name, server in manager.state.servers.items()
+    }
+
+
+def _server(server: Server, cpu: int, memory: int, residents: int) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "platform": server.platform.name,
+        "accepting": server.accepting,
+        "cpus": _cpus(server.cpu_millicpus),
+        "cpus_allocated": _cpus(cpu),
+        "memory_bytes": server.memory_bytes,
+        "memory_allocated_bytes": memory,
+        "workloads": residents,
+        "zone": server.zone,
+        "conditions": [
+            models.Condition(name=condition.kind.value, message=condition.message)
+            for condition in server.conditions
+        ],
+    }
+
+
+def residents(manager: Manager, server: str) -> list[WorkloadRecord]:
+    """Who holds resources on a server."""
+    return [
+        record
+        for record in manager.state.workloads.values()
+        if record.on_server and any(p.server == server for p in record.placements)
+    ]
+
+
+def platforms(manager: Manager) -> list[models.Platform]:
+    """Every platform and how many servers are of it."""
+    servers = manager.state.servers.values()
+    counts = Counter(server.platform.name for server in servers)
+    distinct = {server.platform.name: server.platform for server in servers}
+    return [
+        models.Platform(
+            name=name,
+            architecture=platform.architecture,
+            cpu_model=platform.cpu_model,
+            cpus=_cpus(platform.cpu_millicpus),
+            memory_bytes=platform.memory_bytes,
+            servers=counts[name],
+        )
+        for name, platform in distinct.items()
+    ]
+
+
+def queues(manager: Manager) -> dict[str, list[WorkloadRecord]]:
+    """Who waits in each queue, in the order in which they are served."""
+    lines: dict[str, list[WorkloadRecord]] = {name: [] for name in manager.queue_lengths()}
+    for record in manager.state.workloads.values():
+        if record.phase is Phase.QUEUED:
+            lines.setdefault(record.queue, []).append(record)
+    for line in lines.values():
+        line.sort(key=lambda record: (-record.workload.priority, record.uid))
+    return lines
+
+
+def queue(name: str, line: list[WorkloadRecord], now: float) -> models.Queue:
+    """One line of waiting workloads."""
+    waits = [_span(record.submitted_at, now) for record in line]
+    return models.Queue(
+        name=name,
+        length=len(line),
+        first=line[0].name if line else None,
+        oldest_wait_seconds=max(waits, default=None),
+    )
+
+
+def phases(records: Iterable[WorkloadRecord]) -> dict[str, int]:
+    """Workloads by phase; every phase is named, so that a graph has no holes."""
+    counts: Mapping[Phase, int] = Counter(record.phase for record in records)
+    return {phase.value: counts.get(phase, 0) for phase in Phase}
