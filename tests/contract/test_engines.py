@@ -1,16 +1,19 @@
 """Every engine keeps the promises of ``wharfinger.engines.base``."""
 
+import os
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from wharfinger.engines.local import LocalEngine
 from wharfinger.testing import (
     EngineHarness,
     FaultyEngine,
     MemoryCluster,
     MemoryEngine,
     MemoryPrograms,
+    ShellPrograms,
     engine_checks,
 )
 from wharfinger.testing.engine import EngineCheck
@@ -47,3 +50,23 @@ def test_faulty_engine_without_faults(check: EngineCheck, tmp_path: Path) -> Non
         return FaultyEngine(lambda: MemoryEngine(cluster), Random(0))
 
     check(EngineHarness(tmp_path, make_engine, MemoryPrograms(cluster)))
+
+
+@every_check
+def test_local_engine(check: EngineCheck, tmp_path: Path) -> None:
+    check(
+        EngineHarness(
+            tmp_path,
+            lambda state: LocalEngine(state, servers="1"),
+            ShellPrograms(tmp_path),
+            lambda state: LocalEngine(state, servers=f"other={min(os.sched_getaffinity(0))}"),
+        )
+    )
+
+
+@every_check
+def test_faulty_local_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
+    def make_engine(state: Path) -> FaultyEngine:
+        return FaultyEngine(lambda: LocalEngine(state), Random(0))
+
+    check(EngineHarness(tmp_path, make_engine, ShellPrograms(tmp_path)))
