@@ -144,8 +144,18 @@ def _put_together(files: Files) -> Iterator[sqlite3.Connection]:
     """
     template, copy = files.building("template"), files.building("copy")
     files.clear_building()
-    _create(template).close()
-    first_page = _first_page(template)
+    try:
+        _create(template).close()
+        _write_together(files, _first_page(template), copy)
+        with closing(schema.connect(copy, "ro", immutable=True)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            yield connection
+    finally:
+        template.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
+
+
+def _write_together(files: Files, first_page: bytes, copy: Path) -> None:
     shutil.copyfile(files.database, copy)
     with copy.open("r+b") as target:
         if files.wal.exists():
@@ -154,9 +164,6 @@ def _put_together(files: Files) -> Iterator[sqlite3.Connection]:
                 target.write(page)
         target.seek(0)
         target.write(first_page)
-    with closing(schema.connect(copy, "ro", immutable=True)) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        yield connection
 
 
 def _committed_pages(wal: bytes, page_bytes: int) -> list[tuple[int, bytes]]:

@@ -238,6 +238,7 @@ def test_where_nothing_can_be_saved_it_starts_only_when_told(
     assert "\n" not in str(refused.value)
     for name, content in before.items():
         assert (state / name).read_bytes() == content, "a refusal changes nothing"
+    assert not list(state.glob("manager.db.*"))
     store = open_store(accept_loss=True)
     assert store.damage is not None
     assert store.damage.lost_events == (1, 200)
