@@ -74,7 +74,7 @@ def salvage(
     if choice.view is None and not accept_loss:
         raise StoreDamaged(
             f"{files.database}: {'; '.join(report.findings)}; nothing of it can be saved: restore "
-            "a backup of the directory, or accept the loss (accept_loss) to begin anew; the "
+            "a backup of the directory, or give --accept-loss to begin anew; the "
             "damaged log is then kept beside the new one",
             0,
         )
