@@ -71,6 +71,7 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.ProfilingFailed("k", "no"),
     ev.WorkloadClassified("k", "gaussian", "1", {"a": 1.0}, {"a": 0.1}),
     ev.ManagerStarted("n", "1", "p", "a", "e", Capabilities(8, False, False, False, False)),
+    ev.HistoryLost("the disk forgot"),
     ev.TimePassed(),
     ev.WorkloadSubmitted(EVERYTHING),
     ev.WorkloadUpdated(EVERYTHING),
