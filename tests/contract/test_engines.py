@@ -1,12 +1,14 @@
 """Every engine keeps the promises of ``wharfinger.engines.base``."""
 
 import os
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from wharfinger.engines.local import LocalEngine
+from wharfinger.host.cgroups import discover
 from wharfinger.testing import (
     EngineHarness,
     FaultyEngine,
@@ -16,7 +18,7 @@ from wharfinger.testing import (
     ShellPrograms,
     engine_checks,
 )
-from wharfinger.testing.engine import EngineCheck
+from wharfinger.testing.harness import EngineCheck
 from wharfinger.testing.memory import make_server
 
 every_check = pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
@@ -62,6 +64,17 @@ def test_local_engine(check: EngineCheck, tmp_path: Path) -> None:
             lambda state: LocalEngine(state, servers=f"other={min(os.sched_getaffinity(0))}"),
         )
     )
+
+
+@every_check
+def test_local_engine_without_cgroups(
+    check: EngineCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = tmp_path / "nothing-is-mounted"
+    nothing.touch()
+    find_nothing = partial(discover, cgroup_file=nothing, mountinfo_file=nothing)
+    monkeypatch.setattr("wharfinger.engines.local.engine.discover", find_nothing)
+    check(EngineHarness(tmp_path, LocalEngine, ShellPrograms(tmp_path)))
 
 
 @every_check
