@@ -148,7 +148,7 @@ HOSTILE = {
     "daemonises": ["sh", "-c", "setsid sh -c 'sleep 1000' & setsid sleep 1000 & exit 0"],
     "closes-everything": ["sh", "-c", "exec <&- >&- 2>&-; sleep 0.1"],
     "kills-itself": ["sh", "-c", "kill -9 $$"],
-    "many-arguments": ["true", *["x" * 50] * 2000],
+    "many-arguments": ["true", *["x" * 500] * 1000],
 }
 
 
