@@ -10,10 +10,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
 
 from wharfinger import __version__
 from wharfinger.errors import InvalidInput, InvalidManifest, WharfingerError
+
+# ``typing`` costs a tenth of what ``--help`` may take; type checkers know this spelling.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 COMMANDS = {
     "demo": "the whole loop on this machine with real programs",
@@ -38,7 +42,7 @@ OK, FAILED, WRONG_CALL, NOT_AS_EXPECTED = 0, 1, 2, 3
 class Parser(argparse.ArgumentParser):
     """argparse whose errors are one line that names the mend."""
 
-    def error(self, message: str) -> NoReturn:
+    def error(self, message: str) -> "NoReturn":
         """Say what is wrong with the call, and end."""
         command = self.prog.partition(" ")[2]
         place = f"{command}: " if command else ""
