@@ -137,7 +137,9 @@ def write_synced(directory: int, name: str, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags, 0o600, dir_fd=directory)
     try:
-        os.write(fd, text.encode())
+        view = memoryview(text.encode())
+        while view:  # A disk that fills up takes a part first, and only then says so.
+            view = view[os.write(fd, view) :]
         os.fsync(fd)
     finally:
         os.close(fd)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from wharfinger import __version__
 from wharfinger.engines.base import Engine
-from wharfinger.errors import Conflict, EngineFault, OutOfSpace
+from wharfinger.errors import Conflict, EngineFault, OutOfSpace, Unavailable
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
@@ -131,10 +131,7 @@ class Runtime:
     def close(self) -> None:
         """Keep a snapshot and let go; what runs goes on."""
         self._engine.close()
-        try:
-            self._save_snapshot()
-        except OutOfSpace as error:
-            log.warning("no snapshot at the end, the next start replays more: %s", error)
+        self._save_snapshot()
         self._store.close()
 
     # --- what the service calls when something is due -----------------------------------------
@@ -151,8 +148,8 @@ class Runtime:
         reports, self._backlog = self._backlog, []
         try:
             self._process(reports, urgent=True)
-        except OutOfSpace as error:
-            log.warning("%d reports wait for room on disk: %s", len(reports), error)
+        except Unavailable as error:
+            log.warning("%d reports wait until they can be logged: %s", len(reports), error)
             self._backlog = [*reports, *self._backlog]
             self.manager = self._rebuild()
 
@@ -228,7 +225,7 @@ class Runtime:
         """Process requests; when they can't be logged, it is as if they had never come."""
         try:
             self._process(events, urgent=urgent)
-        except OutOfSpace:
+        except Unavailable:
             self.manager = self._rebuild()
             raise
 
@@ -268,13 +265,18 @@ class Runtime:
         return manager
 
     def _save_snapshot(self) -> None:
+        """Shorten the next replay. Nothing hangs on it, so it may fail."""
         sequence = self._store.last_sequence
         if sequence == self._snapshot_sequence:
             return
-        payload = encode_state(self.manager.state)
-        self._store.save_snapshot(sequence, self._clock(), SCHEMA, payload)
+        # Counted also where it fails: a full disk is not tried again at every event.
         self._snapshot_sequence = sequence
-        self._store.compact(self._retention.keep_events)
+        try:
+            payload = encode_state(self.manager.state)
+            self._store.save_snapshot(sequence, self._clock(), SCHEMA, payload)
+            self._store.compact(self._retention.keep_events)
+        except Unavailable as error:
+            log.warning("no snapshot now, the next start replays more: %s", error)
 
 
 def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:

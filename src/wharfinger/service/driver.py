@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from wharfinger.errors import Conflict, InvalidInput, NotFound, OutOfSpace, Unavailable
+from wharfinger.errors import Conflict, InvalidInput, NotFound, Unavailable
 from wharfinger.runtime.runtime import RETRY_SECONDS, Runtime
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ T = TypeVar("T")
 MAX_TIMER_SECONDS = 30.0
 """The longest sleep: a wall clock that is set must not put the core's time off for long."""
 
-REFUSALS = (InvalidInput, Conflict, NotFound, OutOfSpace)
+REFUSALS = (InvalidInput, Conflict, NotFound, Unavailable)
 """After these the runtime is as it was."""
 
 
@@ -101,8 +101,8 @@ class Driver:
         retry_seconds = 0.0
         try:
             call()
-        except OutOfSpace as error:
-            log.warning("something that was due waits for room on disk: %s", error)
+        except Unavailable as error:
+            log.warning("something that was due has to wait: %s", error)
             retry_seconds = RETRY_SECONDS
         # Whatever else it is: memory may be ahead of the log now, and only a new start mends that.
         except Exception as error:  # noqa: BLE001

@@ -46,6 +46,8 @@ def translated(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
+        raise StoreDamaged(f"{path}: its schema is damaged", UNKNOWN_SEQUENCE) from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:  # misuse of the module, a fault of ours
@@ -76,8 +78,14 @@ def system_errors(directory: Path) -> Iterator[None]:
         raise Unavailable(f"{message}: the store can't be used") from error
 
 
-def concerns_content(error: sqlite3.DatabaseError) -> bool:
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""What reading a damaged file raises; the second where SQLite's message quotes the damage."""
+
+
+def concerns_content(error: Exception) -> bool:
     """Whether an error while reading tells of the file's content, not of its surroundings."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
     code = getattr(error, "sqlite_errorcode", None)
     if code is None or code in _NO_ROOM:
         return False

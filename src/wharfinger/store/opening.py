@@ -13,7 +13,7 @@ from wharfinger.errors import StoreDamaged, Unavailable
 from wharfinger.store import schema
 from wharfinger.store.base import DamageReport
 from wharfinger.store.chain import GENESIS, Position
-from wharfinger.store.faults import UNKNOWN_SEQUENCE, concerns_content
+from wharfinger.store.faults import UNKNOWN_SEQUENCE, UNREADABLE, concerns_content
 from wharfinger.store.files import Files
 from wharfinger.store.head import Head, decode
 from wharfinger.store.salvage import decode_report, salvage
@@ -87,10 +87,10 @@ def _survey(files: Files) -> Survey:
             found = survey(connection)
         if found.state is not None:
             schema.refuse_newer(found.state.schema_version)
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         if not concerns_content(error):
             raise
-        found = Survey(findings=[f"the file can't be read: {error}"])
+        found = Survey(findings=[f"the file can't be read: {error!a}"])
     if header[18:20] not in (b"\x01\x01", b"\x02\x02"):
         found.findings.append("the file's header is not what was written")
     return found

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +20,7 @@ from wharfinger.errors import StoreDamaged
 from wharfinger.store import schema
 from wharfinger.store.base import DamageReport
 from wharfinger.store.chain import GENESIS, Position, link, seal
-from wharfinger.store.faults import concerns_content
+from wharfinger.store.faults import UNREADABLE, concerns_content
 from wharfinger.store.files import Files
 from wharfinger.store.survey import (
     Run,
@@ -28,6 +29,10 @@ from wharfinger.store.survey import (
     salvageable_snapshots,
     survey,
 )
+
+_WAL_HEADER_BYTES = 32
+_FRAME_HEADER_BYTES = 24
+_MOST_PAGES = 1 << 24  # 64 GiB of them; a damaged number must not lead further out
 
 View = Callable[[Files], contextlib.AbstractContextManager[sqlite3.Connection]]
 
@@ -62,15 +67,14 @@ def salvage(
         StoreDamaged: Nothing can be saved, and that was not accepted.
         OutOfSpace: There is no room beside the damaged one.
     """
-    choice, seen_last = _choose(files)
-    seen_last = max(seen_last, 0 if head is None else head.sequence)
+    choice, seen_last = _choose(files, head)
     number = files.next_number()
     kept = files.damaged(number)[0] if files.database.exists() or files.wal.exists() else None
     report = _report(choice, tuple(dict.fromkeys(findings)), seen_last, kept)
     if choice.view is None and not accept_loss:
         raise StoreDamaged(
             f"{files.database}: {'; '.join(report.findings)}; nothing of it can be saved: restore "
-            "a backup of the directory, or accept the loss (accept_loss) to begin anew; the "
+            "a backup of the directory, or give --accept-loss to begin anew; the "
             "damaged log is then kept beside the new one",
             0,
         )
@@ -83,17 +87,17 @@ def salvage(
     files.install(number)
 
 
-def _choose(files: Files) -> tuple[_Choice, int]:
+def _choose(files: Files, head: Position | None) -> tuple[_Choice, int]:
     """The view that saves most, and the newest entry of which any has a trace."""
     best = _Choice(Run(GENESIS, GENESIS), Survey(), None)
-    seen_last = 0
-    for view in (_with_wal, _without_wal, _with_new_first_page):
+    seen_last = 0 if head is None else head.sequence
+    for view in (_with_wal, _without_wal, _put_together):
         found = _survey(files, view)
         run = found.best()
         seen_last = max(seen_last, found.seen_last)
         if run is not None and run.end.sequence > best.run.end.sequence:
             best = _Choice(run, found, view)
-        if 0 < seen_last <= best.run.end.sequence:
+        if head is not None and 0 < seen_last <= best.run.end.sequence:
             break
     return best, seen_last
 
@@ -104,7 +108,7 @@ def _survey(files: Files, view: View) -> Survey:
     try:
         with view(files) as connection:
             return survey(connection)
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         if not concerns_content(error):
             raise
         return Survey()
@@ -130,23 +134,55 @@ def _without_wal(files: Files) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _with_new_first_page(files: Files) -> Iterator[sqlite3.Connection]:
-    """A copy whose first page is made anew.
+def _put_together(files: Files) -> Iterator[sqlite3.Connection]:
+    """A copy with every committed page of the WAL, and a first page made anew.
 
-    That page says where each table begins, so without it SQLite finds nothing. The tables are
-    made in one order at the start and their roots never move: any new database tells.
+    SQLite drops all of a WAL that follows one damaged byte, though most pages in it are whole
+    or are written once more behind it; the chain tells. The first page says where each table
+    begins, so without it SQLite finds nothing. The tables are made in one order at the start
+    and their roots never move: any new database tells.
     """
     template, copy = files.building("template"), files.building("copy")
     files.clear_building()
-    _create(template).close()
+    try:
+        _create(template).close()
+        _write_together(files, _first_page(template), copy)
+        with closing(schema.connect(copy, "ro", immutable=True)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            yield connection
+    finally:
+        template.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
+
+
+def _write_together(files: Files, first_page: bytes, copy: Path) -> None:
     shutil.copyfile(files.database, copy)
-    if files.wal.exists():
-        shutil.copyfile(files.wal, files.building("copy-wal"))
     with copy.open("r+b") as target:
-        target.write(_first_page(template))
-    with closing(schema.connect(copy, "ro")) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        yield connection
+        if files.wal.exists():
+            for number, page in _committed_pages(files.wal.read_bytes(), len(first_page)):
+                target.seek((number - 1) * len(first_page))
+                target.write(page)
+        target.seek(0)
+        target.write(first_page)
+
+
+def _committed_pages(wal: bytes, page_bytes: int) -> list[tuple[int, bytes]]:
+    """Number and content of each page up to the last commit, oldest first.
+
+    The form of a WAL: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
+    """
+    salts = wal[16:24]
+    pages: list[tuple[int, bytes]] = []
+    committed = 0
+    for at in range(_WAL_HEADER_BYTES, len(wal), _FRAME_HEADER_BYTES + page_bytes):
+        number, size_after_commit = struct.unpack_from(">II", wal[at : at + 8].ljust(8, b"\0"))
+        page = wal[at + _FRAME_HEADER_BYTES : at + _FRAME_HEADER_BYTES + page_bytes]
+        of_this_wal = wal[at + 8 : at + 16] == salts and len(page) == page_bytes
+        if of_this_wal and 0 < number <= _MOST_PAGES:
+            pages.append((number, page))
+            if size_after_commit:
+                committed = len(pages)
+    return pages[:committed]
 
 
 def _first_page(template: Path) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from wharfinger.store import schema
 from wharfinger.store.base import LogEntry, Snapshot
 from wharfinger.store.chain import GENESIS, Position, link, seal
-from wharfinger.store.faults import concerns_content
+from wharfinger.store.faults import UNREADABLE, concerns_content
 
 _FARTHEST_KEY = 65_536
 _FARTHEST_STEP = 1 << 32
@@ -137,7 +137,7 @@ def _read_state(connection: sqlite3.Connection, findings: list[str]) -> LogState
     try:
         row = connection.execute(_STATE).fetchone()
         written = schema.version(connection)
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         findings.append(_unreadable("the log's state", error))
         return None
     match row:
@@ -153,16 +153,21 @@ def _read_state(connection: sqlite3.Connection, findings: list[str]) -> LogState
 def _check_pages(connection: sqlite3.Connection, findings: list[str]) -> None:
     try:
         told = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         told = _unreadable("the file", error)
     if told != "ok":
-        findings.append(" ".join(str(told).split()))
+        findings.append(_printable(str(told)))
 
 
-def _unreadable(what: str, error: sqlite3.DatabaseError) -> str:
+def _unreadable(what: str, error: Exception) -> str:
     if not concerns_content(error):
         raise error
-    return f"{what} can't be read: {error}"
+    return f"{what} can't be read: {_printable(str(error))}"
+
+
+def _printable(told: str) -> str:
+    """One line without what a damaged name can hold."""
+    return " ".join(told.encode("ascii", "backslashreplace").decode().split())
 
 
 # --- snapshots ---------------------------------------------------------------------------
@@ -197,7 +202,7 @@ def salvageable_snapshots(
     for sequence in _snapshot_sequences(connection, findings):
         try:
             row = connection.execute(f"{_SNAPSHOTS} WHERE sequence = ?", (sequence,)).fetchone()
-        except sqlite3.DatabaseError as error:
+        except UNREADABLE as error:
             findings.append(_unreadable(f"the snapshot at event {sequence}", error))
             continue
         match row:
@@ -218,7 +223,7 @@ def _snapshot_sequences(connection: sqlite3.Connection, findings: list[str]) -> 
                 f"SELECT sequence FROM snapshots ORDER BY sequence {order}"
             ):
                 found.add(sequence)
-        except sqlite3.DatabaseError as error:
+        except UNREADABLE as error:
             findings.append(_unreadable("the snapshots", error))
     return sorted(found, reverse=True)
 
@@ -288,7 +293,7 @@ def salvageable_entries(
                 if position < parsed[0].sequence <= position + _FARTHEST_KEY:
                     position = parsed[0].sequence
                 yield parsed
-        except sqlite3.DatabaseError as error:
+        except UNREADABLE as error:
             findings.append(_unreadable(f"what follows event {position}", error))
             position = _next_readable(connection, position)
         else:
@@ -311,7 +316,7 @@ def _next_readable(connection: sqlite3.Connection, position: int) -> int | None:
 def _is_readable(connection: sqlite3.Connection, position: int) -> bool:
     try:
         connection.execute(f"{_ENTRIES} LIMIT 1", (position,)).fetchone()
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         if not concerns_content(error):
             raise
         return False

@@ -11,6 +11,7 @@ from wharfinger.testing.engine import check_engine, engine_checks
 from wharfinger.testing.faulty import Faults, FaultyEngine
 from wharfinger.testing.harness import EngineHarness, MemoryPrograms, Programs, ShellPrograms
 from wharfinger.testing.memory import MemoryCluster, MemoryEngine
+from wharfinger.testing.policy import check_admission, check_policy
 
 __all__ = [
     "EngineHarness",
@@ -21,6 +22,8 @@ __all__ = [
     "MemoryPrograms",
     "Programs",
     "ShellPrograms",
+    "check_admission",
     "check_engine",
+    "check_policy",
     "engine_checks",
 ]

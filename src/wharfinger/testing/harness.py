@@ -300,6 +300,15 @@ class EngineHarness:
         return self.programs.starts(key) > 0
 
 
+class EngineCheck(Protocol):
+    """One promise, as a function that raises ``AssertionError`` where it is not kept."""
+
+    __name__: str
+
+    def __call__(self, harness: EngineHarness) -> None:
+        """Check it."""
+
+
 def _clean_up(session: Session) -> None:
     session.reopen()
     for key in session.wait_for(ev.EngineSynced).known_keys:

@@ -238,6 +238,7 @@ def test_where_nothing_can_be_saved_it_starts_only_when_told(
     assert "\n" not in str(refused.value)
     for name, content in before.items():
         assert (state / name).read_bytes() == content, "a refusal changes nothing"
+    assert not list(state.glob("manager.db.*"))
     store = open_store(accept_loss=True)
     assert store.damage is not None
     assert store.damage.lost_events == (1, 200)
@@ -343,3 +344,18 @@ def test_a_snapshot_that_is_damaged_while_the_store_is_open_is_noted(
     assert snapshot is not None
     assert snapshot.sequence == 100
     assert "a snapshot is not what was written" in str(store.damage)
+
+
+def test_a_flipped_byte_in_the_wal_costs_only_what_it_hit(
+    open_store: OpenStore, state: Path
+) -> None:
+    """SQLite alone would drop everything behind it."""
+    store = open_store()
+    for n in range(1, 101):
+        store.append([NewEntry(float(n), "Kind", b"payload %d " % n * 10)])
+    crash(store, state)
+    flip(state / "manager.db-wal", b"payload 3 ")
+    store = open_store()
+    assert store.damage is not None
+    assert store.damage.lost_events is None
+    assert sequences(store) == list(range(1, 101))

@@ -1,1 +1,5 @@
-"""This machine as a cluster: servers are sets of its CPUs with a share of its memory."""
+"""This machine as a cluster: servers are sets of its CPUs with a share of memory."""
+
+from wharfinger.engines.local.engine import LocalEngine
+
+__all__ = ["LocalEngine"]

@@ -1,0 +1,454 @@
+"""The local engine: this machine as a cluster, its workloads under supervisors and cgroups.
+
+The runtime calls it through ``wharfinger.engines.base.Engine``. Below it, ``host`` has the
+machine's means; beside it, ``run`` follows one start from launch to end. The state directory
+has one directory per key, which outlives every manager: an engine that is opened on it takes
+over whatever it finds there.
+"""
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wharfinger.engines.base import LogChunk, Usage
+from wharfinger.engines.local import reports
+from wharfinger.engines.local.records import (
+    StartRecord,
+    check_key,
+    create_run,
+    list_keys,
+    read_end,
+    read_start,
+    remove_run,
+    save_start,
+)
+from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.start import (
+    OpenFiles,
+    choose_cpus,
+    groups_of,
+    launch_spec,
+    limits,
+    raise_open_files,
+)
+from wharfinger.engines.local.watcher import Watcher
+from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
+from wharfinger.host.cgroups import CgroupControl, Group, Limits, ResizeRefused, discover
+from wharfinger.host.supervisor import Claim, launch, read_output, read_run
+from wharfinger.host.topology import LocalServer, discover_servers
+from wharfinger.host.tree import bind_tree
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.view import Capabilities
+
+log = logging.getLogger(__name__)
+
+LOG_CAP_BYTES = 8 << 20
+"""Of each workload's output, what is kept."""
+
+
+class LocalEngine:
+    """This machine as a cluster.
+
+    Args:
+        directory: Where the runs are kept; made when it is not there.
+        servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
+        identity: Names this manager's cgroups: unique on this machine, and the same after a
+            restart; ``None`` = made from the directory's path.
+        log_cap_bytes: Of each workload's output, what is kept.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        servers: str | None = None,
+        identity: str | None = None,
+        log_cap_bytes: int = LOG_CAP_BYTES,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._spec = servers
+        self._identity = identity or _identity_of(self._directory)
+        self._log_cap_bytes = log_cap_bytes
+        self._servers: dict[str, LocalServer] = {}
+        self._control: CgroupControl | None = None
+        self._open_files: OpenFiles = (0, 0)
+        self._watcher = Watcher()
+        self._runs: dict[str, Run] = {}
+        # Refused before there was anything on disk: it must not start when asked for again.
+        self._refused: dict[str, ev.StartFailed] = {}
+        self._reports: list[ev.Report] = []
+
+    # --- life ------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As this machine's controls allow; known once it is open."""
+        control = self._opened()
+        return Capabilities(fractional_cpu=control.has_quota, memory_limit=control.has_memory)
+
+    def open(self) -> None:
+        """Find the servers, and take over what an earlier engine left.
+
+        Raises:
+            InvalidInput: The machine can't be divided as asked.
+            EngineFault: The directory can't be used.
+        """
+        found = discover_servers(self._spec)
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            keys = list_keys(self._directory)
+        except OSError as error:
+            raise EngineFault(f"{self._directory}: {error.strerror}") from error
+        self._control = discover(self._identity, cpu_count=sum(len(s.cpus) for s in found))
+        self._open_files = raise_open_files()
+        self._watcher.open()
+        self._take_servers(found)
+        for key in keys:
+            self._adopt(key)
+        self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._servers)))
+
+    def close(self) -> None:
+        """Let go of everything; what runs goes on."""
+        for run in self._runs.values():
+            run.let_go()
+        self._runs.clear()
+        self._refused.clear()
+        self._reports.clear()
+        self._watcher.close()
+        if self._control is not None:
+            try:
+                self._control.close()
+            except EngineFault as error:
+                log.warning("cgroups are left behind: %s", error)
+        self._control = None
+
+    def refresh(self, servers: str | None) -> None:
+        """Divide the machine anew, e.g. after its CPUs have changed.
+
+        What runs on a server that is no more goes on to its end; nothing new starts there.
+
+        Args:
+            servers: As for the constructor.
+
+        Raises:
+            InvalidInput: The machine can't be divided so; everything stays as it was.
+        """
+        found = discover_servers(servers)
+        self._spec = servers
+        self._take_servers(found)
+
+    def _take_servers(self, found: Sequence[LocalServer]) -> None:
+        conditions = self._opened().conditions()
+        former = self._servers
+        self._servers = {
+            local.server.name: replace(local, server=replace(local.server, conditions=conditions))
+            for local in found
+        }
+        for name in former.keys() - self._servers.keys():
+            self._tell(ev.ServerLeft(name, "the machine was divided anew"))
+        for name, local in self._servers.items():
+            if former.get(name) != local:
+                self._tell(ev.ServerReported(local.server))
+
+    def _adopt(self, key: str) -> None:
+        """Take over one directory, if it is a run's and if anything was begun under its key."""
+        run_dir = self._directory / key
+        start, end = read_start(run_dir), read_end(run_dir)
+        try:
+            record = read_run(run_dir)
+        except NotFound:
+            return
+        # Without our record it is a stranger's, unless a supervisor of ours has signed for it.
+        if start is None and record.claim is not Claim.TAKEN:
+            return
+        if end is None and record.claim is Claim.NONE:
+            return  # Never begun: the core asks for it again, and finds its start record.
+        run = self._make_run(key, start or StartRecord(None))
+        if end is None:
+            run.adopt(record)
+        else:
+            run.settled = end
+            run.tell_again()
+
+    def _make_run(self, key: str, start: StartRecord) -> Run:
+        group = groups_of(start.groups, key)
+        run = Run(key, self._directory / key, start, group, self._watcher, self._tell)
+        self._runs[key] = run
+        return run
+
+    # --- reports -----------------------------------------------------------------------------
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        """What has happened since the last call, oldest first."""
+        deadline = time.monotonic() + timeout_seconds
+        self._watcher.wait(0.0 if self._reports else timeout_seconds)
+        # Not all that wakes us is worth a report.
+        while not self._reports and (left := deadline - time.monotonic()) > 0:
+            self._watcher.wait(left)
+        told, self._reports = self._reports, []
+        self._watcher.set_news(present=False)
+        return told
+
+    def fileno(self) -> int:
+        """Readable when ``poll`` has something to do."""
+        return self._watcher.fileno()
+
+    def _tell(self, report: ev.Report) -> None:
+        self._reports.append(report)
+        self._watcher.set_news(present=True)
+
+    # --- actions -----------------------------------------------------------------------------
+
+    def perform(self, action: act.Action) -> None:
+        """Begin to carry out an action; what becomes of it is told by ``poll``."""
+        self._opened()
+        match action:
+            case act.StartWorkload():
+                self._start(action)
+            case act.StopWorkload(key=key, grace_seconds=grace_seconds):
+                self._stop(key, grace_seconds)
+            case act.ResizeAllocation():
+                self._resize(action)
+            case act.SuspendWorkload(key=key):
+                self._with_run(key, Run.suspend)
+            case act.ResumeWorkload(key=key):
+                self._with_run(key, Run.resume)
+            case act.ForgetWorkload(key=key):
+                self._forget(key)
+            case act.ProfileWorkload(key=key) | act.ClassifyWorkload(key=key):
+                self._tell(ev.ProfilingFailed(key, "the local engine does not profile"))
+
+    def _with_run(self, key: str, do: Callable[[Run], None]) -> None:
+        run = self._runs.get(key)
+        if run is None:
+            return
+        try:
+            do(run)
+        except EngineFault as error:
+            log.warning("%s: %s", key, error)
+
+    # --- starting ------------------------------------------------------------------------------
+
+    def _start(self, action: act.StartWorkload) -> None:
+        """Start it once: a key that is known is told of again instead."""
+        key = action.key
+        if key in self._runs:
+            self._runs[key].tell_again()
+        elif key in self._refused:
+            self._tell(self._refused[key])
+        else:
+            self._start_new(action)
+
+    def _start_new(self, action: act.StartWorkload) -> None:
+        """Everything that goes wrong here went wrong before the program: a failed start."""
+        try:
+            check_key(action.key)
+            self._launch(action)
+        except (InvalidInput, EngineFault, Unavailable) as error:
+            self._refuse(action.key, str(error), retryable=error.retryable)
+        except OSError as error:
+            self._refuse(action.key, f"cannot start it now: {error.strerror}", retryable=True)
+
+    def _refuse(self, key: str, reason: str, *, retryable: bool) -> None:
+        start = read_start(self._directory / key)
+        if key not in self._runs and start is not None:
+            # The supervisor of an engine that died over this start may still come.
+            self._make_run(key, start)
+        if key in self._runs:
+            self._runs[key].fail_to_start(reason, retryable=retryable)
+        else:
+            self._refused[key] = ev.StartFailed(key, reason, retryable)
+            self._tell(self._refused[key])
+
+    def _launch(self, action: act.StartWorkload) -> None:
+        placement, server = self._placement_of(action)
+        start = self._planned_before(action.key)
+        if start is None:
+            start = self._plan(action.key, placement, server)
+            create_run(self._directory, action.key, start)
+        run = self._make_run(action.key, start)
+        run.workload = action.workload
+        self._make_group(run, limits(placement.allocation, server, start.cpus))
+        spec = launch_spec(
+            action,
+            run.group,
+            start.cpus,
+            log_cap_bytes=self._log_cap_bytes,
+            open_files=self._open_files,
+        )
+        run.watch_own(launch(run.run_dir, spec))
+
+    def _placement_of(self, action: act.StartWorkload) -> tuple[Placement, LocalServer]:
+        if len(action.placements) != 1:
+            raise InvalidInput(f"{len(action.placements)} servers; the local engine starts on one")
+        placement = action.placements[0]
+        server = self._servers.get(placement.server)
+        if server is None:
+            raise EngineFault(f"this machine has no server {placement.server!r}", retryable=True)
+        return placement, server
+
+    def _planned_before(self, key: str) -> StartRecord | None:
+        """The plan of an engine that died over this start, if its supervisor may still come."""
+        start = read_start(self._directory / key)
+        if start is None or not start.groups:
+            return start
+        group = groups_of(start.groups, key)
+        if group.exists() or group == self._opened().group(group.server, key):
+            return start
+        # It died before it made the groups, so before it launched anything: plan anew.
+        remove_run(self._directory / key)
+        return None
+
+    def _make_group(self, run: Run, wanted: Limits) -> None:
+        """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
+        control = self._opened()
+        server = run.start.placement.server if run.start.placement else ""
+        if run.group == control.group(server, run.key):
+            control.create(server, run.key, wanted)
+        else:
+            run.group.resize(wanted)
+
+    def _plan(self, key: str, placement: Placement, server: LocalServer) -> StartRecord:
+        """Written down before anything is made, so that a later engine finds what was made."""
+        cpus = self._choose_cpus(key, placement.allocation, server)
+        limits(placement.allocation, server, cpus)
+        groups = self._opened().group(server.server.name, key).to_plain()
+        return StartRecord(placement, cpus, groups)
+
+    def _choose_cpus(
+        self, key: str, allocation: Allocation, server: LocalServer, present: tuple[int, ...] = ()
+    ) -> tuple[int, ...]:
+        others = (
+            run.start.cpus
+            for run in self._runs.values()
+            if run.settled is None
+            and run.key != key
+            and run.start.placement is not None
+            and not run.start.placement.allocation.best_effort
+        )
+        return choose_cpus(
+            allocation, server, others, fractional=self._opened().has_quota, present=present
+        )
+
+    # --- stopping, forgetting ------------------------------------------------------------------
+
+    def _stop(self, key: str, grace_seconds: float) -> None:
+        if key in self._runs:
+            self._with_run(key, lambda run: run.stop(grace_seconds))
+        elif key in self._refused:
+            self._tell(self._refused[key])
+        else:
+            self._forbid(key, grace_seconds)
+
+    def _forbid(self, key: str, grace_seconds: float) -> None:
+        """A key that never started must not start any more, whoever asks and when."""
+        try:
+            check_key(key)
+            if read_start(self._directory / key) is None:
+                create_run(self._directory, key, StartRecord(None))
+        except (InvalidInput, OutOfSpace) as error:
+            log.warning("%s: %s", key, error)
+        self._refuse(key, reports.STOPPED_BEFORE_START, retryable=False)
+        # A supervisor of an earlier engine may have claimed it since we were opened.
+        if key in self._runs and self._runs[key].settled is None:
+            self._with_run(key, lambda run: run.stop(grace_seconds))
+
+    def _forget(self, key: str) -> None:
+        """Drop an ended start; what runs stays, or nobody could stop it any more."""
+        self._refused.pop(key, None)
+        run = self._runs.get(key)
+        if run is None or run.settled is None:
+            return
+        if not run.remove_groups():
+            log.warning("%s: its cgroups are not empty, they stay", key)
+        self._remove_former_bases(run.group)
+        run.let_go()
+        remove_run(run.run_dir)
+        del self._runs[key]
+
+    def _remove_former_bases(self, group: Group) -> None:
+        """The groups around it, when an earlier manager made them in another cgroup."""
+        bases = {claim.base for claim in self._opened().claims}
+        for directory in group.directories:
+            server, base = directory.parent, directory.parent.parent
+            if base in bases:
+                continue
+            for former in (server, base):
+                try:
+                    former.rmdir()
+                except OSError:
+                    break  # Others of its runs are still there, or it is gone.
+
+    # --- while it runs ------------------------------------------------------------------------
+
+    def _resize(self, action: act.ResizeAllocation) -> None:
+        try:
+            refused = self._try_to_resize(action)
+        except (InvalidInput, EngineFault) as error:
+            refused = ResizeRefused(str(error))
+        if refused is None:
+            self._tell(ev.AllocationResized(action.key, action.placements))
+        else:
+            self._tell(ev.ResizeFailed(action.key, refused.reason, action.placements))
+
+    def _try_to_resize(self, action: act.ResizeAllocation) -> ResizeRefused | None:
+        run = self._runs.get(action.key)
+        if run is None or not run.running or run.start.placement is None:
+            return ResizeRefused("it does not run")
+        held = run.start.placement
+        if [placement.server for placement in action.placements] != [held.server]:
+            return ResizeRefused(f"it runs on {held.server} and can't move while it runs")
+        server = self._servers.get(held.server)
+        if server is None:
+            return ResizeRefused(f"its server {held.server!r} is no more")
+        wanted = action.placements[0]
+        cpus = self._choose_cpus(action.key, wanted.allocation, server, run.start.cpus)
+        refused = run.group.resize(limits(wanted.allocation, server, cpus))
+        if refused is None:
+            self._keep_resized(run, replace(run.start, placement=wanted, cpus=cpus))
+        return refused
+
+    def _keep_resized(self, run: Run, start: StartRecord) -> None:
+        if start.cpus != run.start.cpus and run.supervisor_pid is not None:
+            bind_tree(run.supervisor_pid, start.cpus)
+        run.start = start
+        try:
+            save_start(run.run_dir, start)
+        except (OSError, NotFound) as error:
+            log.warning("%s: its new allocation is not on disk: %s", run.key, error)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What each running workload has used, by key."""
+        return {key: run.usage() for key, run in self._runs.items() if run.running}
+
+    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
+        """Output of a start; of what rotation keeps.
+
+        Raises:
+            NotFound: There is no such start.
+        """
+        run = self._runs.get(key)
+        if run is None:
+            raise NotFound(f"no start has the key {key!r}")
+        # Asked before the reading: what is written in between is read by the next call.
+        ended = run.settled is not None
+        data, next_offset = read_output(run.run_dir, offset, limit_bytes)
+        return LogChunk(data, next_offset, ended)
+
+    def _opened(self) -> CgroupControl:
+        if self._control is None:
+            raise EngineFault("the local engine is not open")
+        return self._control
+
+
+def _identity_of(directory: Path) -> str:
+    """The same for the same directory, and unlike any other's on this machine."""
+    return hashlib.blake2s(os.fsencode(directory.resolve()), digest_size=6).hexdigest()

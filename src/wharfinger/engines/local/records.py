@@ -1,0 +1,181 @@
+"""What the engine keeps of a start beside the supervisor's records, in the same directory.
+
+    start   where it was to run and in which cgroups; there before anything is launched
+    end     the report of its end, once that is settled, and of its start before it
+
+A run directory appears whole, by rename, so one with a name of ours and without ``start`` is
+somebody else's. Who calls: the engine, and ``adoption`` when a manager takes over.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from wharfinger.errors import InvalidInput, NotFound, OutOfSpace, StoreDamaged
+from wharfinger.host.run_dir import open_run_dir, read_text, write_synced
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_event, encode_event
+from wharfinger.model.allocation import Placement
+
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_UNFINISHED = ".new."
+
+End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecord:
+    """Where a start was to run.
+
+    Attributes:
+        placement: The server, and what it was given there last; ``None`` for a key that was
+            stopped before it was started.
+        cpus: The CPUs that it may run on.
+        groups: Its cgroups, as ``Group.to_plain`` has them.
+    """
+
+    placement: Placement | None
+    cpus: tuple[int, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EndRecord:
+    """How it ended, for good.
+
+    Attributes:
+        started: The report of its start; ``None`` where it never ran.
+        end: The report of its end; told again in these words as often as it is asked for.
+    """
+
+    started: ev.WorkloadStarted | None
+    end: End
+
+
+def check_key(key: str) -> None:
+    """A key is a file's name, and nothing else.
+
+    Raises:
+        InvalidInput: It can't be one.
+    """
+    if not _KEY.fullmatch(key):
+        raise InvalidInput(f"key {key[:40]!r}: use 1 to 200 of A-Z a-z 0-9 . _ -, not . or - first")
+
+
+def create_run(directory: Path, key: str, start: StartRecord) -> Path:
+    """Make a run directory, durably. There must be none of that key.
+
+    Raises:
+        OutOfSpace: It can't be made; nothing is left behind.
+    """
+    unfinished, run_dir = directory / f"{_UNFINISHED}{key}", directory / key
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        _put(unfinished, "start", _encode(start))
+        unfinished.rename(run_dir)
+        _sync(directory)
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise OutOfSpace(f"cannot make {run_dir}: {error.strerror}") from error
+    return run_dir
+
+
+def save_start(run_dir: Path, start: StartRecord) -> None:
+    """Put another start record in the place of the former.
+
+    Raises:
+        OSError: There is no room; the former stays.
+    """
+    _put(run_dir, "start", _encode(start))
+
+
+def read_start(run_dir: Path) -> StartRecord | None:
+    """The start record; ``None`` where there is none that can be read."""
+    try:
+        return msgspec.json.decode(_read(run_dir, "start"), type=StartRecord)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def save_end(run_dir: Path, record: EndRecord) -> None:
+    """Settle how it ended.
+
+    Raises:
+        OSError: There is no room.
+    """
+    reports = [encode_event(report) for report in (record.started, record.end) if report]
+    plain = [(kind, payload.decode()) for kind, payload in reports]
+    _put(run_dir, "end", _encode(plain))
+
+
+def read_end(run_dir: Path) -> EndRecord | None:
+    """How it ended; ``None`` while that is not settled, or the record can't be read."""
+    started, end = None, None
+    try:
+        plain = msgspec.json.decode(_read(run_dir, "end"), type=list[tuple[str, str]])
+        for kind, payload in plain:
+            report = decode_event(kind, payload.encode())
+            if isinstance(report, ev.WorkloadStarted):
+                started = report
+            elif isinstance(report, End):
+                end = report
+    except (msgspec.MsgspecError, UnicodeError, StoreDamaged):
+        return None
+    return None if end is None else EndRecord(started, end)
+
+
+def list_keys(directory: Path) -> list[str]:
+    """Names that can be keys, in a stable order; removes what a crash left half-made."""
+    keys = []
+    for entry in sorted(directory.iterdir()):
+        if entry.name.startswith(_UNFINISHED):
+            shutil.rmtree(entry, ignore_errors=True)
+        elif _KEY.fullmatch(entry.name):
+            keys.append(entry.name)
+    return keys
+
+
+def remove_run(run_dir: Path) -> None:
+    """Remove a run directory with all that is in it, or the link that somebody put there."""
+    if run_dir.is_symlink():
+        run_dir.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def _encode(value: object) -> str:
+    # In ASCII, as all records are: a reason may quote whatever a user wrote.
+    return json.dumps(msgspec.to_builtins(value))
+
+
+def _put(run_dir: Path, name: str, text: str) -> None:
+    with open_run_dir(run_dir) as folder:
+        own = f"{name}.new.{os.getpid()}"
+        try:
+            write_synced(folder, own, text)
+            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
+        finally:
+            with suppress(OSError):
+                os.unlink(own, dir_fd=folder)
+
+
+def _read(run_dir: Path, name: str) -> bytes:
+    try:
+        with open_run_dir(run_dir) as folder:
+            return (read_text(folder, name) or "").encode("ascii")
+    except NotFound:
+        return b""
+
+
+def _sync(directory: Path) -> None:
+    with open_run_dir(directory) as folder:
+        os.fsync(folder)

@@ -1,0 +1,89 @@
+"""From a supervisor's record to the report that the core is given, in words for people.
+
+Pure: what is known goes in, a report comes out. Called by ``run``.
+"""
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+from wharfinger.engines.local.records import End
+from wharfinger.host.supervisor import ExitRecord
+from wharfinger.manager import events as ev
+
+STOPPED_BEFORE_START = "stopped before it started"
+SUPERVISOR_KILLED = "its supervisor was killed, so nobody saw how it ended; the rest was killed"
+MACHINE_RESTARTED = "the machine was restarted while it ran"
+CLAIM_DAMAGED = "the record of who runs it was damaged; what was left of it was killed"
+
+# Trying again, elsewhere or later, may help; with the same program in the same folder it may not.
+_PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ETXTBSY}
+_USERS_STEPS = {"exec", "working_directory"}
+
+
+def end_of(
+    key: str,
+    record: ExitRecord,
+    *,
+    command: tuple[str, ...] = (),
+    working_directory: str = "",
+    out_of_memory_kills: int | None = None,
+    cpu_seconds: float | None = None,
+) -> End:
+    """The report of an end that the supervisor saw.
+
+    Args:
+        key: The start's.
+        record: The supervisor's.
+        command: What was to run, for the message; empty where it is not known any more.
+        working_directory: Likewise.
+        out_of_memory_kills: Processes that the kernel killed for the group's memory limit.
+        cpu_seconds: What the group counted; ``None`` = take the supervisor's count.
+    """
+    if record.failed_step is not None:
+        return _start_failed(key, record, command, working_directory)
+    return ev.WorkloadFinished(
+        key,
+        record.exit_code,
+        record.signal,
+        _reason(record, out_of_memory_kills or 0),
+        record.cpu_seconds if cpu_seconds is None else cpu_seconds,
+    )
+
+
+def _reason(record: ExitRecord, out_of_memory_kills: int) -> str:
+    if record.stop_requested:
+        return "stopped"
+    # A shell outlives a child that was killed for memory, and passes its signal on as 137.
+    if out_of_memory_kills and (record.signal == signal.SIGKILL or record.exit_code):
+        return "out-of-memory"
+    return "exited" if record.signal is None else "killed"
+
+
+def _start_failed(
+    key: str, record: ExitRecord, command: tuple[str, ...], working_directory: str
+) -> ev.StartFailed:
+    step, number = record.failed_step or "", record.failed_errno or 0
+    if step == "killed":
+        if record.stop_requested:
+            return ev.StartFailed(key, STOPPED_BEFORE_START, retryable=False)
+        return ev.StartFailed(key, "it was killed before the program began", retryable=True)
+    message = _describe(step, number, command[0] if command else "", working_directory)
+    lasting = step in _USERS_STEPS and number not in _PASSING
+    return ev.StartFailed(key, message, retryable=not lasting)
+
+
+def _describe(step: str, number: int, program: str, working_directory: str) -> str:
+    why = os.strerror(number)
+    if step == "working_directory":
+        return f"working directory {working_directory!r}: {why}"
+    if step != "exec":
+        return f"preparing the program failed at {step.replace('_', ' ')}: {why}"
+    if number == errno.ENOENT:
+        if "/" in program and Path(program).exists():
+            return f"the interpreter that {program!r} names in its first line is missing"
+        return f"no such program: {program!r}"
+    if number == errno.EACCES:
+        return f"may not execute {program!r}: {why}"
+    return f"cannot execute {program!r}: {why}"

@@ -1,0 +1,350 @@
+"""One start: what is known of it, what has been told, and what becomes of it.
+
+The run directory is the truth; a ``Run`` is what one engine remembers of it, so that nothing is
+told twice without need. The engine makes one per key and passes actions on; the watcher calls
+``look`` when the supervisor says that there is news.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from wharfinger.engines.base import Usage
+from wharfinger.engines.local import reports
+from wharfinger.engines.local.records import EndRecord, StartRecord, save_end
+from wharfinger.engines.local.watcher import Watcher
+from wharfinger.errors import EngineFault, NotFound, OutOfSpace
+from wharfinger.host.cgroups import Group
+from wharfinger.host.processes import identity_of
+from wharfinger.host.supervisor import (
+    Claim,
+    ProcessIdentity,
+    RunRecord,
+    Supervisor,
+    SupervisorStatus,
+    cancel,
+    kill_orphans,
+    open_pidfd,
+    read_run,
+    request_stop,
+)
+from wharfinger.host.tree import measure_tree, resume_tree, suspend_tree
+from wharfinger.manager import events as ev
+from wharfinger.model.workload import Workload
+
+log = logging.getLogger(__name__)
+
+_GONE = RunRecord(Claim.UNREADABLE, None, None, None)
+"""What a run directory tells that is not there any more."""
+
+
+class Run:
+    """One start.
+
+    Args:
+        key: Its identity.
+        run_dir: Its directory.
+        start: Where it was to run.
+        group: Its cgroups; without paths where it has none.
+        watcher: Tells of news.
+        tell: Takes a report for the core.
+
+    Attributes:
+        workload: What was to run, for messages; ``None`` when an earlier engine started it.
+        settled: Its end; ``None`` while it is not over.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        run_dir: Path,
+        start: StartRecord,
+        group: Group,
+        watcher: Watcher,
+        tell: Callable[[ev.Report], None],
+    ) -> None:
+        self.key = key
+        self.run_dir = run_dir
+        self.start = start
+        self.group = group
+        self.workload: Workload | None = None
+        self.settled: EndRecord | None = None
+        self._watcher = watcher
+        self._tell = tell
+        self._supervisor: Supervisor | None = None
+        self._pid: int | None = None
+        self._pidfd = -1
+        self._claimed = False
+        self._started: ev.WorkloadStarted | None = None
+        self._stop_grace_seconds: float | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether its program has begun and has not ended, as far as is known."""
+        return self._started is not None and self.settled is None
+
+    # --- coming under watch --------------------------------------------------------------------
+
+    def watch_own(self, supervisor: Supervisor) -> None:
+        """Watch a supervisor that this engine has launched."""
+        self._supervisor, self._pid = supervisor, supervisor.pid
+        self._pidfd = supervisor.pidfd
+        self._watcher.add(supervisor.pidfd, self._supervisor_ended)
+        self._watcher.add(supervisor.notice_fd, self._noticed)
+
+    def adopt(self, record: RunRecord) -> None:
+        """Take over what another engine launched; it has been claimed, or is over."""
+        self._take_in(record)
+        pidfd = open_pidfd(record.supervisor) if record.supervisor else None
+        if pidfd is not None:
+            self._pid = record.supervisor.pid if record.supervisor else None
+            self._pidfd = pidfd
+            self._watcher.add(pidfd, self._supervisor_ended)
+        elif record.supervisor is not None:
+            _reap(record.supervisor)
+            record = self._read()  # It may have ended between the two looks.
+        if record.exit is not None or pidfd is None:
+            self._take_in(record)
+            self._settle(record)
+        elif self._started is None:
+            self._await_start()
+
+    def _await_start(self) -> None:
+        """Its notice goes to an engine that is gone, so the record itself is awaited."""
+        try:
+            self._watcher.await_entry(self.run_dir, self.look)
+        except OSError as error:
+            log.warning("%s: its start shows when it ends: %s", self.key, error.strerror)
+        self.look()
+
+    def let_go(self) -> None:
+        """Watch it no more; it goes on."""
+        self._watcher.await_no_more(self.run_dir)
+        if self._supervisor is not None:
+            self._watcher.remove(self._supervisor.notice_fd)
+        if self._pidfd >= 0:
+            self._watcher.remove(self._pidfd)
+        if self._supervisor is not None:
+            self._supervisor.close()
+        elif self._pidfd >= 0:
+            os.close(self._pidfd)
+        self._supervisor, self._pidfd = None, -1
+
+    # --- news ------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take in what the run directory tells now."""
+        if self.settled is None:
+            self._take_in(self._read())
+
+    def tell_again(self) -> None:
+        """Say once more what is known."""
+        if self.settled is not None:
+            self._tell_end(self.settled)
+        elif self._started is not None:
+            self._tell(self._started)
+        elif self._claimed:
+            self._tell(ev.StartAccepted(self.key))
+
+    def _tell_end(self, record: EndRecord) -> None:
+        if record.started is not None:
+            self._tell(record.started)
+        self._tell(record.end)
+
+    def _read(self) -> RunRecord:
+        try:
+            return read_run(self.run_dir)
+        except NotFound:
+            return _GONE
+
+    def _take_in(self, record: RunRecord) -> None:
+        if not self._claimed and record.claim in {Claim.TAKEN, Claim.UNREADABLE}:
+            self._claimed = True
+            self._tell(ev.StartAccepted(self.key))
+            if self._stop_grace_seconds is not None:
+                self.stop(self._stop_grace_seconds)
+        if self._started is None and record.started is not None:
+            self._begin(f"pid {record.started.process.pid}")
+
+    def _begin(self, handle: str) -> None:
+        self._started = ev.WorkloadStarted(self.key, handle)
+        self._watcher.await_no_more(self.run_dir)
+        self._tell(self._started)
+
+    def _noticed(self) -> None:
+        supervisor = self._supervisor
+        if supervisor is None:
+            return
+        with suppress(BlockingIOError):
+            if not os.read(supervisor.notice_fd, 16):
+                self._watcher.remove(supervisor.notice_fd)
+        self.look()
+
+    def _supervisor_ended(self) -> None:
+        status = SupervisorStatus.LOST
+        fault = ""
+        if self._supervisor is not None:
+            status = self._supervisor.poll() or SupervisorStatus.LOST
+            fault = self._supervisor.fault()
+        else:
+            with suppress(ChildProcessError):
+                os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG)
+        self.let_go()
+        if self.settled is not None:
+            return
+        record = self._read()
+        if status is SupervisorStatus.CLAIMED and record.claim is Claim.TAKEN:
+            # One that an earlier engine launched on this directory came first.
+            self.adopt(record)
+        elif record.claim is Claim.NONE:
+            self._refused_to_start(status, fault)
+        else:
+            self._take_in(record)
+            self._settle(record)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _refused_to_start(self, status: SupervisorStatus, fault: str) -> None:
+        """The supervisor gave up, or was killed, before its claim: nothing was started."""
+        if self._stop_grace_seconds is not None:
+            self.fail_to_start(reports.STOPPED_BEFORE_START, retryable=False)
+        else:
+            retryable = status is not SupervisorStatus.BAD_CALL
+            self.fail_to_start(fault or "its supervisor was killed", retryable=retryable)
+
+    def fail_to_start(self, reason: str, *, retryable: bool) -> None:
+        """It did not start and never will under this key; unless it turns out that it has."""
+        with suppress(OutOfSpace, NotFound):
+            if not cancel(self.run_dir):
+                self.adopt(self._read())
+                return
+        self._end(ev.StartFailed(self.key, reason, retryable))
+
+    def _settle(self, record: RunRecord) -> None:
+        """It is over; say how."""
+        if record.exit is not None:
+            run = self.workload.run if self.workload else None
+            end = reports.end_of(
+                self.key,
+                record.exit,
+                command=run.command if run else (),
+                working_directory=run.working_directory if run else "",
+                out_of_memory_kills=self.group.out_of_memory_kills(),
+                cpu_seconds=self.group.usage().cpu_seconds,
+            )
+            if self._started is None and isinstance(end, ev.WorkloadFinished):
+                # There was no room for the record of its start.
+                self._begin("pid unknown")
+            self._end(end)
+        elif record.claim is Claim.CANCELLED:
+            self._end(ev.StartFailed(self.key, reports.STOPPED_BEFORE_START, retryable=False))
+        else:
+            self._end(ev.WorkloadVanished(self.key, self._kill_what_is_left(record)))
+
+    def _kill_what_is_left(self, record: RunRecord) -> str:
+        """First it is made sure that nothing runs, then it is said to have vanished."""
+        this_boot = identity_of(os.getpid())
+        supervisor = record.supervisor
+        if supervisor is not None and this_boot and supervisor.boot_id != this_boot.boot_id:
+            return reports.MACHINE_RESTARTED
+        try:
+            killed = self.group.kill_all()
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            killed = False
+        if not killed:
+            kill_orphans(self.key)
+        return reports.CLAIM_DAMAGED if supervisor is None else reports.SUPERVISOR_KILLED
+
+    def _end(self, end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed) -> None:
+        """Settle it: on disk, then its groups go, which are needed until then; then it is told."""
+        self._watcher.await_no_more(self.run_dir)
+        self.settled = EndRecord(self._started, end)
+        try:
+            save_end(self.run_dir, self.settled)
+        except (OSError, NotFound) as error:
+            # The supervisor's record and the groups stay: from them the same end is read again.
+            log.warning("%s: its end is not settled on disk: %s", self.key, error)
+        else:
+            self.remove_groups()
+        self._tell(end)
+
+    def remove_groups(self) -> bool:
+        """Remove its cgroups; whether they are gone."""
+        try:
+            return not self.group.paths or self.group.remove(timeout_seconds=0.5)
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            return False
+
+    # --- what is asked of it -------------------------------------------------------------------
+
+    def stop(self, grace_seconds: float) -> None:
+        """Ask its supervisor to end it, or make sure that it never starts."""
+        self._stop_grace_seconds = grace_seconds
+        if self.settled is not None:
+            self._tell(self.settled.end)
+        elif self._claimed or not self._cancelled():
+            self._request_stop(grace_seconds)
+        else:
+            self.fail_to_start(reports.STOPPED_BEFORE_START, retryable=False)
+
+    def _cancelled(self) -> bool:
+        try:
+            return cancel(self.run_dir)
+        except (OutOfSpace, NotFound):
+            return False  # Its supervisor needs the same room; if it finds it, it is stopped then.
+
+    def _request_stop(self, grace_seconds: float) -> None:
+        if self._pidfd < 0:
+            return
+        with suppress(NotFound):
+            request_stop(self.run_dir, self._pidfd, grace_seconds)
+        # Suspended, it could not obey.
+        self.resume()
+
+    def suspend(self) -> None:
+        """Stop giving it CPU time."""
+        if self.settled is not None:
+            return
+        try:
+            self.group.freeze(timeout_seconds=0.0)
+        except EngineFault:
+            if self._pid is not None:
+                suspend_tree(self._pid)
+
+    def resume(self) -> None:
+        """Give it CPU time again."""
+        if self.settled is not None:
+            return
+        try:
+            self.group.thaw()
+        except EngineFault:
+            if self._pid is not None:
+                resume_tree(self._pid)
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """Root of its tree of processes; ``None`` where nothing runs."""
+        return self._pid if self.settled is None else None
+
+    def usage(self) -> Usage:
+        """What it uses, from its cgroups, else from its tree of processes."""
+        grouped = self.group.usage()
+        if None not in grouped or self._pid is None:
+            return Usage(*grouped)
+        tree = measure_tree(self._pid)
+        return Usage(
+            tree.cpu_seconds if grouped.cpu_seconds is None else grouped.cpu_seconds,
+            tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
+            tree.processes if grouped.processes is None else grouped.processes,
+        )
+
+
+def _reap(supervisor: ProcessIdentity) -> None:
+    """Reap it if it is a dead child of this process, left by an engine that was closed here."""
+    if identity_of(supervisor.pid) == supervisor:
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, supervisor.pid, os.WEXITED | os.WNOHANG)

@@ -1,0 +1,143 @@
+"""From an action to what the supervisor is told: environment, limits, CPUs.
+
+Pure but for a look at our own environment. Called by the engine for a start and a resize.
+"""
+
+import os
+import resource
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from wharfinger.errors import InvalidInput
+from wharfinger.host.cgroups import Group, Limits
+from wharfinger.host.supervisor import KEY_VARIABLE, LaunchSpec
+from wharfinger.host.topology import LocalServer
+from wharfinger.manager.actions import StartWorkload
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+
+WORKLOAD_VARIABLE = "WHARFINGER_WORKLOAD"
+BEST_EFFORT_NICE = 19
+MAX_PROCESSES = 4096
+"""Processes and threads of one workload: the guard against fork bombs."""
+
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+OpenFiles = tuple[int, int]
+"""Soft and hard limit on open files."""
+
+
+def environment(action: StartWorkload) -> dict[str, str]:
+    """The program's whole environment: little of ours, all of the workload's, and who it is."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {
+        "PATH": _DEFAULT_PATH,
+        **inherited,
+        **action.workload.run.env,
+        KEY_VARIABLE: action.key,
+        WORKLOAD_VARIABLE: action.workload.name,
+    }
+
+
+def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -> Limits:
+    """What the cgroups must hold it to.
+
+    Raises:
+        InvalidInput: An allocation that no kernel could keep.
+    """
+    try:
+        return Limits(
+            cpu_millicpus=allocation.cpu_millicpus,
+            best_effort=allocation.best_effort,
+            memory_bytes=allocation.memory_bytes,
+            cpus=cpus,
+            memory_nodes=server.memory_nodes,
+            max_processes=MAX_PROCESSES,
+        )
+    except ValueError as error:
+        raise InvalidInput(f"allocation on {server.server.name}: {error}") from error
+
+
+def choose_cpus(
+    allocation: Allocation,
+    server: LocalServer,
+    others: Iterable[tuple[int, ...]],
+    *,
+    fractional: bool,
+    present: tuple[int, ...] = (),
+) -> tuple[int, ...]:
+    """The CPUs that a start may run on.
+
+    With a quota all of the server's: the kernel spreads the load better than we do. Without,
+    whole CPUs, those that fewest others have; for best-effort work all of them.
+
+    Args:
+        allocation: What it is given.
+        server: Where.
+        others: CPUs of the others there that were given whole ones.
+        fractional: Whether a quota holds it to its share.
+        present: The CPUs that it has now; it keeps as many of them as it may.
+    """
+    if fractional or allocation.best_effort:
+        return server.cpus
+    wanted = max(1, -(-allocation.cpu_millicpus // MILLICPUS_PER_CPU))
+    load = Counter(cpu for cpus in others for cpu in cpus)
+    ranked = sorted(server.cpus, key=lambda cpu: (cpu not in present, load[cpu], cpu))
+    return tuple(sorted(ranked[:wanted]))
+
+
+def launch_spec(
+    action: StartWorkload,
+    group: Group,
+    cpus: tuple[int, ...],
+    *,
+    log_cap_bytes: int,
+    open_files: OpenFiles,
+) -> LaunchSpec:
+    """All that the supervisor is told."""
+    run = action.workload.run
+    best_effort = action.placements[0].allocation.best_effort
+    return LaunchSpec(
+        command=run.command,
+        env=environment(action),
+        working_directory=Path(run.working_directory),
+        stop_grace_seconds=run.stop_grace_seconds,
+        log_cap_bytes=log_cap_bytes,
+        cgroup_procs=group.procs_files,
+        cgroup_kill=group.kill_file,
+        freezer=group.freezer,
+        cpus=cpus,
+        nice=BEST_EFFORT_NICE if best_effort else 0,
+        # The manager raises its own for the workloads that it watches; programs that use
+        # select() fail in odd ways when they inherit that.
+        rlimits=((resource.RLIMIT_NOFILE, *open_files),),
+    )
+
+
+@cache
+def raise_open_files() -> OpenFiles:
+    """Raise our own limit as far as we may; each workload takes some descriptors to watch.
+
+    Returns:
+        The limit before, which is what workloads are to have; the same at every call.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft, hard
+
+
+def groups_of(plain: Mapping[str, str], key: str) -> Group:
+    """The groups that a start record names.
+
+    A record that was meddled with must not lead us to a neighbour's groups.
+    """
+    try:
+        group = Group.from_plain(plain)
+    except InvalidInput:
+        return Group({})
+    same = {path.name for path in group.directories} <= {key}
+    return group if same else Group({})

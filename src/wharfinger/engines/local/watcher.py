@@ -1,0 +1,104 @@
+"""One descriptor for everything that can happen to an engine, and a callback for each.
+
+Nothing looks again and again: supervisors tell by pidfd and pipe, or by a record that appears,
+and the engine's own reports by an eventfd. An idle engine costs nothing.
+"""
+
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from wharfinger.errors import EngineFault
+from wharfinger.host.directory_watch import DirectoryWatch
+
+Callback = Callable[[], None]
+
+
+class Watcher:
+    """An epoll descriptor, and what to do when one of its descriptors has news."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[int, Callback] = {}
+        self._epoll: select.epoll | None = None
+        self._news = -1
+        self._directories: DirectoryWatch | None = None
+        self._awaited: dict[Path, tuple[int, Callback]] = {}
+
+    def open(self) -> None:
+        """Make the descriptors."""
+        self._epoll = select.epoll()
+        self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll.register(self._news, select.EPOLLIN)
+
+    def close(self) -> None:
+        """Close the watcher's own descriptors; those that it watches are their owners'."""
+        if self._epoll is None:
+            return
+        if self._directories is not None:
+            self._directories.close()
+        self._epoll.close()
+        os.close(self._news)
+        self._epoll, self._news, self._directories = None, -1, None
+        self._callbacks.clear()
+        self._awaited.clear()
+
+    def fileno(self) -> int:
+        """Readable while there is news."""
+        return self._opened().fileno()
+
+    def add(self, descriptor: int, callback: Callback) -> None:
+        """Call back while the descriptor is readable or at its end."""
+        self._callbacks[descriptor] = callback
+        self._opened().register(descriptor, select.EPOLLIN)
+
+    def remove(self, descriptor: int) -> None:
+        """Watch it no more; to be called before it is closed."""
+        if self._callbacks.pop(descriptor, None) is not None:
+            self._opened().unregister(descriptor)
+
+    def await_entry(self, directory: Path, callback: Callback) -> None:
+        """Call back when an entry has appeared in the directory.
+
+        Raises:
+            OSError: The directory can't be watched.
+        """
+        if self._directories is None:
+            self._directories = DirectoryWatch()
+            self.add(self._directories.fileno(), partial(self._entries_appeared, self._directories))
+        self._awaited[directory] = (self._directories.add(directory), callback)
+
+    def await_no_more(self, directory: Path) -> None:
+        """What was awaited there is there, or never will be."""
+        watch, _ = self._awaited.pop(directory, (-1, None))
+        if watch >= 0 and self._directories is not None:
+            self._directories.remove(watch)
+
+    def set_news(self, *, present: bool) -> None:
+        """Keep the descriptor readable for what waits to be told, or no more."""
+        with suppress(BlockingIOError):  # It may be so already.
+            if present:
+                os.eventfd_write(self._news, 1)
+            else:
+                os.eventfd_read(self._news)
+
+    def wait(self, timeout_seconds: float) -> None:
+        """Wait up to that long for news, and let the callbacks take it in."""
+        for descriptor, _ in self._opened().poll(max(0.0, timeout_seconds)):
+            # An earlier callback may have removed it.
+            callback = self._callbacks.get(descriptor)
+            if callback is not None:
+                callback()
+
+    def _entries_appeared(self, directories: DirectoryWatch) -> None:
+        directories.drain()
+        # There are few: only what an earlier manager left in the middle of its start.
+        for _, callback in list(self._awaited.values()):
+            callback()
+
+    def _opened(self) -> select.epoll:
+        if self._epoll is None:
+            raise EngineFault("the local engine is not open")
+        return self._epoll

@@ -1,0 +1,124 @@
+"""A workload's processes by descent, for where no cgroup holds them together.
+
+The supervisor is a subreaper, so whatever daemonises stays its descendant. The local engine
+calls these to suspend, bind and measure a tree; killing one is the supervisor's business.
+"""
+
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.host.processes import send_signal
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_ROUNDS = 20
+"""How often a tree is looked at again: one that forks faster than that is a bomb."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUsage:
+    """What a tree uses.
+
+    Attributes:
+        cpu_seconds: Of what lives and of what was reaped within the tree.
+        memory_bytes: Resident; shared pages count in each process.
+        processes: Their number.
+    """
+
+    cpu_seconds: float
+    memory_bytes: int
+    processes: int
+
+
+def descendants(root: int) -> frozenset[int]:
+    """Pids of all processes below ``root``, without itself."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for pid in _all_pids():
+        fields = _stat(pid)
+        if fields:
+            children[int(fields[1])].append(pid)
+    found: set[int] = set()
+    unseen = [root]
+    while unseen:
+        below = [pid for pid in children[unseen.pop()] if pid not in found]
+        found.update(below)
+        unseen += below
+    return frozenset(found)
+
+
+def suspend_tree(root: int) -> None:
+    """Stop every process below ``root``, also those that are forked meanwhile."""
+    stopped: frozenset[int] = frozenset()
+    for _ in range(_ROUNDS):
+        running = descendants(root) - stopped
+        if not running:
+            return
+        _signal_descendants(root, running, signal.SIGSTOP)
+        stopped |= running
+
+
+def resume_tree(root: int) -> None:
+    """Let every process below ``root`` go on."""
+    _signal_descendants(root, descendants(root), signal.SIGCONT)
+
+
+def bind_tree(root: int, cpus: tuple[int, ...]) -> None:
+    """Bind every thread below ``root`` to these CPUs; what they start inherits it."""
+    bound: set[int] = set()
+    for _ in range(_ROUNDS):
+        fresh = {thread for pid in descendants(root) for thread in _threads(pid)} - bound
+        if not fresh:
+            return
+        for thread in fresh:
+            with suppress(ProcessLookupError, PermissionError):
+                os.sched_setaffinity(thread, cpus)
+        bound |= fresh
+
+
+def measure_tree(root: int) -> TreeUsage:
+    """What all below ``root`` use, and what ``root`` has reaped of them."""
+    pids = descendants(root)
+    ticks = memory_bytes = 0
+    for pid in pids:
+        fields = _stat(pid)
+        if fields:
+            ticks += sum(int(field) for field in fields[11:15])
+            memory_bytes += int(fields[21]) * _PAGE_BYTES
+    ticks += sum(int(field) for field in _stat(root)[13:15])
+    return TreeUsage(ticks / _TICKS_PER_SECOND, memory_bytes, len(pids))
+
+
+def _signal_descendants(root: int, pids: frozenset[int], number: signal.Signals) -> None:
+    """Signal those that are below ``root`` before and after their pidfd was opened: no others."""
+    with ExitStack() as opened:
+        pidfds: dict[int, int] = {}
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                pidfds[pid] = os.pidfd_open(pid)
+                opened.callback(os.close, pidfds[pid])
+        for pid in descendants(root) & pidfds.keys():
+            send_signal(pidfds[pid], number)
+
+
+def _all_pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - names
+
+
+def _threads(pid: int) -> tuple[int, ...]:
+    try:
+        return tuple(int(name) for name in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - names
+    except OSError:
+        return ()
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of ``/proc/PID/stat`` from the third on; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []

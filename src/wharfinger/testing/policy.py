@@ -1,0 +1,278 @@
+"""Checks that hold policies and admissions to what the core relies on.
+
+They ask many questions of made-up clusters, the same ones on every machine, and compare the
+answers with what is there. For your own policy, in a test::
+
+    from wharfinger.testing import check_policy
+
+    def test_my_policy():
+        check_policy(MyPolicy())
+
+or at once:
+
+    >>> from wharfinger.placement.least_loaded import LeastLoaded
+    >>> from wharfinger.testing import check_policy
+    >>> check_policy(LeastLoaded(), rounds=5)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.admission.base import Admission, AdmissionView
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Decision,
+    Plan,
+    ReasonCode,
+    Refusal,
+    Stage,
+)
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.placement.base import Policy
+from wharfinger.testing.harness import expect
+
+N = TypeVar("N", bound=np.generic)
+
+MEBIBYTE = 1024**2
+_SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One made-up cluster and what is asked of it; in words when a check fails."""
+
+    seed: int
+    view: ClusterView
+    request: PlacementRequest
+
+    def __str__(self) -> str:
+        reservation = self.request.workload.reservation
+        return (
+            f"seed {self.seed}: {len(self.view.names)} servers, {self.request.workload.type} asks "
+            f"for {reservation.cpu_millicpus}m and {reservation.memory_bytes // MEBIBYTE} MiB"
+        )
+
+
+def questions(rounds: int = 200) -> Iterator[Question]:
+    """Clusters of all sizes, empty to full, closed and open; the same ones every time."""
+    for seed in range(rounds):
+        random = Random(seed)
+        view = make_view(random, _SERVER_COUNTS[seed % len(_SERVER_COUNTS)])
+        yield Question(seed, view, make_request(random, view))
+
+
+def make_view(random: Random, count: int) -> ClusterView:
+    """A cluster of this many servers, some of them closed, full, or without any capacity."""
+    cpu = [random.choice((0, 500, 1000, 4000, 16_000)) for _ in range(count)]
+    memory = [random.choice((0, 64, 1024, 16_384)) * MEBIBYTE for _ in range(count)]
+    full = random.choice((0.0, 0.5, 0.95, 1.0))
+    accepting = [random.random() > random.choice((0.0, 0.3, 1.0)) for _ in range(count)]
+    return ClusterView(
+        names=tuple(f"server{row}" for row in range(count)),
+        cpu_capacity=_column(cpu),
+        cpu_allocated=_column([_part(random, amount, full) for amount in cpu]),
+        memory_capacity=_column(memory),
+        memory_allocated=_column([_part(random, amount, full) for amount in memory]),
+        accepting=_frozen(np.array(accepting, dtype=np.uint8)),
+        residents=_column([random.randrange(5) for _ in range(count)]),
+        last_placed=random.randrange(-1, count) if count else -1,
+        capabilities=Capabilities(
+            fractional_cpu=random.random() < 0.8, resize=random.random() < 0.8
+        ),
+    )
+
+
+def make_request(random: Random, view: ClusterView) -> PlacementRequest:
+    """A workload, and up to a third of the servers that it may not go to."""
+    rows = range(len(view.names))
+    reservation = Reservation(
+        random.choice((1, 250, 1000, 3000, 64_000)), random.choice((1, 256, 4096)) * MEBIBYTE
+    )
+    workload = Workload(
+        "asked",
+        random.choice((WorkloadType.SINGLE_NODE, WorkloadType.BEST_EFFORT)),
+        Run(("true",)),
+        reservation=reservation,
+    )
+    excluded = random.sample(rows, random.randrange(len(rows) // 3 + 1))
+    return PlacementRequest(workload, frozenset(excluded))
+
+
+# --- policies -----------------------------------------------------------------------------
+
+
+def check_policy(policy: Policy, *, rounds: int = 200) -> None:
+    """Hold a policy to what the core relies on.
+
+    * It places only on servers that accept work, did not fail to start this one, and have room.
+    * It refuses only with a reason, a message, and what would change it.
+    * Its decision has at most ``CANDIDATES_KEPT`` candidates, the scored ones first and best first.
+    * The same question has the same answer, and asking changes nothing.
+
+    Args:
+        policy: Is asked about placing and about resizing.
+        rounds: How many clusters are made up.
+
+    Raises:
+        AssertionError: The first promise that is not kept, with the seed of its question.
+    """
+    for question in questions(rounds):
+        before = _copy(question.view)
+        answer = policy.place(question.request, question.view)
+        expect(
+            policy.place(question.request, question.view) == answer,
+            f"{question}: asked again, {policy.name} answers otherwise",
+        )
+        _check_answer(policy, question, answer)
+        _check_resize(policy, question, before)
+        expect(_same(before, question.view), f"{question}: {policy.name} has changed the view")
+
+
+def _check_answer(policy: Policy, question: Question, answer: Plan | Refusal) -> None:
+    _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
+    if isinstance(answer, Plan):
+        _check_places(question, answer.placements)
+
+
+def _check_places(question: Question, placements: tuple[Placement, ...]) -> None:
+    view, capabilities = question.view, question.view.capabilities
+    names = [placement.server for placement in placements]
+    expect(bool(names), f"{question}: a plan without a place")
+    expect(len(set(names)) == len(names), f"{question}: {names} twice on one server")
+    expect(len(names) <= capabilities.max_servers_per_workload, f"{question}: on {len(names)}")
+    for placement in placements:
+        row = list(view.names).index(placement.server)
+        expect(bool(view.accepting[row]), f"{question}: {placement.server} takes no work")
+        expect(row not in question.request.excluded, f"{question}: {placement.server} is excluded")
+        _check_room(question, row, placement.allocation, held=Allocation(0, 0))
+
+
+def _check_room(question: Question, row: int, given: Allocation, held: Allocation) -> None:
+    """What is given in place of what is held fits; giving back always does."""
+    view, server = question.view, question.view.names[row]
+    more_cpu = given.cpu_millicpus - held.cpu_millicpus
+    more_memory = given.memory_bytes - held.memory_bytes
+    cpu, memory = view.cpu_allocated[row] + more_cpu, view.memory_allocated[row] + more_memory
+    expect(more_cpu <= 0 or cpu <= view.cpu_capacity[row], f"{question}: {cpu}m on {server}")
+    expect(more_memory <= 0 or memory <= view.memory_capacity[row], f"{question}: {memory} bytes")
+    expect(given.cpu_millicpus >= 0 and given.memory_bytes > 0, f"{question}: {given}")
+    if not view.capabilities.fractional_cpu:
+        expect(given.cpu_millicpus % 1000 == 0, f"{question}: {given}, only whole CPUs are there")
+
+
+def _check_resize(policy: Policy, question: Question, before: ClusterView) -> None:
+    """A workload that is on a server asks for another reservation than it was given."""
+    view = question.view
+    rows = [row for row in range(len(view.names)) if view.residents[row]]
+    if not rows:
+        return
+    row = rows[question.seed % len(rows)]
+    held = Allocation(int(view.cpu_allocated[row]) // 2, int(view.memory_allocated[row]) // 2 + 1)
+    placements = (Placement(view.names[row], held),)
+    answer = policy.resize(question.request, placements, view)
+    again = policy.resize(question.request, placements, before)
+    expect(answer == again, f"{question}: asked again, the resize is otherwise")
+    if answer is None:
+        return
+    accepted = isinstance(answer, Plan)
+    _check_decision(answer.decision, policy.name, f"{question}, resized", accepted=accepted)
+    if isinstance(answer, Plan):
+        expect(view.capabilities.resize, f"{question}: this engine can't resize")
+        expect(
+            [placement.server for placement in answer.placements] == [view.names[row]],
+            f"{question}: a resize moves nothing, planned was {answer.placements}",
+        )
+        _check_room(question, row, answer.placements[0].allocation, held)
+
+
+def _check_decision(decision: Decision, name: str, where: str, *, accepted: bool) -> None:
+    expect(decision.decided_by == name, f"{where}: decided by {decision.decided_by!r}, not {name}")
+    expect(decision.accepted == accepted, f"{where}: plan or refusal, the record says otherwise")
+    expect((decision.reason is ReasonCode.OK) == accepted, f"{where}: reason {decision.reason}")
+    expect(bool(decision.message), f"{where}: no message")
+    expect("\n" not in decision.message, f"{where}: the message is not one line")
+    expect(bool(decision.would_change) != accepted, f"{where}: would_change")
+    expect(len(decision.candidates) <= CANDIDATES_KEPT, f"{where}: {len(decision.candidates)} kept")
+    servers = [candidate.server for candidate in decision.candidates]
+    expect(len(set(servers)) == len(servers), f"{where}: a candidate twice in {servers}")
+    scores = [candidate.score for candidate in decision.candidates]
+    known = [score for score in scores if score is not None]
+    expect(scores[: len(known)] == sorted(known), f"{where}: candidates are not ranked: {scores}")
+
+
+# --- admissions ---------------------------------------------------------------------------
+
+
+def check_admission(admission: Admission, *, rounds: int = 200) -> None:
+    """Hold an admission to what the core relies on.
+
+    * It names at least one queue, each once, and sends every workload to one of them.
+    * It turns away only with a reason, a message, and what would change it.
+    * The same question has the same answer, and asking changes nothing.
+    * What can never be placed holds nobody up for ever.
+
+    Args:
+        admission: Is asked at the gate and for the queue.
+        rounds: How many clusters are made up.
+
+    Raises:
+        AssertionError: The first promise that is not kept, with the seed of its question.
+    """
+    queues = admission.queues
+    expect(bool(queues) and len(set(queues)) == len(queues), f"queues are {queues}")
+    expect(not admission.blocks(ReasonCode.TOO_LARGE), "one that is too large holds all others up")
+    expect(not admission.blocks(ReasonCode.OK), "one that has its place holds others up")
+    for question in questions(rounds):
+        random = Random(question.seed)
+        waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
+        view = AdmissionView(_copy(question.view), dict(waiting))
+        workload = question.request.workload
+        decision = admission.admit(workload, view)
+        expect(admission.admit(workload, view) == decision, f"{question}: it answers otherwise")
+        expect(decision.stage is Stage.ADMISSION, f"{question}: stage {decision.stage}")
+        _check_decision(decision, admission.name, str(question), accepted=decision.accepted)
+        queue = admission.queue_for(workload, view)
+        expect(queue in queues, f"{question}: queue {queue!r} is none of {queues}")
+        expect(view.waiting == waiting, f"{question}: {admission.name} has changed the view")
+        expect(_same(view.cluster, question.view), f"{question}: it has changed the cluster")
+
+
+# --- pieces -------------------------------------------------------------------------------
+
+_COLUMNS = (
+    "cpu_capacity",
+    "cpu_allocated",
+    "memory_capacity",
+    "memory_allocated",
+    "accepting",
+    "residents",
+)
+
+
+def _part(random: Random, amount: int, full: float) -> int:
+    return int(amount * min(1.0, full * random.uniform(0.9, 1.1)))
+
+
+def _column(values: list[int]) -> NDArray[np.int64]:
+    return _frozen(np.array(values, dtype=np.int64))
+
+
+def _frozen(column: NDArray[N]) -> NDArray[N]:
+    column.flags.writeable = False
+    return column
+
+
+def _copy(view: ClusterView) -> ClusterView:
+    copies: dict[str, Any] = {name: _frozen(getattr(view, name).copy()) for name in _COLUMNS}
+    return replace(view, **copies)
+
+
+def _same(one: ClusterView, other: ClusterView) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in _COLUMNS)

@@ -1,0 +1,58 @@
+"""Every policy and admission in the registries keeps what the core relies on."""
+
+from dataclasses import replace
+
+import pytest
+
+from wharfinger.admission.registry import ADMISSIONS, make_admission
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Plan, Refusal
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.placement.least_loaded import LeastLoaded
+from wharfinger.placement.registry import POLICIES, make_policy
+from wharfinger.testing import check_admission, check_policy
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_policy(name: str) -> None:
+    check_policy(make_policy(name))
+
+
+@pytest.mark.parametrize("name", ADMISSIONS)
+def test_admission(name: str) -> None:
+    check_admission(make_admission(name))
+
+
+class Greedy(LeastLoaded):
+    """Gives a server more than it has."""
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        answer = super().place(request, view)
+        if not isinstance(answer, Plan):
+            return answer
+        server = answer.placements[0].server
+        return replace(answer, placements=(Placement(server, Allocation(10**9, 1)),))
+
+
+class Forgetful(LeastLoaded):
+    """Looks past what failed to start the workload."""
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        return super().place(PlacementRequest(request.workload), view)
+
+
+class Silent(LeastLoaded):
+    """Refuses without a word."""
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        answer = super().place(request, view)
+        return replace(answer, decision=replace(answer.decision, message=""))
+
+
+@pytest.mark.parametrize(
+    ("policy", "complaint"),
+    [(Greedy(), "1000000"), (Forgetful(), "excluded"), (Silent(), "no message")],
+)
+def test_what_breaks_a_promise_is_found(policy: LeastLoaded, complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        check_policy(policy)
