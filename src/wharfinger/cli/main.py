@@ -39,6 +39,23 @@ OK, FAILED, WRONG_CALL, NOT_AS_EXPECTED = 0, 1, 2, 3
 """Exit status: done; the operation failed; the call was wrong; ran, and did not hold."""
 
 
+class Help(argparse.HelpFormatter):
+    """argparse's help as wide as the terminal, found without importing ``shutil``."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_terminal_columns() - 2)
+
+
+def _terminal_columns() -> int:
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 20:
+        return int(given)
+    try:
+        return max(20, os.get_terminal_size().columns)
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """argparse whose errors are one line that names the mend."""
 
@@ -61,6 +78,7 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
         epilog="Exit status: 0 done; 1 the operation failed; 2 the call was wrong; "
         "3 it ran and the stated expectation does not hold.",
         allow_abbrev=False,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"wharfinger {__version__}")
     # Given here or after the command: whichever is written wins.
@@ -73,7 +91,11 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
     wanted = set(commands)
     for name, words in COMMANDS.items():
         sub = subparsers.add_parser(
-            name, help=words, description=_sentence(words), allow_abbrev=False
+            name,
+            help=words,
+            description=_sentence(words),
+            allow_abbrev=False,
+            formatter_class=Help,
         )
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from wharfinger import __version__
 from wharfinger.engines.base import Engine
-from wharfinger.errors import Conflict, EngineFault, OutOfSpace, Unavailable
+from wharfinger.errors import Conflict, EngineFault, Unavailable
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.cli import client, submit
+from wharfinger.cli.client import Client
 from wharfinger.cli.main import COMMANDS, build_parser, find_command, main
 
 SLOW_TO_IMPORT = (
@@ -20,8 +20,7 @@ SLOW_TO_IMPORT = (
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory without a manager, and nobody waits for one."""
     monkeypatch.setenv("WHARFINGER_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(client, "APPEAR_SECONDS", 0.0)
-    monkeypatch.setattr(submit.Client.wait_for_manager, "__defaults__", (0.0,))
+    monkeypatch.setattr(Client.wait_for_manager, "__defaults__", (0.0,))
     return tmp_path / "state"
 
 
