@@ -57,7 +57,28 @@ def _terminal_columns() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line that names the mend."""
+    """argparse whose errors are one line, and whose options may stand between names.
+
+    Attributes:
+        intermixed: Options may stand anywhere; not for the parser that finds the command.
+    """
+
+    intermixed = False
+
+    def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
+        self,
+        args: "Sequence[str] | None" = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse does, but ``get events --follow NAME`` is understood too."""
+        if not self.intermixed:
+            return super().parse_known_args(args, namespace)
+        # The method below comes back here, for the options and then for the names.
+        self.intermixed = False
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.intermixed = True
 
     def error(self, message: str) -> "NoReturn":
         """Say what is wrong with the call, and end."""
@@ -100,6 +121,7 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")
             module.add_arguments(sub)
+            sub.intermixed = True
             sub.set_defaults(run=module.run)
     return parser
 

@@ -67,6 +67,14 @@ def test_the_state_directory_may_be_given_before_or_after_the_command():
         assert build_parser(["get"]).parse_args(argv).state == "x"
 
 
+def test_options_may_stand_between_names():
+    parse = build_parser(COMMANDS).parse_args
+    assert parse(["get", "events", "--follow", "a"]).names == ["a"]
+    assert parse(["get", "-o", "json", "workloads", "a", "--phase", "x", "b"]).names == ["a", "b"]
+    assert parse(["delete", "--wait", "a", "b"]).names == ["a", "b"]
+    assert parse(["logs", "--tail", "3", "a", "-f"]).name == "a"
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
