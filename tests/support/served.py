@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from wharfinger.cli.main import main as command
+from wharfinger.runtime import assembly
+from wharfinger.testing.memory import MemoryEngine
+
 
 class Served:
     """A manager on a memory engine, in a process of its own."""
@@ -43,10 +47,6 @@ class Served:
 
 def main() -> int:
     """``wharfinger`` with the local engine replaced."""
-    from wharfinger.cli.main import main as command
-    from wharfinger.runtime import assembly
-    from wharfinger.testing.memory import MemoryEngine
-
     assembly.ENGINES["local"] = lambda directory, options: MemoryEngine()
     return command()
 

@@ -3,14 +3,16 @@
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import waiting
-from wharfinger.cli.client import Client
 from wharfinger.cli.main import FAILED, NOT_AS_EXPECTED, OK, complain
-from wharfinger.cli.options import add_common, seconds, state_path
+from wharfinger.cli.options import add_common, connect, seconds
 from wharfinger.cli.output import show
 from wharfinger.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Delete each; what fails does not keep the others."""
     if bool(arguments.names) == arguments.all or (arguments.phase and not arguments.all):
         raise InvalidInput("delete: name workloads, or give --all, with --phase if you like")
-    client = Client(state_path(arguments))
+    client = connect(arguments)
     names = arguments.names
     if arguments.all:
         found = client.get("workloads", query={"phase": arguments.phase})
@@ -51,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _delete(
-    client: Client, names: list[str], *, skip_missing: bool
+    client: "Client", names: list[str], *, skip_missing: bool
 ) -> tuple[list[dict[str, Any]], bool]:
     deletions, failed = [], False
     for name in names:
@@ -65,7 +67,7 @@ def _delete(
     return deletions, failed
 
 
-def _wait(client: Client, names: list[str], timeout_seconds: float | None) -> list[str]:
+def _wait(client: "Client", names: list[str], timeout_seconds: float | None) -> list[str]:
     """Wait for their end; the names of those that have not ended in time."""
     workloads = waiting.wait_for_end(client, names, timeout_seconds)
     return [workload["name"] for workload in workloads if workload["ended_at"] is None]

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from wharfinger.cli import human
-from wharfinger.cli.client import Client
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, state_path
+from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import fields, indented, show, table, to_yaml
 from wharfinger.cli.tables import columns
 from wharfinger.cli.terminal import printable
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fetch and print."""
-    found = Client(state_path(arguments)).get(f"{arguments.kind}s", arguments.name)
+    found = connect(arguments).get(f"{arguments.kind}s", arguments.name)
     text = workload_text if arguments.kind == "workload" else server_text
     show(found, arguments.output, lambda: text(found))
     return OK

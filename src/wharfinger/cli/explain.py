@@ -8,11 +8,10 @@ import argparse
 from typing import Any
 
 from wharfinger.cli import human
-from wharfinger.cli.client import Client
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.describe import placements
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, state_path
+from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import indented, show
 from wharfinger.cli.terminal import printable
 
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fetch and print."""
-    found = Client(state_path(arguments)).get("workloads", arguments.name, "explain")
+    found = connect(arguments).get("workloads", arguments.name, "explain")
     show(found, arguments.output, lambda: explanation_text(found))
     return OK
 

@@ -2,15 +2,18 @@
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import human
-from wharfinger.cli.client import Client
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, state_path
+from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import fields, show, table, to_json, to_yaml
 from wharfinger.cli.tables import columns
 from wharfinger.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client
+
 
 LISTS = ("workloads", "servers", "platforms", "queues", "events")
 KINDS = (*LISTS, "status")
@@ -59,7 +62,7 @@ def _limit(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Fetch and print."""
     _check(arguments)
-    client = Client(state_path(arguments))
+    client = connect(arguments)
     if arguments.kind == "status":
         status = client.get("status")
         show(status, arguments.output, lambda: _status_text(status))
@@ -84,7 +87,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise InvalidInput("get: status takes no names")
 
 
-def _list(client: Client, arguments: argparse.Namespace) -> None:
+def _list(client: "Client", arguments: argparse.Namespace) -> None:
     items = _fetch(client, arguments)
     kind, output = arguments.kind, arguments.output
     show(items, output, lambda: table(items, columns(kind, output)))
@@ -92,7 +95,7 @@ def _list(client: Client, arguments: argparse.Namespace) -> None:
         print(f"no {kind}", file=sys.stderr)
 
 
-def _fetch(client: Client, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def _fetch(client: "Client", arguments: argparse.Namespace) -> list[dict[str, Any]]:
     names, kind = arguments.names, arguments.kind
     if kind == "workloads":
         query = {
@@ -109,7 +112,7 @@ def _fetch(client: Client, arguments: argparse.Namespace) -> list[dict[str, Any]
     return [item for item in items if not names or item["name"] in names]
 
 
-def _follow(client: Client, arguments: argparse.Namespace) -> None:
+def _follow(client: "Client", arguments: argparse.Namespace) -> None:
     """The newest events and then each new one, until interrupted."""
     # Asked for before the list: an event in between is shown by the first long poll.
     sequence = client.get("status")["last_sequence"]

@@ -3,10 +3,14 @@
 import argparse
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from wharfinger.cli.client import Answer, Client
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_state, state_path
+from wharfinger.cli.options import add_state, connect
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Answer, Client
+
 
 PIECE_BYTES = 256 * 1024
 TAIL_BYTES = 64 * 1024
@@ -30,7 +34,7 @@ def _lines(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Copy its output to ours."""
-    client = Client(state_path(arguments))
+    client = connect(arguments)
     offset, write = 0, sys.stdout.buffer.write
     if arguments.tail is not None:
         data, offset = _tail(client, arguments.name, arguments.tail)
@@ -42,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _pieces(client: Client, name: str, offset: int, *, follow: bool) -> Iterator[bytes]:
+def _pieces(client: "Client", name: str, offset: int, *, follow: bool) -> Iterator[bytes]:
     while True:
         answer = _read(client, name, offset, WAIT_SECONDS if follow else 0.0)
         offset = _next_offset(answer)
@@ -52,7 +56,7 @@ def _pieces(client: Client, name: str, offset: int, *, follow: bool) -> Iterator
             return
 
 
-def _tail(client: Client, name: str, lines: int) -> tuple[bytes, int]:
+def _tail(client: "Client", name: str, lines: int) -> tuple[bytes, int]:
     """The last lines, and the offset behind them; reads back as far as it takes."""
     size = TAIL_BYTES
     while True:
@@ -66,7 +70,7 @@ def _tail(client: Client, name: str, lines: int) -> tuple[bytes, int]:
         size *= 4
 
 
-def _from_end(client: Client, name: str, size: int) -> tuple[bytes, int]:
+def _from_end(client: "Client", name: str, size: int) -> tuple[bytes, int]:
     answer = _read(client, name, -size, 0.0)
     pieces, offset = [answer.body], _next_offset(answer)
     while answer.body and sum(map(len, pieces)) < size:
@@ -76,10 +80,10 @@ def _from_end(client: Client, name: str, size: int) -> tuple[bytes, int]:
     return b"".join(pieces), offset
 
 
-def _read(client: Client, name: str, offset: int, wait_seconds: float) -> Answer:
+def _read(client: "Client", name: str, offset: int, wait_seconds: float) -> "Answer":
     query = {"offset": offset, "limit_bytes": PIECE_BYTES, "wait_seconds": wait_seconds}
     return client.call("GET", "workloads", name, "log", query=query)
 
 
-def _next_offset(answer: Answer) -> int:
+def _next_offset(answer: "Answer") -> int:
     return int(answer.headers["wharfinger-next-offset"])

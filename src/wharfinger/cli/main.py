@@ -10,10 +10,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
 
 from wharfinger import __version__
 from wharfinger.errors import InvalidInput, InvalidManifest, WharfingerError
+
+# ``typing`` costs a tenth of what ``--help`` may take; type checkers know this spelling.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 COMMANDS = {
     "demo": "the whole loop on this machine with real programs",
@@ -35,10 +39,48 @@ OK, FAILED, WRONG_CALL, NOT_AS_EXPECTED = 0, 1, 2, 3
 """Exit status: done; the operation failed; the call was wrong; ran, and did not hold."""
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line that names the mend."""
+class Help(argparse.HelpFormatter):
+    """argparse's help as wide as the terminal, found without importing ``shutil``."""
 
-    def error(self, message: str) -> NoReturn:
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_terminal_columns() - 2)
+
+
+def _terminal_columns() -> int:
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) > 20:
+        return int(given)
+    try:
+        return max(20, os.get_terminal_size().columns)
+    except OSError:
+        return 80
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are one line, and whose options may stand between names.
+
+    Attributes:
+        intermixed: Options may stand anywhere; not for the parser that finds the command.
+    """
+
+    intermixed = False
+
+    def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
+        self,
+        args: "Sequence[str] | None" = None,
+        namespace: argparse.Namespace | None = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse does, but ``get events --follow NAME`` is understood too."""
+        if not self.intermixed:
+            return super().parse_known_args(args, namespace)
+        # The method below comes back here, for the options and then for the names.
+        self.intermixed = False
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.intermixed = True
+
+    def error(self, message: str) -> "NoReturn":
         """Say what is wrong with the call, and end."""
         command = self.prog.partition(" ")[2]
         place = f"{command}: " if command else ""
@@ -57,6 +99,7 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
         epilog="Exit status: 0 done; 1 the operation failed; 2 the call was wrong; "
         "3 it ran and the stated expectation does not hold.",
         allow_abbrev=False,
+        formatter_class=Help,
     )
     parser.add_argument("--version", action="version", version=f"wharfinger {__version__}")
     # Given here or after the command: whichever is written wins.
@@ -69,11 +112,16 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
     wanted = set(commands)
     for name, words in COMMANDS.items():
         sub = subparsers.add_parser(
-            name, help=words, description=_sentence(words), allow_abbrev=False
+            name,
+            help=words,
+            description=_sentence(words),
+            allow_abbrev=False,
+            formatter_class=Help,
         )
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")
             module.add_arguments(sub)
+            sub.intermixed = True
             sub.set_defaults(run=module.run)
     return parser
 

@@ -2,8 +2,12 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wharfinger.runtime.state_directory import default_state_directory
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client
 
 FORMATS = ("table", "wide", "json", "yaml")
 
@@ -36,6 +40,14 @@ def state_path(arguments: argparse.Namespace) -> Path:
     """The state directory that is meant, absolute."""
     given = getattr(arguments, "state", None)
     return (Path(given) if given else default_state_directory()).absolute()
+
+
+def connect(arguments: argparse.Namespace) -> "Client":
+    """A client of the manager that is meant."""
+    # Here and not above: HTTP takes longer to import than all of --help may take.
+    from wharfinger.cli.client import Client  # noqa: PLC0415
+
+    return Client(state_path(arguments))
 
 
 def seconds(text: str) -> float:

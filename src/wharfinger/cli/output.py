@@ -15,6 +15,8 @@ from wharfinger.cli.terminal import printable
 Column = tuple[str, Callable[[Any], str]]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
+MAX_YAML_KEY = 1000
+"""Readers look for the colon behind a key no further than 1,024 characters."""
 _NOT_PLAIN = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 """Words that some reader of YAML takes for something else than a string."""
 
@@ -52,7 +54,11 @@ def to_yaml(value: Any) -> str:
 def _yaml_lines(value: Any) -> Iterator[str]:
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield from _yaml_item(f"{_yaml_scalar(key)}:", item)
+            name = _yaml_scalar(key)
+            if len(name) > MAX_YAML_KEY:
+                yield f"? {name}"
+                name = ""
+            yield from _yaml_item(f"{name}:", item)
     elif isinstance(value, list) and value:
         for item in value:
             first, *rest = _yaml_lines(item)

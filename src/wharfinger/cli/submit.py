@@ -3,16 +3,19 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import human, waiting
-from wharfinger.cli.client import Client, Query
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_common, seconds, state_path
+from wharfinger.cli.options import add_common, connect, seconds
 from wharfinger.cli.output import show, table
 from wharfinger.cli.tables import columns
 from wharfinger.errors import Conflict, InvalidInput
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client, Query
+
 
 MAX_FILE_BYTES = 4 * 1024**2
 """The API takes no larger request."""
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Hand in, and print what became of each."""
     documents = [(_source(file), read_document(file)) for file in arguments.file]
-    client = Client(state_path(arguments))
+    client = connect(arguments)
     client.wait_for_manager()
     if arguments.dry_run:
         previews = [one for file in documents for one in _send(client, *file, dry_run=True)]
@@ -82,7 +85,7 @@ def read_document(file: str) -> bytes:
     return content
 
 
-def _send(client: Client, source: str, document: bytes, *, dry_run: bool) -> list[dict[str, Any]]:
+def _send(client: "Client", source: str, document: bytes, *, dry_run: bool) -> list[dict[str, Any]]:
     import json  # noqa: PLC0415 - http.client, in the client, is far larger and lazy too
 
     query: Query = {"dry_run": dry_run, "working_directory": str(Path.cwd()), "source": source}
@@ -91,7 +94,7 @@ def _send(client: Client, source: str, document: bytes, *, dry_run: bool) -> lis
     return submissions
 
 
-def _submit(client: Client, documents: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+def _submit(client: "Client", documents: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
     """All files or none: with several, all are tried before the first is handed in."""
     if len(documents) > 1:
         files: dict[str, str] = {}
@@ -123,7 +126,9 @@ def _previews_text(previews: list[dict[str, Any]]) -> str:
     )
 
 
-def _wait(client: Client, submissions: list[dict[str, Any]], arguments: argparse.Namespace) -> int:
+def _wait(
+    client: "Client", submissions: list[dict[str, Any]], arguments: argparse.Namespace
+) -> int:
     names = [one["name"] for one in submissions]
     workloads = waiting.wait_for_end(client, names, arguments.timeout)
     show(

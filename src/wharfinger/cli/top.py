@@ -4,13 +4,16 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import human
-from wharfinger.cli.client import Client
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, seconds, state_path
+from wharfinger.cli.options import add_common, connect, seconds
 from wharfinger.cli.output import Column, show, table
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client
+
 
 SAMPLE_SECONDS = 0.5
 MIN_INTERVAL_SECONDS = 0.1
@@ -44,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print once, or again and again on a terminal until interrupted."""
-    client = Client(state_path(arguments))
+    client = connect(arguments)
     refresh = arguments.output in ("table", "wide") and sys.stdout.isatty() and not arguments.once
     before = _sample(client)
     pause = SAMPLE_SECONDS
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         before, pause = now, max(MIN_INTERVAL_SECONDS, arguments.interval)
 
 
-def _sample(client: Client) -> dict[str, dict[str, Any]]:
+def _sample(client: "Client") -> dict[str, dict[str, Any]]:
     return {usage["name"]: usage for usage in client.get("usage")}
 
 

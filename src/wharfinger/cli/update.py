@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wharfinger.cli.client import Client
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, state_path
+from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import show
 from wharfinger.cli.submit import read_document
 from wharfinger.errors import InvalidInput
@@ -40,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     patch = _patch(arguments)
     if bool(patch) == bool(arguments.file):
         raise InvalidInput("update: say what to change: either -f FILE or options such as --cpu 2")
-    client = Client(state_path(arguments))
+    client = connect(arguments)
     if arguments.file:
         source = "<stdin>" if arguments.file == "-" else arguments.file
         answer = client.call(

@@ -8,10 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli.client import Client
 from wharfinger.errors import Unavailable
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client
+
 
 NEWS_SECONDS = 10.0
 MIN_PAUSE_SECONDS = 0.05
@@ -19,7 +22,7 @@ NAMES_PER_REQUEST = 100
 
 
 def wait_for_end(
-    client: Client, names: Sequence[str], timeout_seconds: float | None
+    client: "Client", names: Sequence[str], timeout_seconds: float | None
 ) -> list[dict[str, Any]]:
     """Return when all of these have ended, or the time is over.
 
@@ -46,7 +49,7 @@ def wait_for_end(
     return _fetch(client, names)
 
 
-def _look(client: Client) -> tuple[int, list[dict[str, Any]]]:
+def _look(client: "Client") -> tuple[int, list[dict[str, Any]]]:
     """The newest event's sequence, and what had not ended after it."""
     try:
         return _look_once(client)
@@ -56,12 +59,12 @@ def _look(client: Client) -> tuple[int, list[dict[str, Any]]]:
         return _look_once(client)
 
 
-def _look_once(client: Client) -> tuple[int, list[dict[str, Any]]]:
+def _look_once(client: "Client") -> tuple[int, list[dict[str, Any]]]:
     sequence = client.get("status")["last_sequence"]
     return sequence, client.get("workloads", query={"phase": "live"})
 
 
-def _await_news(client: Client, sequence: int, wait_seconds: float) -> None:
+def _await_news(client: "Client", sequence: int, wait_seconds: float) -> None:
     query = {"after": sequence, "limit": 1, "wait_seconds": round(wait_seconds, 3)}
     try:
         client.get("events", query=query)
@@ -69,7 +72,7 @@ def _await_news(client: Client, sequence: int, wait_seconds: float) -> None:
         client.wait_for_manager()
 
 
-def _fetch(client: Client, names: Sequence[str]) -> list[dict[str, Any]]:
+def _fetch(client: "Client", names: Sequence[str]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for start in range(0, len(names), NAMES_PER_REQUEST):
         some = list(names[start : start + NAMES_PER_REQUEST])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.cli import client, submit
+from wharfinger.cli.client import Client
 from wharfinger.cli.main import COMMANDS, build_parser, find_command, main
 
 SLOW_TO_IMPORT = (
@@ -20,8 +20,7 @@ SLOW_TO_IMPORT = (
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory without a manager, and nobody waits for one."""
     monkeypatch.setenv("WHARFINGER_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(client, "APPEAR_SECONDS", 0.0)
-    monkeypatch.setattr(submit.Client.wait_for_manager, "__defaults__", (0.0,))
+    monkeypatch.setattr(Client.wait_for_manager, "__defaults__", (0.0,))
     return tmp_path / "state"
 
 
@@ -66,6 +65,14 @@ def test_the_command_is_found_behind_its_options():
 def test_the_state_directory_may_be_given_before_or_after_the_command():
     for argv in (["--state", "x", "get", "queues"], ["get", "queues", "--state", "x"]):
         assert build_parser(["get"]).parse_args(argv).state == "x"
+
+
+def test_options_may_stand_between_names():
+    parse = build_parser(COMMANDS).parse_args
+    assert parse(["get", "events", "--follow", "a"]).names == ["a"]
+    assert parse(["get", "-o", "json", "workloads", "a", "--phase", "x", "b"]).names == ["a", "b"]
+    assert parse(["delete", "--wait", "a", "b"]).names == ["a", "b"]
+    assert parse(["logs", "--tail", "3", "a", "-f"]).name == "a"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from fastapi.routing import APIRoute
 from tests.support.api import Api, manifest
 
 from wharfinger.model.platform import Condition, ConditionKind
@@ -15,7 +14,7 @@ from wharfinger.testing.memory import make_server
 def test_servers_show_what_is_given_away(api: Api):
     api.submit(manifest("w", cpu="1500m"))
     (server,) = api.get("/v1/servers")
-    assert list(server)[0] == "name"
+    assert next(iter(server)) == "name"
     assert (server["name"], server["cpus"], server["cpus_allocated"]) == ("a", 4.0, 1.5)
     assert (server["memory_allocated_bytes"], server["workloads"]) == (64 * 2**20, 1)
     detail = api.get("/v1/servers/a")
@@ -156,10 +155,7 @@ def test_a_wrong_call_is_answered_in_the_one_form(
 def test_the_openapi_document_tells_everything(api: Api):
     document = api.get("/openapi.json")
     operations = [operation for path in document["paths"].values() for operation in path.values()]
-    assert (
-        len(operations) == len([r for r in api.app.routes if isinstance(r, APIRoute)])
-        or len(operations) >= 18
-    )
+    assert len(operations) >= 18
     assert all(operation.get("description") for operation in operations)
     assert all("422" not in operation["responses"] for operation in operations)
     assert len({operation["operationId"] for operation in operations}) == len(operations)

@@ -1,10 +1,12 @@
 """The sockets: who may connect, where they lie, and what becomes of those who may not."""
 
+import fcntl
 import http.client
 import json
 import os
 import socket
 import stat
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,7 +76,7 @@ def test_another_users_process_is_shown_the_door(served: Served):
             os._exit(0)
     os.close(writer)
     os.waitpid(child, 0)
-    with open(reader, "rb") as answer:
+    with os.fdopen(reader, "rb") as answer:
         assert answer.read() == b"closed without a word"
     assert Client(served.state).get("status")["name"] == "wharfinger"
 
@@ -94,7 +96,7 @@ def test_a_path_longer_than_the_kernel_takes_works_on_both_sides(tmp_path: Path)
     state = tmp_path / ("d" * 100) / ("e" * 100)
     state.mkdir(parents=True)
     assert len(os.fsencode(state / "socket")) > MAX_PATH_BYTES
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     listener = listen_unix(state / "socket")
     listener.setblocking(True)
     with listener, connect(state / "socket", 5.0) as client:
@@ -102,7 +104,7 @@ def test_a_path_longer_than_the_kernel_takes_works_on_both_sides(tmp_path: Path)
         with accepted:
             client.sendall(b"hello")
             assert accepted.recv(5) == b"hello"
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_manager_on_a_long_path_serves(tmp_path: Path):
@@ -190,7 +192,7 @@ def test_an_endless_head_is_cut_off(served: Served):
 
 @pytest.mark.parametrize("given", ["", "7777", ":7777", "host:", "host:99999", "::1:7777", "a:b"])
 def test_a_wrong_address_is_refused_with_the_mend(given: str):
-    with pytest.raises(InvalidInput, match="--listen: .*write"):
+    with pytest.raises(InvalidInput, match=r"--listen: .*write"):
         parse_listen(given)
 
 
@@ -262,9 +264,6 @@ def test_a_long_poll_ends_with_the_manager(tmp_path: Path):
 
 def _is_read(connection: socket.socket) -> bool:
     """Whether the peer has taken everything that was sent (SIOCOUTQ)."""
-    import fcntl
-    import termios
-
     left = bytearray(4)
     fcntl.ioctl(connection, termios.TIOCOUTQ, left)
     return not any(left)

@@ -1,0 +1,289 @@
+"""The command line against a real manager with real programs, as a user would use it."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import wait_until
+from tests.support.live import LiveManager, as_file, manifest, processes_with
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[LiveManager]:
+    """A manager, and at the end nothing of what it ran."""
+    manager = LiveManager(tmp_path / "state", "--servers", "one=0")
+    manager.start()
+    try:
+        yield manager
+        manager.run("delete", "--all", "--wait")
+        assert manager.stop() == 0
+        assert "Traceback" not in manager.errors()
+    finally:
+        manager.kill()
+        for pid in processes_with(str(tmp_path)):
+            os.kill(pid, signal.SIGKILL)
+
+
+def shell(name: str, script: str, **spec: Any) -> dict[str, Any]:
+    return manifest(name, "sh", "-c", script, **spec)
+
+
+def test_a_day_in_the_life_of_a_user(manager: LiveManager):
+    assert manager.submit(shell("ok", "echo hello; exit 0")) == "workload/ok created\n"
+    assert manager.submit(shell("ok", "echo hello; exit 0")) == "workload/ok unchanged\n"
+    found = manager.wait_for_all()
+    assert (found["ok"]["phase"], found["ok"]["exit_code"]) == ("completed", 0)
+    assert manager.run("logs", "ok") == "hello\n"
+    table = manager.run("get", "workloads").splitlines()
+    assert table[0].split()[:3] == ["NAME", "TYPE", "PHASE"]
+    assert table[1].split()[:3] == ["ok", "batch", "completed"]
+    assert manager.run("delete", "ok") == "workload/ok deleted\n"
+    assert manager.run("get", "workloads") == ""
+
+
+def test_waiting_tells_whether_all_completed(manager: LiveManager):
+    both = as_file(shell("good", "true"), shell("bad", "exit 7"))
+    errors = manager.run("submit", "-f", "-", "--wait", text=both, status=3)
+    assert errors == "wharfinger: not completed: bad is failed\n"
+    out = manager.run("submit", "-f", "-", "--wait", "-o", "json", text=as_file(shell("c", "true")))
+    assert [(w["name"], w["exit_code"]) for w in json.loads(out)] == [("c", 0)]
+    slow = as_file(shell("slow", "sleep 60"))
+    errors = manager.run("submit", "-f", "-", "--wait", "--timeout", "1s", text=slow, status=3)
+    assert errors.startswith("wharfinger: not completed: slow is ")
+
+
+def test_a_dry_run_shows_the_numbers_and_takes_nothing(manager: LiveManager):
+    text = as_file(shell("a", "true"))
+    shown = manager.run("submit", "-f", "-", "--dry-run", text=text)
+    assert "workload/a would be created" in shown
+    assert re.search(r"SERVER +SCORE", shown)
+    assert "one" in shown
+    assert manager.workloads() == {}
+
+
+def test_submissions_wait_for_a_manager_that_is_about_to_come(tmp_path: Path):
+    manager = LiveManager(tmp_path / "state", "--servers", "one=0")
+    early = manager.popen("submit", "-f", "-", text=as_file(shell("a", "true")))
+    try:
+        manager.start()
+        out, errors = early.communicate(timeout=30)
+        assert (early.returncode, out, errors) == (0, "workload/a created\n", "")
+        manager.wait_for_all()
+        assert manager.stop() == 0
+    finally:
+        manager.kill()
+
+
+def test_the_manifests_directory_is_the_users(manager: LiveManager, tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    document = shell("where", "pwd")
+    document["spec"]["run"]["workingDir"] = "sub"
+    file = tmp_path / "where.json"
+    file.write_text(json.dumps(document))
+    command = [sys.executable, "-m", "wharfinger", "submit", "-f", file.name, "--wait"]
+    state = ["--state", str(manager.state)]
+    subprocess.run([*command, *state], cwd=tmp_path, check=True, capture_output=True)
+    assert manager.run("logs", "where").strip() == str(tmp_path / "sub")
+
+
+def test_several_files_are_handed_in_whole_or_not_at_all(manager: LiveManager, tmp_path: Path):
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(as_file(shell("a", "true")))
+    bad.write_text(as_file(shell("b", "true", priority="high")))
+    errors = manager.run("submit", "-f", str(good), "-f", str(bad), status=2)
+    assert errors.startswith(f"wharfinger: {bad}:1: spec.priority: ")
+    assert errors.count("\n") == 1
+    errors = manager.run("submit", "-f", str(good), "-f", str(good), status=1)
+    assert "workload 'a' stands in" in errors
+    assert manager.workloads() == {}
+
+
+def test_output_is_followed_to_its_end_byte_by_byte(manager: LiveManager):
+    script = "printf 'a\\0b\\377\\n'; sleep 0.3; printf '\\033[31mend'"
+    manager.submit(shell("raw", script))
+    command = [sys.executable, "-m", "wharfinger", "logs", "raw", "-f"]
+    done = subprocess.run(
+        [*command, "--state", str(manager.state)], capture_output=True, timeout=60, check=True
+    )
+    assert done.stdout == b"a\0b\xff\n\033[31mend"
+
+
+def test_the_last_lines_are_found_in_much_output(manager: LiveManager):
+    manager.submit(shell("many", "seq 100000"))
+    manager.wait_for_all()
+    assert manager.run("logs", "many", "--tail", "3") == "99998\n99999\n100000\n"
+    assert manager.run("logs", "many", "--tail", "0") == ""
+    assert manager.run("logs", "many", "--tail", "20000").splitlines()[0] == "80001"
+    whole = manager.run("logs", "many").splitlines()
+    assert whole[-1] == "100000"
+
+
+def test_explain_and_describe_tell_an_operator_everything(manager: LiveManager):
+    manager.submit(
+        shell("big", "sleep 60", resources={"cpu": "900m", "memory": "64Mi"}),
+        shell("waits", "true", resources={"cpu": "800m", "memory": "64Mi"}),
+    )
+    manager.wait_for(lambda found: found["big"]["phase"] == "running")
+    text = manager.run("explain", "waits")
+    assert text.startswith("waits waits: it is 1st of 1 in queue guaranteed")
+    assert "what would change it: 800m CPU" in text
+    assert "no room now" in text
+    running = manager.run("explain", "big")
+    assert "Where it is or was\n  one (0.9 CPUs, 64Mi memory)" in running
+    described = manager.run("describe", "workload", "big")
+    assert "Phase:      running" in described
+    assert "workingDir:" in described
+    server = manager.run("describe", "server", "one")
+    assert "0.9 of 1 allocated" in server
+    assert "big" in server
+    records = json.loads(manager.run("explain", "waits", "-o", "json"))
+    assert records["waiting"]["now"][0]["candidates"][0]["name"] == "one"
+
+
+def test_a_running_workload_is_changed_in_place(manager: LiveManager):
+    manager.submit(shell("a", "sleep 60"))
+    manager.wait_for(lambda found: found["a"]["phase"] == "running")
+    out = manager.run("update", "a", "--cpu", "250m", "--priority", "4")
+    assert out == "workload/a updated\n"
+    found = manager.wait_for(lambda found: found["a"]["cpus"] == 0.25)
+    assert (found["a"]["priority"], found["a"]["starts"]) == (4, 1)
+    errors = manager.run("update", "a", "--memory", "lots", status=2)
+    assert "spec.resources.memory" in errors
+    assert "'lots'" in errors
+
+
+def test_top_shows_who_uses_the_cpu(manager: LiveManager):
+    manager.submit(
+        shell("busy", "while :; do :; done", resources={"cpu": "500m", "memory": "64Mi"}),
+        shell("idle", "sleep 60"),
+    )
+    manager.wait_for(lambda found: {w["phase"] for w in found.values()} == {"running"})
+
+    def busy_first() -> bool:
+        rows = json.loads(manager.run("top", "-o", "json"))
+        used = {row["name"]: row["cpus_used"] or 0.0 for row in rows}
+        return rows[0]["name"] == "busy" and used["busy"] > 5 * used["idle"]
+
+    wait_until(busy_first, 30)
+    assert manager.run("top").splitlines()[0].startswith("NAME ")
+
+
+def test_deleting_waits_until_the_stopped_are_gone(manager: LiveManager):
+    manager.submit(shell("a", "sleep 60"), shell("b", "true"))
+    manager.wait_for(lambda f: (f["a"]["phase"], f["b"]["phase"]) == ("running", "completed"))
+    assert manager.run("delete", "--all", "--phase", "ended") == "workload/b deleted\n"
+    assert manager.run("delete", "a", "--wait") == "workload/a stopped\n"
+    assert manager.workloads()["a"]["phase"] == "revoked"
+    errors = manager.run("delete", "a", "nobody", status=1)
+    assert errors == "wharfinger: no workload 'nobody'\n"
+    assert manager.workloads() == {}
+
+
+def test_lists_come_in_every_form(manager: LiveManager):
+    manager.submit(shell("a", "true"))
+    manager.wait_for_all()
+    for kind in ("workloads", "servers", "platforms", "queues", "events"):
+        items = json.loads(manager.run("get", kind, "-o", "json"))
+        assert items
+        assert all(next(iter(item)) == "name" for item in items)
+        assert manager.run("get", kind, "-o", "yaml").startswith("- name: ")
+        lines = manager.run("get", kind).splitlines()
+        assert len(lines) == len(items) + 1
+        assert len(manager.run("get", kind, "-o", "wide").splitlines()) == len(lines)
+    assert json.loads(manager.run("get", "status", "-o", "json"))["name"] == "wharfinger"
+    assert "Policy:     least-loaded" in manager.run("get", "status")
+
+
+def test_events_are_followed(manager: LiveManager):
+    follower = manager.popen("get", "events", "--follow", "a")
+    try:
+        manager.submit(shell("a", "true"))
+        assert follower.stdout is not None
+        kinds = []
+        for line in follower.stdout:
+            kinds.append(line.split()[4] if line[0].isdigit() else "")
+            if "WorkloadFinished" in line:
+                break
+        assert "WorkloadSubmitted" in kinds
+    finally:
+        follower.send_signal(signal.SIGINT)
+        _, errors = follower.communicate(timeout=20)
+    assert (follower.returncode, errors) == (130, "")
+
+
+def test_a_second_manager_is_refused_in_one_line(manager: LiveManager):
+    errors = manager.run("up", status=1)
+    assert re.fullmatch(r"wharfinger: a manager \(pid \d+\) already runs on .*\n", errors)
+    assert manager.workloads() == {}
+
+
+def test_a_managers_end_leaves_workloads_running(manager: LiveManager):
+    manager.submit(shell("goes-on", "sleep 1.5; exit 5"))
+    manager.wait_for(lambda found: found["goes-on"]["phase"] == "running")
+    assert manager.stop() == 0
+    assert not (manager.state / "socket").exists()
+    manager.start()
+    found = manager.wait_for_all()
+    assert (found["goes-on"]["exit_code"], found["goes-on"]["starts"]) == (5, 1)
+
+
+def test_a_thousand_workloads_come_in_one_file(manager: LiveManager):
+    huge = {"cpu": 4096, "memory": "64Mi"}
+    many = as_file(*(manifest(f"w{n}", "true", resources=huge) for n in range(1000)))
+    out = manager.run("submit", "-f", "-", text=many)
+    assert out.count(" created\n") == 1000
+    assert len(manager.workloads()) == 1000
+    queues = json.loads(manager.run("get", "queues", "-o", "json"))
+    assert queues[0]["length"] == 1000
+
+
+def test_what_a_workload_says_commands_no_terminal(manager: LiveManager):
+    document = shell("a", "true")
+    document["metadata"]["labels"] = {"team": "web"}
+    document["spec"]["run"]["command"] = ["/no/such\x1b]0;owned\x07program"]
+    manager.submit(document)
+    manager.wait_for_all()
+    for command in (["get", "workloads", "-o", "wide"], ["describe", "workload", "a"],
+                    ["explain", "a"], ["get", "events"]):  # fmt: skip
+        shown = manager.run(*command)
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+
+
+def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text(as_file(shell("a", "sleep 0.3")))
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wharfinger", "submit", "-f", str(file), "--wait", "--state",
+         str(manager.state)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while select.select([ours], [], [], 30)[0]:
+            piece = os.read(ours, 4096)
+            shown += piece
+            if not piece:
+                break
+    except OSError:
+        pass  # how a pseudo terminal says that the other end is closed
+    finally:
+        os.close(ours)
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"0 of 1 ended" in shown
+    assert b"\x1b" not in out.encode()
