@@ -80,6 +80,10 @@ class Workload(Model):
         description="CPUs guaranteed on all its servers, as a decimal; 0 for best-effort work."
     )
     memory_bytes: int = Field(description="Limit on memory, on all its servers together.")
+    uid: int = Field(description="Counts what was handed in; never used again, unlike a name.")
+    key: str = Field(
+        description="Identity of its newest start, and name of its run directory; empty before."
+    )
     starts: int = Field(description="How often its program was started.")
     exit_code: int | None = Field(
         description="`null` = still going, ended by a signal, or unknown."

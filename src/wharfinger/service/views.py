@@ -50,6 +50,8 @@ def workload_fields(record: WorkloadRecord, now: float) -> dict[str, Any]:
         "servers": [placement.server for placement in record.placements],
         "cpus": _cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
         "memory_bytes": sum(p.allocation.memory_bytes for p in record.placements),
+        "uid": record.uid,
+        "key": record.key,
         "starts": record.starts,
         "exit_code": record.exit_code,
         "signal": record.signal,
