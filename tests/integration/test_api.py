@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support import wait_until
 from tests.support.live import LiveManager, manifest, processes_with
-
 from wharfinger.cli.client import Client
 
 IDLE_BYTES = 100 * 10**6

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support import wait_until
 from tests.support.live import LiveManager, as_file, manifest, processes_with
-
 from wharfinger.cli import human
 
 

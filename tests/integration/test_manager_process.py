@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support import wait_until
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support import wait_until
 from tests.support.served import Served
-
 from wharfinger.cli.client import Client
 from wharfinger.errors import Conflict, InvalidInput
 from wharfinger.service.address import MAX_PATH_BYTES, connect
