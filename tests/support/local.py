@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wharfinger.engines.local import LocalEngine, identity_of_directory
+from wharfinger.host.cgroups import find_hierarchies
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
@@ -13,7 +14,6 @@ from wharfinger.testing import EngineHarness, ShellPrograms
 from wharfinger.testing.harness import Session
 
 MEBIBYTE = 1024**2
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 def harness(directory: Path, **options: str | int | None) -> EngineHarness:
@@ -41,7 +41,8 @@ def names(directory: Path | str) -> set[str]:
 
 def groups_of(directory: Path) -> set[Path]:
     """The cgroups of the engine on ``directory/state``; other managers may run beside us."""
-    return set(CGROUPS.glob(f"**/wharfinger-{identity_of_directory(directory / 'state')}"))
+    name = f"wharfinger-{identity_of_directory(directory / 'state')}"
+    return {own for found in find_hierarchies() if (own := found.own / name).exists()}
 
 
 def start(
