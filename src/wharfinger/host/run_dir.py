@@ -118,11 +118,12 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
 
     Raises:
         NotFound: There is no such directory.
+        OSError: It can't be opened, for want of descriptors or rights.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         directory = os.open(run_dir, flags)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"{run_dir}: no run directory: {error.strerror}") from error
     try:
         yield directory
