@@ -106,7 +106,7 @@ class ManagerState:
     """Everything a snapshot holds.
 
     Attributes:
-        nonces: Of every manager process that has led this log.
+        nonces: Of every manager process that has led this log since a part of it was lost.
         synced: Whether the engine of this process has reported what it found.
         last_placed: Server of the newest placement.
         servers_version: Counts changes to the set of servers.

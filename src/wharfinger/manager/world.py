@@ -132,7 +132,12 @@ class World:
         self.room_changed = True
 
     def _history_lost(self, _time: float, _event: ev.HistoryLost) -> None:
-        """It is told to operators; what is gone can't be brought back by it."""
+        """What is gone can't be brought back, but it may have held starts.
+
+        So nothing that an earlier process gave a key to is known to be ours any more: what the
+        engine knows beyond the records is a stray, and not to be forgotten.
+        """
+        del self.state.nonces[:-1]
 
     # --- requests ------------------------------------------------------------------------
 

@@ -165,6 +165,19 @@ def test_what_the_log_does_not_know_is_left_alone_and_shown(cluster: Cluster) ->
     assert step.actions == (act.ForgetWorkload("7-1-n1"),)
 
 
+def test_what_was_started_in_a_lost_part_of_the_log_is_a_stray(cluster: Cluster) -> None:
+    before = len(cluster.log)
+    _submit(cluster, workload("w"))
+    lost = cluster.key("w")
+    del cluster.log[before + 1 :]
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    cluster.tell(ev.HistoryLost("the end is gone"))
+    step = cluster.tell(ev.EngineSynced((lost,), ("s",)))
+    assert cluster.manager.state.strays == [lost]
+    assert [(type(a), a.key != lost) for a in step.actions] == [(act.StartWorkload, True)]
+
+
 def test_the_same_again_is_no_second_workload_and_another_is_refused(cluster: Cluster) -> None:
     _submit(cluster, workload("w"))
     assert not cluster.manager.check_submission(workload("w"))
