@@ -272,12 +272,18 @@ class Manager:
         )
 
     def _request(self, record: WorkloadRecord) -> PlacementRequest:
-        """Leaves out the servers that failed to start it, unless there are no others."""
+        """Leaves out the servers that failed to start it, unless no other is large enough."""
         if not record.excluded:
             return PlacementRequest(record.workload)
         servers = self.state.servers
+        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
-        if not any(server.accepting for server in others):
+        if not any(
+            server.accepting
+            and server.cpu_millicpus >= need.cpu_millicpus
+            and server.memory_bytes >= need.memory_bytes
+            for server in others
+        ):
             return PlacementRequest(record.workload)
         rows = (self._world.columns.row(name) for name in record.excluded if name in servers)
         return PlacementRequest(record.workload, frozenset(rows))

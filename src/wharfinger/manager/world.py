@@ -55,7 +55,11 @@ class World:
 
     def view(self) -> ClusterView:
         """The cluster as policies see it."""
-        return self.columns.view(self.state.last_placed, self.state.capabilities)
+        last_placed = self.state.last_placed
+        # The row of a server that has left says nothing of whose turn it is.
+        return self.columns.view(
+            last_placed if last_placed in self.state.servers else "", self.state.capabilities
+        )
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose current key this is."""
@@ -85,8 +89,9 @@ class World:
     # --- servers -----------------------------------------------------------------------
 
     def _server_reported(self, _time: float, event: ev.ServerReported) -> None:
+        joins = event.server.name not in self.state.servers
         self.state.servers[event.server.name] = event.server
-        self.columns.put(event.server)
+        self.columns.put(event.server, joins=joins)
         self._servers_changed()
 
     def _server_left(self, _time: float, event: ev.ServerLeft) -> None:
@@ -115,7 +120,8 @@ class World:
         state.synced = False
 
     def _engine_synced(self, time: float, event: ev.EngineSynced) -> None:
-        for name in [name for name in self.state.servers if name not in set(event.servers)]:
+        present = set(event.servers)
+        for name in [name for name in self.state.servers if name not in present]:
             self._server_left(time, ev.ServerLeft(name, "the engine has it no more"))
         ours = set(self.state.nonces)
         unknown = [key for key in event.known_keys if key not in self.by_key]

@@ -87,6 +87,25 @@ def test_a_retry_goes_to_another_server_first(cluster: Cluster) -> None:
     assert cluster.key("w") != key
 
 
+def test_a_retry_goes_there_again_when_the_others_are_too_small(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("large", 4)))
+    _submit(cluster, workload("w", 3000))
+    cluster.tell(ev.StartFailed(cluster.key("w"), "no processes left", retryable=True))
+    cluster.now = 10.0
+    cluster.tell(ev.TimePassed())
+    assert cluster.record("w").phase is Phase.PLACED
+
+
+def test_a_server_that_comes_back_is_the_last_to_have_joined(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("t", 2)))
+    _submit(cluster, workload("w"))
+    running(cluster, "w")
+    cluster.tell(ev.ServerLeft("s", "unplugged"), ev.ServerReported(server("s", 2)))
+    assert list(cluster.manager.view.names) == ["t", "s"]
+    assert list(cluster.replayed(len(cluster.log)).view.names) == ["t", "s"]
+    cluster.check_books()
+
+
 def test_with_one_server_only_a_retry_goes_there_again(cluster: Cluster) -> None:
     _submit(cluster, workload("w"))
     cluster.tell(ev.StartFailed(cluster.key("w"), "busy", retryable=True))
