@@ -45,7 +45,6 @@ class WorkloadRecord:
         reason: Stable word for why it is where it is; empty when there is nothing to say.
         message: The same for people.
         held: Why it could not be placed when it was last tried.
-        held_servers_version: The servers' version at that time.
         profiled: Whether its profiling runs are done, or gave nothing.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
     """
@@ -74,7 +73,6 @@ class WorkloadRecord:
     reason: str = ""
     message: str = ""
     held: ReasonCode | None = None
-    held_servers_version: int = 0
     profiled: bool = False
     resize_wanted: bool = False
     decisions: list[TimedDecision] = field(default_factory=list)
@@ -109,7 +107,6 @@ class ManagerState:
         nonces: Of every manager process that has led this log since a part of it was lost.
         synced: Whether the engine of this process has reported what it found.
         last_placed: Server of the newest placement.
-        servers_version: Counts changes to the set of servers.
         servers: In the order in which they joined.
         strays: Keys that the engine knows and this log does not.
     """
@@ -123,7 +120,6 @@ class ManagerState:
     synced: bool = False
     next_uid: int = 1
     last_placed: str = ""
-    servers_version: int = 0
     servers: dict[str, Server] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     workloads: dict[str, WorkloadRecord] = field(default_factory=dict)

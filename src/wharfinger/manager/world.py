@@ -31,6 +31,7 @@ class World:
     Attributes:
         state: What a snapshot keeps.
         lines: Per queue, who waits: (-priority, uid, name), in order of service.
+        open_lines: The lines without those whom no server can take, even when empty.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         ended: (ended at, uid, name) of the ended ones, oldest first.
@@ -44,6 +45,7 @@ class World:
         self.state = state
         self.columns = Columns()
         self.lines: dict[str, list[tuple[int, int, str]]] = {}
+        self.open_lines: dict[str, list[tuple[int, int, str]]] = {}
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
         self.ended: list[tuple[float, int, str]] = []
@@ -102,8 +104,10 @@ class World:
         self._servers_changed()
 
     def _servers_changed(self) -> None:
-        self.state.servers_version += 1
         self.room_changed = True
+        for queue, line in self.lines.items():
+            if len(self.open_lines[queue]) != len(line):
+                self.open_lines[queue] = list(line)
 
     def _drop_if_empty(self, name: str) -> None:
         if name not in self.state.servers and not self.columns.residents(name):
@@ -204,7 +208,6 @@ class World:
         record = self.state.workloads[event.name]
         record.remember(time, event.decision)
         record.held = event.decision.reason
-        record.held_servers_version = self.state.servers_version
         record.reason, record.message = event.decision.reason, event.decision.message
 
     def _placed(self, time: float, event: ev.WorkloadPlaced) -> None:
@@ -373,8 +376,8 @@ class World:
         self.room_changed = True
 
     def _join_line(self, record: WorkloadRecord) -> None:
-        line = self.lines.setdefault(record.queue, [])
-        insort(line, (-record.workload.priority, record.uid, record.name))
+        for lines in (self.lines, self.open_lines):
+            insort(lines.setdefault(record.queue, []), _place_in_line(record))
         if record.not_before is not None:
             self.delayed[record.name] = record.not_before
         self.room_changed = True
@@ -382,11 +385,15 @@ class World:
     def _leave_line(self, record: WorkloadRecord) -> None:
         if record.phase is not Phase.QUEUED:
             return
-        line = self.lines[record.queue]
-        del line[bisect_left(line, (-record.workload.priority, record.uid, record.name))]
+        _take_out(self.lines[record.queue], record)
+        _take_out(self.open_lines[record.queue], record)
         self.delayed.pop(record.name, None)
         # Whoever stood behind may be first now.
         self.room_changed = True
+
+    def park(self, record: WorkloadRecord) -> None:
+        """No server can take it: it is not tried again until the servers or itself change."""
+        _take_out(self.open_lines[record.queue], record)
 
     def _index(self, record: WorkloadRecord) -> None:
         """Enter a record into everything that is derived."""
@@ -411,6 +418,17 @@ class World:
         for record in self.state.workloads.values():
             self._index(record)
         self.ended.sort()
+
+
+def _place_in_line(record: WorkloadRecord) -> tuple[int, int, str]:
+    return -record.workload.priority, record.uid, record.name
+
+
+def _take_out(line: list[tuple[int, int, str]], record: WorkloadRecord) -> None:
+    entry = _place_in_line(record)
+    at = bisect_left(line, entry)
+    if at < len(line) and line[at] == entry:
+        del line[at]
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:

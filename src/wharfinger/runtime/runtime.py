@@ -88,6 +88,8 @@ class Runtime:
         self._policy, self._admission = policy, admission
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
+        # What the engine could not begin, and nothing but asking again makes up for; by key.
+        self._unperformed: dict[str, act.Action] = {}
         self._snapshot_sequence = 0
         # Whether the core may hold what the log does not.
         self._ahead = False
@@ -160,6 +162,9 @@ class Runtime:
         """Tell the core the time when it asked for it, and retry what waits for room."""
         if self._backlog:
             self.pump()
+        again, self._unperformed = self._unperformed, {}
+        for action in again.values():
+            self._perform(action)
         now = self._clock()
         due = self.manager.wake_at(now)
         if due is not None and due <= now:
@@ -168,7 +173,11 @@ class Runtime:
     def wake_at(self) -> float | None:
         """When ``tick`` is due, in seconds since the epoch; ``None`` = not at all."""
         now = self._clock()
-        return now + RETRY_SECONDS if self._backlog else self.manager.wake_at(now)
+        due = self.manager.wake_at(now)
+        if not self._backlog and not self._unperformed:
+            return due
+        retry = now + RETRY_SECONDS
+        return retry if due is None or self._backlog else min(due, retry)
 
     # --- requests --------------------------------------------------------------------------
 
@@ -256,7 +265,10 @@ class Runtime:
             self._engine.perform(action)
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
-            self._backlog.extend(_not_performed(action, error))
+            answers = _not_performed(action, error)
+            self._backlog.extend(answers)
+            if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
+                self._unperformed[action.key] = action
 
     # --- the log ---------------------------------------------------------------------------------
 

@@ -50,6 +50,24 @@ def test_who_can_never_fit_holds_nobody_up_and_is_placed_when_a_server_comes(
     assert cluster.record("huge").phase is Phase.PLACED
 
 
+def test_who_can_never_fit_is_tried_once_for_each_change_of_the_servers(
+    cluster: Cluster, monkeypatch
+) -> None:
+    _submit(cluster, workload("huge", 9000))
+    cluster.tell(ev.ServerReported(server("t", 3)))
+    tried = []
+    place = cluster.manager._policy.place
+    monkeypatch.setattr(
+        cluster.manager._policy,
+        "place",
+        lambda request, view: tried.append(request.workload.name) or place(request, view),
+    )
+    _submit(cluster, workload("a"), workload("b"))
+    assert tried == ["a", "b"]
+    cluster.tell(ev.ServerReported(server("large", 16)))
+    assert cluster.record("huge").phase is Phase.PLACED
+
+
 def test_who_waits_for_room_is_not_overtaken_but_best_effort_work_goes_its_own_way(
     cluster: Cluster,
 ) -> None:

@@ -203,6 +203,20 @@ def test_an_engine_that_can_not_begin_is_tried_again_later(place: Place) -> None
     assert phase(runtime, "a") is Phase.RUNNING
 
 
+def test_a_stop_that_the_engine_can_not_begin_is_asked_for_again(place: Place) -> None:
+    runtime = place.open()
+    runtime.submit([workload("a", "serve")])
+    runtime.pump()
+    place.engine.refuse_next("no answer")
+    runtime.delete("a")
+    assert place.cluster.running()
+    assert runtime.wake_at() == place.now + 1.0
+    runtime.tick()
+    runtime.pump()
+    assert phase(runtime, "a") is Phase.REVOKED
+    assert runtime.wake_at() is None
+
+
 def test_a_successor_finds_what_runs_and_what_has_ended_meanwhile(place: Place) -> None:
     runtime = place.open(snapshot_every=5, keep_events=5)
     runtime.submit([workload(f"w{i}", "serve") for i in range(4)])
