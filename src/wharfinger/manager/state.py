@@ -14,7 +14,7 @@ from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
 SCHEMA = 1
-"""Version of the snapshot's form; see ``manager/snapshot.py``."""
+"""Version of the snapshot's form; see ``manager/codec.py``."""
 
 DECISIONS_KEPT = 12
 
@@ -41,6 +41,7 @@ class WorkloadRecord:
         start_failures: How often a start failed that may be tried again.
         excluded: Servers that failed to start it.
         not_before: When a failed start may be tried again.
+        ended_order: When it ended, by a clock that is never set back.
         revoking: Its user wants it stopped.
         reason: Stable word for why it is where it is; empty when there is nothing to say.
         message: The same for people.
@@ -67,6 +68,7 @@ class WorkloadRecord:
     handle: str = ""
     started_at: float | None = None
     ended_at: float | None = None
+    ended_order: float = 0.0
     exit_code: int | None = None
     signal: int | None = None
     cpu_seconds: float | None = None

@@ -34,7 +34,7 @@ class World:
         open_lines: The lines without those whom no server can take, even when empty.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
-        ended: (ended at, uid, name) of the ended ones, oldest first.
+        ended: (order, uid, name) of the ended ones, oldest first.
         delayed: Waiting until a failed start may be tried again: name to that time.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
@@ -183,7 +183,7 @@ class World:
         self.by_key.pop(record.key, None)
         if record.key:
             self.dropped_keys.append(record.key)
-        entry = (record.ended_at or 0.0, record.uid, record.name)
+        entry = (record.ended_order, record.uid, record.name)
         del self.ended[bisect_left(self.ended, entry)]
 
     # --- decisions -----------------------------------------------------------------------
@@ -259,7 +259,10 @@ class World:
 
     def _start_failed(self, time: float, event: ev.StartFailed) -> None:
         record = self.record_of(event.key)
-        if record is None or not record.on_server:
+        if record is None:
+            return
+        if not record.on_server:
+            self._reported(time, event)  # a profiling run that was stopped before it began
             return
         if not record.revoking:
             record.reason, record.message = "start-failed", event.reason
@@ -359,7 +362,9 @@ class World:
             self._join_line(record)
         elif target in ENDED:
             record.ended_at = time
-            insort(self.ended, (time, record.uid, record.name))
+            # Not by time alone: a clock that was set back would make the newest the oldest.
+            record.ended_order = max(time, self.ended[-1][0]) if self.ended else time
+            insort(self.ended, (record.ended_order, record.uid, record.name))
         if target in UNDECIDED:
             self.undecided[record.name] = None
         else:
@@ -410,7 +415,7 @@ class World:
         if record.phase in UNDECIDED:
             self.undecided[record.name] = None
         if record.ended:
-            self.ended.append((record.ended_at or 0.0, record.uid, record.name))
+            self.ended.append((record.ended_order, record.uid, record.name))
 
     def _derive(self) -> None:
         for server in self.state.servers.values():

@@ -249,6 +249,24 @@ def test_the_oldest_ended_are_forgotten_when_there_are_too_many() -> None:
     assert [type(a) for a in step.actions] == [act.ForgetWorkload]
 
 
+def test_a_clock_that_is_set_back_forgets_no_new_end() -> None:
+    cluster = Cluster(keep_ended=2)
+    cluster.tell(ev.ServerReported(server("s", 8)))
+    cluster.sync()
+    for i, now in enumerate((100.0, 101.0, 50.0)):
+        cluster.now = now
+        _submit(cluster, workload(f"w{i}"))
+        cluster.tell(ev.WorkloadFinished(cluster.key(f"w{i}"), 3, None, "exited"))
+    assert list(cluster.manager.state.workloads) == ["w1", "w2"]
+
+
+def test_one_that_is_revoked_before_its_profiling_began_is_revoked(cluster: Cluster) -> None:
+    _submit(cluster, workload("w", profile=True))
+    cluster.tell(ev.WorkloadRevoked("w"))
+    cluster.tell(ev.StartFailed(cluster.key("w"), "stopped before it started", retryable=False))
+    assert cluster.record("w").phase is Phase.REVOKED
+
+
 def test_a_preview_decides_and_takes_nothing(cluster: Cluster) -> None:
     before = cluster.replayed().state
     decisions = cluster.manager.preview(workload("w"))
