@@ -1,0 +1,262 @@
+"""Run a copy of a workload so that what it writes is discarded.
+
+``native/sandbox`` does it; this module says what this machine allows, makes the command line that
+a supervisor is given in place of the workload's own, and reads how it went. docs/sandbox.md says
+what is discarded and what is not: it isolates from side effects, not from malice.
+
+Who calls: the profiler, for workloads with ``profile: copy``. It asks :func:`describe_support`,
+puts what :func:`sandboxed` returns into a ``LaunchSpec``, and calls :func:`read_report` at the
+end; where there is no sandbox it profiles the running workload. Whoever starts the manager calls
+:func:`clean_up` for what a crash has left.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.native import supervisor_path
+
+_PROBE_TIMEOUT_SECONDS = 30.0
+_MAX_REPORT_BYTES = 4096
+_MESSAGE_PREFIX = "wharfinger-sandbox: "
+
+
+class SandboxKind(StrEnum):
+    """What kind of sandbox there can be."""
+
+    WHOLE_ROOT = "whole-root"
+    """As root: overlays over everything that is mounted; writes anywhere are discarded."""
+    DIRECTORIES = "directories"
+    """In a user namespace: overlays over the working directory, home, /tmp and /var/tmp; all
+    else is read-only."""
+    UNAVAILABLE = "unavailable"
+    """None; the running workload itself must be measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSupport:
+    """What this machine allows, as a trial has shown.
+
+    Attributes:
+        kind: The kind of sandbox that :func:`sandboxed` gives.
+        reason: Why there is none, in one line; empty where there is one.
+    """
+
+    kind: SandboxKind
+    reason: str = ""
+
+
+class SandboxOutcome(StrEnum):
+    """Why a sandbox came to its end."""
+
+    MAIN_ENDED = "main-ended"
+    """The command ended, by itself or by a signal."""
+    LOAD_ENDED = "beside-ended"
+    """The load command ended; the command was then asked to end, too."""
+    CAP = "cap"
+    """It was killed because it had written more than its cap."""
+    FAULT = "fault"
+    """It could not be set up, or a command could not be run: see ``reason``."""
+    KILLED = "killed"
+    """Somebody killed all of it before the command had ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxReport:
+    """How a sandbox ended; written when everything of it is removed.
+
+    Attributes:
+        outcome: Why it ended.
+        exit_code: Of the command; minus the signal's number when a signal ended it; ``None`` when
+            it had not ended before the sandbox did.
+        load_exit_code: The same of the load command.
+        set_up_seconds: From the start to the command's exec.
+        used_bytes: The most that was found in the upper layers.
+        reason: Of a fault, in one line; else empty.
+    """
+
+    outcome: SandboxOutcome
+    exit_code: int | None
+    load_exit_code: int | None
+    set_up_seconds: float
+    used_bytes: int
+    reason: str
+
+
+def sandbox_path() -> Path:
+    """Where the program is installed: beside the supervisor."""
+    return supervisor_path().with_name("wharfinger-sandbox")
+
+
+def describe_support(upper_base: Path) -> SandboxSupport:
+    """What kind of sandbox this process can start, found out by setting one up.
+
+    Nothing is run in it. Takes about as long as the set-up of a sandbox, some milliseconds.
+
+    Args:
+        upper_base: Where the upper layers would lie: whether an overlay is possible hangs on its
+            file system, too.
+    """
+    try:
+        trial = _call(f"--upper-base={_absolute('upper_base', upper_base)}", "--probe")
+    except EngineFault as fault:
+        return SandboxSupport(SandboxKind.UNAVAILABLE, str(fault))
+    if trial.returncode == 0:
+        return SandboxSupport(SandboxKind(trial.stdout.strip()))
+    return SandboxSupport(SandboxKind.UNAVAILABLE, _reason(trial))
+
+
+def sandboxed(
+    command: Sequence[str],
+    *,
+    working_directory: Path,
+    upper_base: Path,
+    cap_bytes: int,
+    report: Path | None = None,
+    load_command: Sequence[str] | None = None,
+    load_output: Path | None = None,
+    load_cgroup_procs: Sequence[Path] = (),
+) -> tuple[str, ...]:
+    """The command that runs ``command`` in a sandbox; for ``LaunchSpec.command``.
+
+    Its exit status, or the signal that ends it, is the command's. Exceptions: 125 when the sandbox
+    could not be set up, 126 and 127 when the command could not be run; the line in the output says
+    why, and the report says it beyond doubt.
+
+    Args:
+        command: Program and arguments of the workload.
+        working_directory: Where it runs; give the same in the ``LaunchSpec``.
+        upper_base: An existing directory of ours, on the file system of the working directory so
+            that writes cost what they cost outside.
+        cap_bytes: How much it may write before it is killed; also the size limit of each file,
+            and of each file system in memory.
+        report: Where :func:`read_report` will find how it went.
+        load_command: A load generator, started in the same namespaces once the command listens.
+        load_output: Where its output goes, outside; else it goes with the command's.
+        load_cgroup_procs: ``cgroup.procs`` files that it writes itself into, so that its CPU time
+            is not taken from the command's.
+
+    Raises:
+        InvalidInput: A value that no sandbox could be started with.
+    """
+    _check(command, cap_bytes, load_command, load_output is not None or bool(load_cgroup_procs))
+    words = [
+        str(sandbox_path()),
+        f"--upper-base={_absolute('upper_base', upper_base)}",
+        f"--working-directory={_absolute('working_directory', working_directory)}",
+        f"--cap-bytes={cap_bytes}",
+    ]
+    if report is not None:
+        words.append(f"--report={_absolute('report', report)}")
+    if load_output is not None:
+        words.append(f"--beside-output={_absolute('load_output', load_output)}")
+    words += [f"--beside-cgroup={_absolute('load_cgroup_procs', p)}" for p in load_cgroup_procs]
+    words += [f"--beside={word}" for word in load_command or ()]
+    return (*words, "--", *command)
+
+
+def read_report(path: Path) -> SandboxReport | None:
+    """How a sandbox ended; ``None`` while it runs, and when it was killed before it could say.
+
+    Raises:
+        EngineFault: The file can't be read, or no sandbox has written it.
+    """
+    try:
+        with path.open(errors="replace") as file:
+            text = file.read(_MAX_REPORT_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EngineFault(f"{path}: {error.strerror}") from error
+    try:
+        return _parse(text)
+    except (KeyError, ValueError) as error:
+        raise EngineFault(f"{path}: not a sandbox's report: {error}") from error
+
+
+def clean_up(upper_base: Path) -> int:
+    """Remove what sandboxes that are gone have left in ``upper_base``; living ones are spared.
+
+    Only files are ever left, after the sandbox's own process was killed: the kernel ends
+    processes, mounts and namespaces with it.
+
+    Returns:
+        How many sandboxes were removed.
+
+    Raises:
+        EngineFault: Something resists, or the directory can't be read.
+    """
+    call = _call(f"--clean-up={_absolute('upper_base', upper_base)}", timeout_seconds=None)
+    if call.returncode != 0:
+        raise EngineFault(_reason(call), retryable=True)
+    return int(call.stdout.split()[1])
+
+
+def _check(
+    command: Sequence[str], cap_bytes: int, load: Sequence[str] | None, has_load_options: bool
+) -> None:
+    if not command or not command[0]:
+        raise InvalidInput("command: empty; name a program")
+    if load is not None and (not load or not load[0]):
+        raise InvalidInput("load_command: empty; name a program, or leave it out")
+    if load is None and has_load_options:
+        raise InvalidInput("load_output, load_cgroup_procs: there is no load_command; give one")
+    if cap_bytes <= 0:
+        raise InvalidInput(f"cap_bytes: {cap_bytes}; give a positive number")
+
+
+def _absolute(name: str, path: Path) -> Path:
+    if not path.is_absolute():
+        raise InvalidInput(f"{name}: {path}: not an absolute path; begin it with '/'")
+    return path
+
+
+def _call(
+    *arguments: str, timeout_seconds: float | None = _PROBE_TIMEOUT_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(  # noqa: S603 - our own program, no shell
+            [os.fspath(sandbox_path()), *arguments],
+            capture_output=True,
+            check=False,
+            cwd="/",
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=timeout_seconds,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EngineFault(f"cannot run {sandbox_path()}: {error}") from error
+
+
+def _reason(call: subprocess.CompletedProcess[str]) -> str:
+    lines = call.stderr.strip().splitlines()
+    if not lines:
+        return f"{sandbox_path()} ended with {call.returncode}"
+    return lines[-1].removeprefix(_MESSAGE_PREFIX)
+
+
+def _parse(text: str) -> SandboxReport:
+    if not text.endswith("\nend\n"):
+        raise ValueError("it has no end")
+    fields = dict(re.findall(r"^(\w+) (.*)$", text, re.MULTILINE))
+    return SandboxReport(
+        outcome=SandboxOutcome(fields["outcome"]),
+        exit_code=_exit_code(fields["main"]),
+        load_exit_code=_exit_code(fields["beside"]),
+        set_up_seconds=int(fields["set_up_ms"]) / 1000,
+        used_bytes=int(fields["used_bytes"]),
+        reason=fields["reason"],
+    )
+
+
+def _exit_code(text: str) -> int | None:
+    if text == "none":
+        return None
+    how, _, number = text.partition(" ")
+    return -int(number) if how == "signaled" else int(number)
