@@ -23,9 +23,10 @@ from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import ENDED, Phase
+from wharfinger.manager.lines import Entry
 from wharfinger.manager.state import ManagerState, WorkloadRecord
-from wharfinger.manager.world import MAX_BACKOFF_SECONDS, World
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal
+from wharfinger.manager.world import World
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
@@ -106,10 +107,7 @@ class Manager:
 
     def wake_at(self, now: float) -> float | None:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
-        if not self.state.synced or not self._world.delayed:
-            return None
-        earliest = min(self._world.delayed.values())
-        return earliest if _is_backing_off(now, earliest) else now
+        return self._world.lines.wake_at(now) if self.state.synced else None
 
     # --- questions, asked before a request is made an event ------------------------------------
 
@@ -167,11 +165,31 @@ class Manager:
         if not decision.accepted:
             return [decision]
         verdict = self._policy.place(PlacementRequest(workload), view.cluster)
-        return [decision, verdict.decision]
+        behind = self._behind(workload, self._admission.queue_for(workload, view))
+        return [decision, verdict.decision, *behind]
+
+    def _behind(self, workload: Workload, queue: str) -> list[Decision]:
+        """Who is served first, where that holds a workload up."""
+        known = self.state.workloads.get(workload.name)
+        entry = (-workload.priority, known.uid if known else self.state.next_uid, workload.name)
+        ahead = self._world.lines.before(queue, entry)
+        if not ahead or not self._admission.blocks(ReasonCode.NO_ROOM):
+            return []
+        return [
+            Decision(
+                Stage.PLACEMENT,
+                self._admission.name,
+                accepted=False,
+                reason=ReasonCode.BEHIND_OTHERS,
+                message=f"{ahead} wait before it in queue {queue}",
+                would_change="room for those, or a higher priority",
+                numbers={"waiting_before": float(ahead)},
+            )
+        ]
 
     def queue_lengths(self) -> dict[str, int]:
         """How many wait, by queue."""
-        return {name: len(self._world.lines.get(name, ())) for name in self._admission.queues}
+        return {name: self._world.lines.length(name) for name in self._admission.queues}
 
     # --- the pipeline ----------------------------------------------------------------------
 
@@ -220,9 +238,12 @@ class Manager:
         return True
 
     def _adapt(self, now: float) -> None:
-        for name in list(self._world.touched):
-            record = self.state.workloads.get(name)
-            if record and record.resize_wanted and record.phase is Phase.RUNNING:
+        """Resize those who want it: the newly changed, and all when there may be room."""
+        world = self._world
+        names = world.resize_wanted if world.room_changed else world.touched
+        for name in [name for name in names if name in world.resize_wanted]:
+            record = self.state.workloads[name]
+            if record.phase is Phase.RUNNING and not record.revoking:
                 self._resize(now, record)
 
     def _resize(self, now: float, record: WorkloadRecord) -> None:
@@ -231,26 +252,28 @@ class Manager:
             case Plan(placements, decision):
                 self._record(now, ev.AllocationPlanned(record.name, placements, decision))
             case Refusal(decision):
+                if record.held is not decision.reason:
+                    self._record(now, ev.AllocationKept(record.name, decision))
+            case None:
+                decision = _nothing_to_resize(self._policy.name)
                 self._record(now, ev.AllocationKept(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
-        delayed = self._world.delayed
-        due = [name for name, until in delayed.items() if not _is_backing_off(now, until)]
-        for name in due:
-            del delayed[name]
-        if not due and not self._world.room_changed:
+        world = self._world
+        if not world.lines.end_delays(now) and not world.room_changed:
             return
+        world.lines.unblock()
         for queue in self._admission.queues:
-            self._serve(now, self._world.open_lines.get(queue, []))
+            self._serve(now, world.lines.open(queue))
         # Placing takes room and a place in line; neither lets anyone else in.
-        self._world.room_changed = False
+        world.room_changed = False
 
-    def _serve(self, now: float, line: list[tuple[int, int, str]]) -> None:
-        """Go through one line; whoever gets a place leaves it."""
+    def _serve(self, now: float, line: list[Entry]) -> None:
+        """Go through one line; whoever gets a place leaves it, or who can never have one."""
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if record.name in self._world.delayed:
+            if self._world.lines.is_delayed(record):
                 position += 1
                 continue
             match self._policy.place(self._request(record), self.view):
@@ -261,9 +284,10 @@ class Manager:
                     if record.held is not decision.reason:
                         self._record(now, ev.WorkloadHeld(record.name, decision))
                     if self._admission.blocks(decision.reason):
+                        self._world.lines.block(record)
                         return
                     if decision.reason is ReasonCode.TOO_LARGE:
-                        self._world.park(record)
+                        self._world.lines.set_aside(record)
                     else:
                         position += 1
 
@@ -348,9 +372,6 @@ def _owed(record: WorkloadRecord | None) -> act.Action | None:
             return None
 
 
-def _is_backing_off(now: float, until: float) -> bool:
-    """Whether a failed start has to wait still.
-
-    More than the longest backoff is left only when the clock was set back.
-    """
-    return 0 < until - now <= MAX_BACKOFF_SECONDS
+def _nothing_to_resize(policy: str) -> Decision:
+    message = "it has what its reservation says already"
+    return Decision(Stage.ADAPTATION, policy, True, ReasonCode.OK, message)

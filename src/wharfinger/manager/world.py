@@ -12,14 +12,14 @@ from typing import Any
 from wharfinger.manager import events as ev
 from wharfinger.manager.columns import Columns
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
+from wharfinger.manager.lines import MAX_BACKOFF_SECONDS, Lines
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision
+from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import ClusterView
 
 MAX_START_FAILURES = 5
-MAX_BACKOFF_SECONDS = 60.0
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -30,12 +30,11 @@ class World:
 
     Attributes:
         state: What a snapshot keeps.
-        lines: Per queue, who waits: (-priority, uid, name), in order of service.
-        open_lines: The lines without those whom no server can take, even when empty.
+        lines: Who waits for a place.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         ended: (order, uid, name) of the ended ones, oldest first.
-        delayed: Waiting until a failed start may be tried again: name to that time.
+        resize_wanted: Running, or about to, with another reservation than they have.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         room_changed: Something happened after which a waiting workload may find a place.
@@ -44,12 +43,11 @@ class World:
     def __init__(self, state: ManagerState) -> None:
         self.state = state
         self.columns = Columns()
-        self.lines: dict[str, list[tuple[int, int, str]]] = {}
-        self.open_lines: dict[str, list[tuple[int, int, str]]] = {}
+        self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
         self.ended: list[tuple[float, int, str]] = []
-        self.delayed: dict[str, float] = {}
+        self.resize_wanted: dict[str, None] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
@@ -105,9 +103,7 @@ class World:
 
     def _servers_changed(self) -> None:
         self.room_changed = True
-        for queue, line in self.lines.items():
-            if len(self.open_lines[queue]) != len(line):
-                self.open_lines[queue] = list(line)
+        self.lines.take_back()
 
     def _drop_if_empty(self, name: str) -> None:
         if name not in self.state.servers and not self.columns.residents(name):
@@ -160,9 +156,9 @@ class World:
     def _updated(self, _time: float, event: ev.WorkloadUpdated) -> None:
         record = self.state.workloads[event.workload.name]
         self._leave_line(record)
-        record.resize_wanted = record.on_server and (
-            record.resize_wanted or event.workload.reservation != record.workload.reservation
-        )
+        changed = event.workload.reservation != record.workload.reservation
+        wanted = record.on_server and (record.resize_wanted or changed)
+        self._want_resize(record, wanted=wanted)
         record.workload = event.workload
         record.held = None
         if record.phase is Phase.QUEUED:
@@ -220,15 +216,18 @@ class World:
 
     def _allocation_planned(self, time: float, event: ev.AllocationPlanned) -> None:
         record = self._decided(time, event.name, event.decision, Trigger.ADJUST)
-        record.resize_wanted = False
+        record.held = None
+        self._want_resize(record, wanted=False)
         self.columns.hold(held(record), sign=-1)
         record.planned = event.placements
         self.columns.hold(held(record))
 
     def _allocation_kept(self, time: float, event: ev.AllocationKept) -> None:
         record = self.state.workloads[event.name]
-        record.resize_wanted = False
         record.remember(time, event.decision)
+        record.held = event.decision.reason
+        # For want of room it is tried again when there is some.
+        self._want_resize(record, wanted=record.held is ReasonCode.NO_ROOM)
 
     def _decided(
         self, time: float, name: str, decision: Decision, trigger: Trigger
@@ -375,30 +374,28 @@ class World:
         placements = held(record)
         self.columns.hold(placements, sign=-1)
         record.planned = ()
+        self._want_resize(record, wanted=False)
         for placement in placements:
             if placement.server in self.columns:
                 self._drop_if_empty(placement.server)
         self.room_changed = True
 
     def _join_line(self, record: WorkloadRecord) -> None:
-        for lines in (self.lines, self.open_lines):
-            insort(lines.setdefault(record.queue, []), _place_in_line(record))
-        if record.not_before is not None:
-            self.delayed[record.name] = record.not_before
-        self.room_changed = True
+        if self.lines.join(record):
+            self.room_changed = True
 
     def _leave_line(self, record: WorkloadRecord) -> None:
-        if record.phase is not Phase.QUEUED:
-            return
-        _take_out(self.lines[record.queue], record)
-        _take_out(self.open_lines[record.queue], record)
-        self.delayed.pop(record.name, None)
-        # Whoever stood behind may be first now.
-        self.room_changed = True
+        if record.phase is Phase.QUEUED:
+            self.lines.leave(record)
+            # Whoever stood behind may be first now.
+            self.room_changed = True
 
-    def park(self, record: WorkloadRecord) -> None:
-        """No server can take it: it is not tried again until the servers or itself change."""
-        _take_out(self.open_lines[record.queue], record)
+    def _want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
+        record.resize_wanted = wanted
+        if wanted:
+            self.resize_wanted[record.name] = None
+        else:
+            self.resize_wanted.pop(record.name, None)
 
     def _index(self, record: WorkloadRecord) -> None:
         """Enter a record into everything that is derived."""
@@ -412,6 +409,8 @@ class World:
             self.columns.hold(held(record))
         if record.phase is Phase.QUEUED:
             self._join_line(record)
+        if record.resize_wanted:
+            self.resize_wanted[record.name] = None
         if record.phase in UNDECIDED:
             self.undecided[record.name] = None
         if record.ended:
@@ -423,17 +422,6 @@ class World:
         for record in self.state.workloads.values():
             self._index(record)
         self.ended.sort()
-
-
-def _place_in_line(record: WorkloadRecord) -> tuple[int, int, str]:
-    return -record.workload.priority, record.uid, record.name
-
-
-def _take_out(line: list[tuple[int, int, str]], record: WorkloadRecord) -> None:
-    entry = _place_in_line(record)
-    at = bisect_left(line, entry)
-    if at < len(line) and line[at] == entry:
-        del line[at]
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:

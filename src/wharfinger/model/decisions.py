@@ -37,6 +37,8 @@ class ReasonCode(StrEnum):
     """No server is large enough even when empty; it waits for one, and holds nobody up."""
     SERVERS_EXCLUDED = "servers-excluded"
     """The servers with room failed to start it; it waits for another."""
+    BEHIND_OTHERS = "behind-others"
+    """Others are served first and wait for room; it is looked at after them."""
     QUEUE_FULL = "queue-full"
     """Too many wait already; rejected, the user may hand it in again later."""
     NOT_SUPPORTED = "not-supported"
