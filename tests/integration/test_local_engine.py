@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support import requires_root, wait_until
 from tests.support.local import (
     MEBIBYTE,
@@ -24,7 +25,6 @@ from tests.support.local import (
     start,
     started,
 )
-
 from wharfinger.engines.local import LocalEngine
 from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
