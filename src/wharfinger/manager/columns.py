@@ -36,9 +36,18 @@ class Columns:
         """The row of a server; -1 where there is none."""
         return self._row.get(name, -1)
 
-    def put(self, server: Server) -> None:
-        """Add a server, or take over what has changed about it."""
+    def put(self, server: Server, *, joins: bool = False) -> None:
+        """Add a server, or take over what has changed about it.
+
+        One that ``joins`` goes to the end with what is left on it from before: so the order is
+        the state's, and the same after a replay from a snapshot.
+        """
         row = self._row.get(server.name)
+        if row is not None and joins:
+            left = self._numbers[:, row].copy()
+            self.drop(server.name)
+            row = self._append(server.name)
+            self._numbers[:, row] = left
         if row is None:
             row = self._append(server.name)
         self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus

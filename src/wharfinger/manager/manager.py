@@ -241,7 +241,7 @@ class Manager:
         if not due and not self._world.room_changed:
             return
         for queue in self._admission.queues:
-            self._serve(now, self._world.lines.get(queue, []))
+            self._serve(now, self._world.open_lines.get(queue, []))
         # Placing takes room and a place in line; neither lets anyone else in.
         self._world.room_changed = False
 
@@ -250,7 +250,7 @@ class Manager:
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if record.name in self._world.delayed or self._is_hopeless(record):
+            if record.name in self._world.delayed:
                 position += 1
                 continue
             match self._policy.place(self._request(record), self.view):
@@ -262,22 +262,24 @@ class Manager:
                         self._record(now, ev.WorkloadHeld(record.name, decision))
                     if self._admission.blocks(decision.reason):
                         return
-                    position += 1
-
-    def _is_hopeless(self, record: WorkloadRecord) -> bool:
-        """Whether no server can ever take it, and there has been no other server since."""
-        return (
-            record.held is ReasonCode.TOO_LARGE
-            and record.held_servers_version == self.state.servers_version
-        )
+                    if decision.reason is ReasonCode.TOO_LARGE:
+                        self._world.park(record)
+                    else:
+                        position += 1
 
     def _request(self, record: WorkloadRecord) -> PlacementRequest:
-        """Leaves out the servers that failed to start it, unless there are no others."""
+        """Leaves out the servers that failed to start it, unless no other is large enough."""
         if not record.excluded:
             return PlacementRequest(record.workload)
         servers = self.state.servers
+        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
-        if not any(server.accepting for server in others):
+        if not any(
+            server.accepting
+            and server.cpu_millicpus >= need.cpu_millicpus
+            and server.memory_bytes >= need.memory_bytes
+            for server in others
+        ):
             return PlacementRequest(record.workload)
         rows = (self._world.columns.row(name) for name in record.excluded if name in servers)
         return PlacementRequest(record.workload, frozenset(rows))

@@ -14,7 +14,7 @@ from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
 SCHEMA = 1
-"""Version of the snapshot's form; see ``manager/snapshot.py``."""
+"""Version of the snapshot's form; see ``manager/codec.py``."""
 
 DECISIONS_KEPT = 12
 
@@ -41,11 +41,11 @@ class WorkloadRecord:
         start_failures: How often a start failed that may be tried again.
         excluded: Servers that failed to start it.
         not_before: When a failed start may be tried again.
+        ended_order: When it ended, by a clock that is never set back.
         revoking: Its user wants it stopped.
         reason: Stable word for why it is where it is; empty when there is nothing to say.
         message: The same for people.
         held: Why it could not be placed when it was last tried.
-        held_servers_version: The servers' version at that time.
         profiled: Whether its profiling runs are done, or gave nothing.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
     """
@@ -68,13 +68,13 @@ class WorkloadRecord:
     handle: str = ""
     started_at: float | None = None
     ended_at: float | None = None
+    ended_order: float = 0.0
     exit_code: int | None = None
     signal: int | None = None
     cpu_seconds: float | None = None
     reason: str = ""
     message: str = ""
     held: ReasonCode | None = None
-    held_servers_version: int = 0
     profiled: bool = False
     resize_wanted: bool = False
     decisions: list[TimedDecision] = field(default_factory=list)
@@ -106,10 +106,9 @@ class ManagerState:
     """Everything a snapshot holds.
 
     Attributes:
-        nonces: Of every manager process that has led this log.
+        nonces: Of every manager process that has led this log since a part of it was lost.
         synced: Whether the engine of this process has reported what it found.
         last_placed: Server of the newest placement.
-        servers_version: Counts changes to the set of servers.
         servers: In the order in which they joined.
         strays: Keys that the engine knows and this log does not.
     """
@@ -123,7 +122,6 @@ class ManagerState:
     synced: bool = False
     next_uid: int = 1
     last_placed: str = ""
-    servers_version: int = 0
     servers: dict[str, Server] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     workloads: dict[str, WorkloadRecord] = field(default_factory=dict)

@@ -31,9 +31,10 @@ class World:
     Attributes:
         state: What a snapshot keeps.
         lines: Per queue, who waits: (-priority, uid, name), in order of service.
+        open_lines: The lines without those whom no server can take, even when empty.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
-        ended: (ended at, uid, name) of the ended ones, oldest first.
+        ended: (order, uid, name) of the ended ones, oldest first.
         delayed: Waiting until a failed start may be tried again: name to that time.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
@@ -44,6 +45,7 @@ class World:
         self.state = state
         self.columns = Columns()
         self.lines: dict[str, list[tuple[int, int, str]]] = {}
+        self.open_lines: dict[str, list[tuple[int, int, str]]] = {}
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
         self.ended: list[tuple[float, int, str]] = []
@@ -55,7 +57,11 @@ class World:
 
     def view(self) -> ClusterView:
         """The cluster as policies see it."""
-        return self.columns.view(self.state.last_placed, self.state.capabilities)
+        last_placed = self.state.last_placed
+        # The row of a server that has left says nothing of whose turn it is.
+        return self.columns.view(
+            last_placed if last_placed in self.state.servers else "", self.state.capabilities
+        )
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose current key this is."""
@@ -85,8 +91,9 @@ class World:
     # --- servers -----------------------------------------------------------------------
 
     def _server_reported(self, _time: float, event: ev.ServerReported) -> None:
+        joins = event.server.name not in self.state.servers
         self.state.servers[event.server.name] = event.server
-        self.columns.put(event.server)
+        self.columns.put(event.server, joins=joins)
         self._servers_changed()
 
     def _server_left(self, _time: float, event: ev.ServerLeft) -> None:
@@ -97,8 +104,10 @@ class World:
         self._servers_changed()
 
     def _servers_changed(self) -> None:
-        self.state.servers_version += 1
         self.room_changed = True
+        for queue, line in self.lines.items():
+            if len(self.open_lines[queue]) != len(line):
+                self.open_lines[queue] = list(line)
 
     def _drop_if_empty(self, name: str) -> None:
         if name not in self.state.servers and not self.columns.residents(name):
@@ -115,7 +124,8 @@ class World:
         state.synced = False
 
     def _engine_synced(self, time: float, event: ev.EngineSynced) -> None:
-        for name in [name for name in self.state.servers if name not in set(event.servers)]:
+        present = set(event.servers)
+        for name in [name for name in self.state.servers if name not in present]:
             self._server_left(time, ev.ServerLeft(name, "the engine has it no more"))
         ours = set(self.state.nonces)
         unknown = [key for key in event.known_keys if key not in self.by_key]
@@ -132,7 +142,12 @@ class World:
         self.room_changed = True
 
     def _history_lost(self, _time: float, _event: ev.HistoryLost) -> None:
-        """It is told to operators; what is gone can't be brought back by it."""
+        """What is gone can't be brought back, but it may have held starts.
+
+        So nothing that an earlier process gave a key to is known to be ours any more: what the
+        engine knows beyond the records is a stray, and not to be forgotten.
+        """
+        del self.state.nonces[:-1]
 
     # --- requests ------------------------------------------------------------------------
 
@@ -168,7 +183,7 @@ class World:
         self.by_key.pop(record.key, None)
         if record.key:
             self.dropped_keys.append(record.key)
-        entry = (record.ended_at or 0.0, record.uid, record.name)
+        entry = (record.ended_order, record.uid, record.name)
         del self.ended[bisect_left(self.ended, entry)]
 
     # --- decisions -----------------------------------------------------------------------
@@ -193,7 +208,6 @@ class World:
         record = self.state.workloads[event.name]
         record.remember(time, event.decision)
         record.held = event.decision.reason
-        record.held_servers_version = self.state.servers_version
         record.reason, record.message = event.decision.reason, event.decision.message
 
     def _placed(self, time: float, event: ev.WorkloadPlaced) -> None:
@@ -245,7 +259,10 @@ class World:
 
     def _start_failed(self, time: float, event: ev.StartFailed) -> None:
         record = self.record_of(event.key)
-        if record is None or not record.on_server:
+        if record is None:
+            return
+        if not record.on_server:
+            self._reported(time, event)  # a profiling run that was stopped before it began
             return
         if not record.revoking:
             record.reason, record.message = "start-failed", event.reason
@@ -345,7 +362,9 @@ class World:
             self._join_line(record)
         elif target in ENDED:
             record.ended_at = time
-            insort(self.ended, (time, record.uid, record.name))
+            # Not by time alone: a clock that was set back would make the newest the oldest.
+            record.ended_order = max(time, self.ended[-1][0]) if self.ended else time
+            insort(self.ended, (record.ended_order, record.uid, record.name))
         if target in UNDECIDED:
             self.undecided[record.name] = None
         else:
@@ -362,8 +381,8 @@ class World:
         self.room_changed = True
 
     def _join_line(self, record: WorkloadRecord) -> None:
-        line = self.lines.setdefault(record.queue, [])
-        insort(line, (-record.workload.priority, record.uid, record.name))
+        for lines in (self.lines, self.open_lines):
+            insort(lines.setdefault(record.queue, []), _place_in_line(record))
         if record.not_before is not None:
             self.delayed[record.name] = record.not_before
         self.room_changed = True
@@ -371,11 +390,15 @@ class World:
     def _leave_line(self, record: WorkloadRecord) -> None:
         if record.phase is not Phase.QUEUED:
             return
-        line = self.lines[record.queue]
-        del line[bisect_left(line, (-record.workload.priority, record.uid, record.name))]
+        _take_out(self.lines[record.queue], record)
+        _take_out(self.open_lines[record.queue], record)
         self.delayed.pop(record.name, None)
         # Whoever stood behind may be first now.
         self.room_changed = True
+
+    def park(self, record: WorkloadRecord) -> None:
+        """No server can take it: it is not tried again until the servers or itself change."""
+        _take_out(self.open_lines[record.queue], record)
 
     def _index(self, record: WorkloadRecord) -> None:
         """Enter a record into everything that is derived."""
@@ -392,7 +415,7 @@ class World:
         if record.phase in UNDECIDED:
             self.undecided[record.name] = None
         if record.ended:
-            self.ended.append((record.ended_at or 0.0, record.uid, record.name))
+            self.ended.append((record.ended_order, record.uid, record.name))
 
     def _derive(self) -> None:
         for server in self.state.servers.values():
@@ -400,6 +423,17 @@ class World:
         for record in self.state.workloads.values():
             self._index(record)
         self.ended.sort()
+
+
+def _place_in_line(record: WorkloadRecord) -> tuple[int, int, str]:
+    return -record.workload.priority, record.uid, record.name
+
+
+def _take_out(line: list[tuple[int, int, str]], record: WorkloadRecord) -> None:
+    entry = _place_in_line(record)
+    at = bisect_left(line, entry)
+    if at < len(line) and line[at] == entry:
+        del line[at]
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:

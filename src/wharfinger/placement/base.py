@@ -193,10 +193,13 @@ def resize_in_place(
         (p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)),
         None,
     )
+    would_change = ""
     if not view.capabilities.resize:
         message, reason = "the engine can't resize a running workload", ReasonCode.NOT_SUPPORTED
+        would_change = "deleting it and handing it in again"
     elif short is not None:
         message, reason = f"{short.server} has no room for it to grow", ReasonCode.NO_ROOM
+        would_change = "room on the server where it runs"
     else:
         message, reason = "the reservation was changed", ReasonCode.OK
     decision = Decision(
@@ -205,7 +208,7 @@ def resize_in_place(
         accepted=reason is ReasonCode.OK,
         reason=reason,
         message=message,
-        would_change="" if reason is ReasonCode.OK else "room on the server where it runs",
+        would_change=would_change,
         considered=len(placements),
         candidates=tuple(
             candidate(view, rows[p.server], None, reason) for p in placements[:CANDIDATES_KEPT]

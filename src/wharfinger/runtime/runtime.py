@@ -15,7 +15,7 @@ from typing import Protocol
 
 from wharfinger import __version__
 from wharfinger.engines.base import Engine
-from wharfinger.errors import Conflict, EngineFault, Unavailable
+from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
@@ -88,7 +88,11 @@ class Runtime:
         self._policy, self._admission = policy, admission
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
+        # What the engine could not begin, and nothing but asking again makes up for; by key.
+        self._unperformed: dict[str, act.Action] = {}
         self._snapshot_sequence = 0
+        # Whether the core may hold what the log does not.
+        self._ahead = False
         self.manager = self._rebuild()
 
     @property
@@ -125,7 +129,8 @@ class Runtime:
         )
         damage = self._store.damage
         lost = [] if damage is None else [ev.HistoryLost(str(damage))]
-        self._process([*lost, started], urgent=True)
+        # The nonce first: whatever is decided after a loss must not reuse a lost key.
+        self._process([started, *lost], urgent=True)
         self.pump()
 
     def close(self) -> None:
@@ -151,12 +156,15 @@ class Runtime:
         except Unavailable as error:
             log.warning("%d reports wait until they can be logged: %s", len(reports), error)
             self._backlog = [*reports, *self._backlog]
-            self.manager = self._rebuild()
+            self._recover()
 
     def tick(self) -> None:
         """Tell the core the time when it asked for it, and retry what waits for room."""
         if self._backlog:
             self.pump()
+        again, self._unperformed = self._unperformed, {}
+        for action in again.values():
+            self._perform(action)
         now = self._clock()
         due = self.manager.wake_at(now)
         if due is not None and due <= now:
@@ -165,7 +173,11 @@ class Runtime:
     def wake_at(self) -> float | None:
         """When ``tick`` is due, in seconds since the epoch; ``None`` = not at all."""
         now = self._clock()
-        return now + RETRY_SECONDS if self._backlog else self.manager.wake_at(now)
+        due = self.manager.wake_at(now)
+        if not self._backlog and not self._unperformed:
+            return due
+        retry = now + RETRY_SECONDS
+        return retry if due is None or self._backlog else min(due, retry)
 
     # --- requests --------------------------------------------------------------------------
 
@@ -226,16 +238,18 @@ class Runtime:
         try:
             self._process(events, urgent=urgent)
         except Unavailable:
-            self.manager = self._rebuild()
+            self._recover()
             raise
 
     def _process(self, events: Iterable[ev.Report | ev.Request], *, urgent: bool) -> None:
         """Decide, log durably, then act."""
         now = self._clock()
+        self._ahead = True
         steps = [self.manager.handle(now, event) for event in events]
         entries = [NewEntry(now, *encode_event(event)) for step in steps for event in step.events]
         if entries:
             last = self._store.append(entries, urgent=urgent)
+        self._ahead = False
         for step in steps:
             for action in step.actions:
                 self._perform(action)
@@ -251,9 +265,24 @@ class Runtime:
             self._engine.perform(action)
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
-            self._backlog.extend(_not_performed(action, error))
+            answers = _not_performed(action, error)
+            self._backlog.extend(answers)
+            if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
+                self._unperformed[action.key] = action
 
     # --- the log ---------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Put the core back to what the log holds.
+
+        Raises:
+            WharfingerError: It can't be read; to go on would be to act on what is not logged.
+        """
+        try:
+            self.manager = self._rebuild()
+        except Unavailable as error:
+            raise WharfingerError(f"the event log can't be read again: {error}") from error
+        self._ahead = False
 
     def _rebuild(self) -> Manager:
         """The core as the log has it: the newest snapshot, and what came after."""
@@ -267,7 +296,8 @@ class Runtime:
     def _save_snapshot(self) -> None:
         """Shorten the next replay. Nothing hangs on it, so it may fail."""
         sequence = self._store.last_sequence
-        if sequence == self._snapshot_sequence:
+        # After a fault the log is the truth, and a snapshot would hide it.
+        if sequence == self._snapshot_sequence or self._ahead:
             return
         # Counted also where it fails: a full disk is not tried again at every event.
         self._snapshot_sequence = sequence

@@ -50,6 +50,24 @@ def test_who_can_never_fit_holds_nobody_up_and_is_placed_when_a_server_comes(
     assert cluster.record("huge").phase is Phase.PLACED
 
 
+def test_who_can_never_fit_is_tried_once_for_each_change_of_the_servers(
+    cluster: Cluster, monkeypatch
+) -> None:
+    _submit(cluster, workload("huge", 9000))
+    cluster.tell(ev.ServerReported(server("t", 3)))
+    tried = []
+    place = cluster.manager._policy.place
+    monkeypatch.setattr(
+        cluster.manager._policy,
+        "place",
+        lambda request, view: tried.append(request.workload.name) or place(request, view),
+    )
+    _submit(cluster, workload("a"), workload("b"))
+    assert tried == ["a", "b"]
+    cluster.tell(ev.ServerReported(server("large", 16)))
+    assert cluster.record("huge").phase is Phase.PLACED
+
+
 def test_who_waits_for_room_is_not_overtaken_but_best_effort_work_goes_its_own_way(
     cluster: Cluster,
 ) -> None:
@@ -85,6 +103,25 @@ def test_a_retry_goes_to_another_server_first(cluster: Cluster) -> None:
     assert cluster.record("w").placements[0].server == "t"
     assert act.ForgetWorkload(key) in step.actions
     assert cluster.key("w") != key
+
+
+def test_a_retry_goes_there_again_when_the_others_are_too_small(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("large", 4)))
+    _submit(cluster, workload("w", 3000))
+    cluster.tell(ev.StartFailed(cluster.key("w"), "no processes left", retryable=True))
+    cluster.now = 10.0
+    cluster.tell(ev.TimePassed())
+    assert cluster.record("w").phase is Phase.PLACED
+
+
+def test_a_server_that_comes_back_is_the_last_to_have_joined(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("t", 2)))
+    _submit(cluster, workload("w"))
+    running(cluster, "w")
+    cluster.tell(ev.ServerLeft("s", "unplugged"), ev.ServerReported(server("s", 2)))
+    assert list(cluster.manager.view.names) == ["t", "s"]
+    assert list(cluster.replayed(len(cluster.log)).view.names) == ["t", "s"]
+    cluster.check_books()
 
 
 def test_with_one_server_only_a_retry_goes_there_again(cluster: Cluster) -> None:
@@ -165,6 +202,19 @@ def test_what_the_log_does_not_know_is_left_alone_and_shown(cluster: Cluster) ->
     assert step.actions == (act.ForgetWorkload("7-1-n1"),)
 
 
+def test_what_was_started_in_a_lost_part_of_the_log_is_a_stray(cluster: Cluster) -> None:
+    before = len(cluster.log)
+    _submit(cluster, workload("w"))
+    lost = cluster.key("w")
+    del cluster.log[before + 1 :]
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    cluster.tell(ev.HistoryLost("the end is gone"))
+    step = cluster.tell(ev.EngineSynced((lost,), ("s",)))
+    assert cluster.manager.state.strays == [lost]
+    assert [(type(a), a.key != lost) for a in step.actions] == [(act.StartWorkload, True)]
+
+
 def test_the_same_again_is_no_second_workload_and_another_is_refused(cluster: Cluster) -> None:
     _submit(cluster, workload("w"))
     assert not cluster.manager.check_submission(workload("w"))
@@ -197,6 +247,24 @@ def test_the_oldest_ended_are_forgotten_when_there_are_too_many() -> None:
         step = cluster.tell(ev.WorkloadFinished(key, 0, None, "exited"))
     assert list(cluster.manager.state.workloads) == ["w2", "w3"]
     assert [type(a) for a in step.actions] == [act.ForgetWorkload]
+
+
+def test_a_clock_that_is_set_back_forgets_no_new_end() -> None:
+    cluster = Cluster(keep_ended=2)
+    cluster.tell(ev.ServerReported(server("s", 8)))
+    cluster.sync()
+    for i, now in enumerate((100.0, 101.0, 50.0)):
+        cluster.now = now
+        _submit(cluster, workload(f"w{i}"))
+        cluster.tell(ev.WorkloadFinished(cluster.key(f"w{i}"), 3, None, "exited"))
+    assert list(cluster.manager.state.workloads) == ["w1", "w2"]
+
+
+def test_one_that_is_revoked_before_its_profiling_began_is_revoked(cluster: Cluster) -> None:
+    _submit(cluster, workload("w", profile=True))
+    cluster.tell(ev.WorkloadRevoked("w"))
+    cluster.tell(ev.StartFailed(cluster.key("w"), "stopped before it started", retryable=False))
+    assert cluster.record("w").phase is Phase.REVOKED
 
 
 def test_a_preview_decides_and_takes_nothing(cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.admission.fifo import Fifo
-from wharfinger.errors import Conflict, OutOfSpace
+from wharfinger.errors import Conflict, OutOfSpace, Unavailable, WharfingerError
 from wharfinger.manager import actions as act
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.manager import Manager
@@ -161,6 +161,32 @@ def test_a_full_disk_refuses_new_work_and_forgets_nothing_of_what_runs(place: Pl
     assert runtime.wake_at() is None
 
 
+def test_after_a_fault_no_snapshot_holds_what_the_log_does_not(place: Place, monkeypatch) -> None:
+    runtime = place.open()
+
+    def fail(*_: object, **__: object) -> int:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(place.store, "append", fail)
+    with pytest.raises(RuntimeError):
+        runtime.submit([workload("a", "serve")])
+    place.opened.pop().close()
+    assert not place.open().manager.state.workloads
+
+
+def test_a_core_that_can_not_be_put_back_does_not_go_on(place: Place, monkeypatch) -> None:
+    runtime = place.open()
+
+    def fail(*_: object, **__: object) -> object:
+        raise Unavailable("the disk is gone")
+
+    place.store.full = True
+    monkeypatch.setattr(place.store, "latest_snapshot", fail, raising=False)
+    with pytest.raises(WharfingerError, match="can't be read again") as caught:
+        runtime.submit([workload("a", "serve")])
+    assert not isinstance(caught.value, Unavailable), "the service would take it for a refusal"
+
+
 def test_an_engine_that_can_not_begin_is_tried_again_later(place: Place) -> None:
     runtime = place.open()
     place.engine.refuse_next("no processes left")
@@ -177,6 +203,20 @@ def test_an_engine_that_can_not_begin_is_tried_again_later(place: Place) -> None
     assert phase(runtime, "a") is Phase.RUNNING
 
 
+def test_a_stop_that_the_engine_can_not_begin_is_asked_for_again(place: Place) -> None:
+    runtime = place.open()
+    runtime.submit([workload("a", "serve")])
+    runtime.pump()
+    place.engine.refuse_next("no answer")
+    runtime.delete("a")
+    assert place.cluster.running()
+    assert runtime.wake_at() == place.now + 1.0
+    runtime.tick()
+    runtime.pump()
+    assert phase(runtime, "a") is Phase.REVOKED
+    assert runtime.wake_at() is None
+
+
 def test_a_successor_finds_what_runs_and_what_has_ended_meanwhile(place: Place) -> None:
     runtime = place.open(snapshot_every=5, keep_events=5)
     runtime.submit([workload(f"w{i}", "serve") for i in range(4)])
@@ -191,6 +231,23 @@ def test_a_successor_finds_what_runs_and_what_has_ended_meanwhile(place: Place) 
     assert phase(successor, "w1") is Phase.VANISHED
     assert [phase(successor, f"w{i}") for i in (2, 3)] == [Phase.RUNNING] * 2
     assert set(place.cluster.starts.values()) == {1}
+
+
+def test_a_key_of_a_lost_part_of_the_log_is_not_given_out_again(place: Place) -> None:
+    runtime = place.open()
+    runtime.submit([workload("a", "serve")])
+    (key,) = place.cluster.running()
+    log = list(runtime.store.read())
+    place.crash()
+    kept = [e for e in log if e.kind not in ("WorkloadPlaced", "StartAccepted", "WorkloadStarted")]
+    place.folder = place.folder.with_name("salvaged")
+    with SqliteStore.open(place.folder) as store:
+        store.append([NewEntry(e.time, e.kind, e.payload) for e in kept])
+    (place.folder / "manager.head").unlink()
+    successor = place.open()
+    assert [e.kind for e in successor.store.read()].count("HistoryLost") == 1
+    assert successor.manager.find("a").key != key
+    assert successor.manager.state.strays == [key]
 
 
 def test_a_deleted_workload_is_stopped_then_forgotten(place: Place) -> None:
