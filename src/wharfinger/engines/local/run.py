@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from wharfinger.engines.base import Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.records import EndRecord, StartRecord, save_end
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.cgroups import Group
+from wharfinger.host.cgroups import Group, GroupUsage
 from wharfinger.host.processes import identity_of
 from wharfinger.host.supervisor import (
     Claim,
@@ -33,6 +34,8 @@ from wharfinger.host.supervisor import (
 from wharfinger.host.tree import measure_tree, resume_tree, suspend_tree
 from wharfinger.manager import events as ev
 from wharfinger.model.workload import Workload
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -231,8 +234,8 @@ class Run:
                 record.exit,
                 command=run.command if run else (),
                 working_directory=run.working_directory if run else "",
-                out_of_memory_kills=self.group.out_of_memory_kills(),
-                cpu_seconds=self.group.usage().cpu_seconds,
+                out_of_memory_kills=self._grouped(self.group.out_of_memory_kills),
+                cpu_seconds=self._grouped_usage().cpu_seconds,
             )
             if self._started is None and isinstance(end, ev.WorkloadFinished):
                 # There was no room for the record of its start.
@@ -336,7 +339,7 @@ class Run:
 
     def usage(self) -> Usage:
         """What it uses, from its cgroups, else from its tree of processes."""
-        grouped = self.group.usage()
+        grouped = self._grouped_usage()
         if None not in grouped or self._pid is None:
             return Usage(*grouped)
         tree = measure_tree(self._pid)
@@ -345,6 +348,17 @@ class Run:
             tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
             tree.processes if grouped.processes is None else grouped.processes,
         )
+
+    def _grouped_usage(self) -> GroupUsage:
+        return self._grouped(self.group.usage) or GroupUsage(None, None, None)
+
+    def _grouped(self, read: Callable[[], T]) -> T | None:
+        """What its groups say; a workload that meddles with its own must harm nobody else."""
+        try:
+            return read()
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            return None
 
 
 def _reap(supervisor: ProcessIdentity) -> None:
