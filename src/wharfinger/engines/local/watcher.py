@@ -86,10 +86,11 @@ class Watcher:
 
     def wait(self, timeout_seconds: float) -> None:
         """Wait up to that long for news, and let the callbacks take it in."""
-        for descriptor, _ in self._opened().poll(max(0.0, timeout_seconds)):
-            # An earlier callback may have removed it.
-            callback = self._callbacks.get(descriptor)
-            if callback is not None:
+        ready = [fd for fd, _ in self._opened().poll(max(0.0, timeout_seconds))]
+        callbacks = [(fd, self._callbacks.get(fd)) for fd in ready]
+        for descriptor, callback in callbacks:
+            # An earlier callback may have removed it, and another may have got its number.
+            if callback is not None and self._callbacks.get(descriptor) is callback:
                 callback()
 
     def _entries_appeared(self, directories: DirectoryWatch) -> None:
