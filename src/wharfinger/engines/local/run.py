@@ -108,7 +108,10 @@ class Run:
         if record.exit is not None or pidfd is None:
             self._take_in(record)
             self._settle(record)
-        elif self._started is None:
+            return
+        if self._stop_grace_seconds is not None:
+            self._request_stop(self._stop_grace_seconds)  # What was asked of ours was its.
+        if self._started is None:
             self._await_start()
 
     def _await_start(self) -> None:
