@@ -15,6 +15,10 @@ def _harness(directory: Path) -> EngineHarness:
     return EngineHarness(directory, LocalEngine, ShellPrograms(directory))
 
 
+def _children() -> set[str]:
+    return set(Path("/proc/thread-self/children").read_text().split())
+
+
 def test_a_stop_reaches_the_supervisor_that_came_first(tmp_path: Path) -> None:
     """One of a dead engine had the claim when ours was asked to stop."""
     harness = _harness(tmp_path)
@@ -31,3 +35,22 @@ def test_a_stop_reaches_the_supervisor_that_came_first(tmp_path: Path) -> None:
             session.perform(start, act.StopWorkload("k", 5.0))
         assert session.wait_for(ev.WorkloadFinished, "k").reason == "stopped"
         harness.expect_started_once(session, "k")
+
+
+def test_what_is_forgotten_before_it_began_leaves_nothing(tmp_path: Path) -> None:
+    """No process that nobody reaps, no directory in which a late supervisor finds no claim."""
+    harness = _harness(tmp_path)
+    keys = [f"k{number}" for number in range(10)]
+    children = _children()
+    with harness.session() as session:
+        for key in keys:
+            session.perform(
+                harness.start(session, key, harness.programs.lasting(key)),
+                act.StopWorkload(key, 0.0),
+                act.ForgetWorkload(key),
+            )
+        for key in keys:
+            session.wait_for_end(key)
+            session.perform(act.ForgetWorkload(key))
+        session.wait_until(lambda: not list(harness.state.iterdir()), "empty state")
+        assert _children() == children

@@ -370,8 +370,7 @@ class LocalEngine:
         if not run.remove_groups():
             log.warning("%s: its cgroups are not empty, they stay", key)
         self._remove_former_bases(run.group)
-        run.let_go()
-        remove_run(run.run_dir)
+        run.forget()
         del self._runs[key]
 
     def _remove_former_bases(self, group: Group) -> None:
