@@ -217,7 +217,7 @@ def _parse_started(text: str | None) -> Started | None:
     try:
         values = _parse_lines(text) or {}
         process = _parse_identity(values["process"])
-        return Started(process, float(values["started_at_seconds"])) if process else None
+        return Started(process, _seconds(values["started_at_seconds"])) if process else None
     except (KeyError, ValueError):
         return None
 
@@ -232,25 +232,39 @@ def _parse_exit(text: str | None) -> ExitRecord | None:
             failed_step=step,
             failed_errno=error,
             stop_requested=values["stop_requested"] == "1",
-            cpu_seconds=float(values["cpu_seconds"]),
-            started_at_seconds=float(values["started_at_seconds"]),
-            ended_at_seconds=float(values["ended_at_seconds"]),
-            output_bytes=int(values["output_bytes"]),
-            dropped_bytes=int(values["dropped_bytes"]),
-            unkilled_processes=int(values["unkilled_processes"]),
+            cpu_seconds=_seconds(values["cpu_seconds"]),
+            started_at_seconds=_seconds(values["started_at_seconds"]),
+            ended_at_seconds=_seconds(values["ended_at_seconds"]),
+            output_bytes=_count(values["output_bytes"]),
+            dropped_bytes=_count(values["dropped_bytes"]),
+            unkilled_processes=_count(values["unkilled_processes"]),
         )
     except (KeyError, ValueError):
         return None
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 1e12:  # nor NaN: no log could keep it
+        raise ValueError(text)
+    return seconds
+
+
+def _count(text: str, most: int = 2**63 - 1) -> int:
+    number = int(text)
+    if not 0 <= number <= most:
+        raise ValueError(text)
+    return number
+
+
 def _parse_how(words: list[str]) -> tuple[int | None, int | None, str | None, int | None]:
     match words:
         case ["exited", code]:
-            return int(code), None, None, None
+            return _count(code, 255), None, None, None
         case ["signaled", number]:
-            return None, int(number), None, None
+            return None, _count(number, 64), None, None
         case ["exec-failed", step, error]:
-            return None, None, step, int(error)
+            return None, None, step, _count(error, 4095)
     raise ValueError(words)
 
 
