@@ -4,7 +4,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.support.supervised import until
+
 from wharfinger.engines.local import LocalEngine
+from wharfinger.errors import EngineFault
+from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, read_run
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
@@ -54,3 +57,18 @@ def test_what_is_forgotten_before_it_began_leaves_nothing(tmp_path: Path) -> Non
             session.perform(act.ForgetWorkload(key))
         session.wait_until(lambda: not list(harness.state.iterdir()), "empty state")
         assert _children() == children
+
+
+def test_a_group_that_cannot_be_read_hurts_nobody(tmp_path: Path) -> None:
+    harness = _harness(tmp_path)
+    fault = EngineFault("cannot list it: ENAMETOOLONG")
+    with (
+        harness.session() as session,
+        patch.object(Group, "usage", side_effect=fault),
+        patch.object(Group, "out_of_memory_kills", side_effect=fault),
+    ):
+        session.perform(harness.start(session, "lasts", harness.programs.lasting("lasts")))
+        session.wait_for(ev.WorkloadStarted, "lasts")
+        assert session.engine.usage()["lasts"].processes == 1
+        session.perform(harness.start(session, "ends", harness.programs.exiting("ends", 3)))
+        assert session.wait_for(ev.WorkloadFinished, "ends").exit_code == 3

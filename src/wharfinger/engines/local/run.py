@@ -17,7 +17,7 @@ from wharfinger.engines.local import reports
 from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.cgroups import Group
+from wharfinger.host.cgroups import Group, GroupUsage
 from wharfinger.host.processes import has_ended, identity_of, send_signal
 from wharfinger.host.supervisor import (
     Claim,
@@ -244,8 +244,8 @@ class Run:
                 record.exit,
                 command=run.command if run else (),
                 working_directory=run.working_directory if run else "",
-                out_of_memory_kills=self.group.out_of_memory_kills(),
-                cpu_seconds=self.group.usage().cpu_seconds,
+                out_of_memory_kills=self._out_of_memory_kills(),
+                cpu_seconds=self._group_usage().cpu_seconds,
             )
             if self._started is None and isinstance(end, ev.WorkloadFinished):
                 # There was no room for the record of its start.
@@ -353,7 +353,7 @@ class Run:
 
     def usage(self) -> Usage:
         """What it uses, from its cgroups, else from its tree of processes."""
-        grouped = self.group.usage()
+        grouped = self._group_usage()
         if None not in grouped or self._pid is None:
             return Usage(*grouped)
         tree = measure_tree(self._pid)
@@ -362,6 +362,23 @@ class Run:
             tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
             tree.processes if grouped.processes is None else grouped.processes,
         )
+
+    # A workload can make its group unreadable, e.g. by groups nested deeper than a path is long.
+    # That is its own loss: neither its end nor its neighbours' may hang on it.
+
+    def _group_usage(self) -> GroupUsage:
+        try:
+            return self.group.usage()
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            return GroupUsage(None, None, None)
+
+    def _out_of_memory_kills(self) -> int | None:
+        try:
+            return self.group.out_of_memory_kills()
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            return None
 
 
 def _reap(supervisor: ProcessIdentity) -> None:
