@@ -4,7 +4,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.support.supervised import until
-
 from wharfinger.engines.local import LocalEngine
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups import Group
