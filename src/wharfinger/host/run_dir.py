@@ -121,11 +121,25 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        directory = os.open(run_dir, flags)
+        try:
+            directory = os.open(run_dir, flags)
+        except PermissionError:
+            _take_back_rights(run_dir)
+            directory = os.open(run_dir, flags)
     except OSError as error:
         raise NotFound(f"{run_dir}: no run directory: {error.strerror}") from error
     try:
         yield directory
+    finally:
+        os.close(directory)
+
+
+def _take_back_rights(run_dir: Path) -> None:
+    """A workload of our own user may have taken them from us, and the record is in there."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    directory = os.open(run_dir, flags)
+    try:
+        os.chmod(f"/proc/self/fd/{directory}", 0o700)  # noqa: PTH101 - a descriptor, not a path
     finally:
         os.close(directory)
 

@@ -178,3 +178,10 @@ def test_an_exit_record_that_no_supervisor_writes_counts_as_none(
     assert read_run(run_dir).exit is not None
     (run_dir / "exit").write_text(EXIT.replace(true, forged))
     assert read_run(run_dir).exit is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_directory_that_was_closed_to_us_is_read_all_the_same(run_dir: Path) -> None:
+    (run_dir / "exit").write_text(EXIT)
+    run_dir.chmod(0)
+    assert read_run(run_dir).exit is not None
