@@ -9,6 +9,7 @@ graphs, so it needs no Graphviz and does not depend on its version.
 
 import argparse
 import configparser
+import itertools
 import re
 import shutil
 import subprocess
@@ -90,8 +91,7 @@ def layers_graph() -> str:
             names.append(" · ".join(present))
     lines.extend(f'  "{name}" [width=3.2]' for name in names)
     lines.extend(
-        f'  "{lower}" -> "{upper}" [arrowsize=0.5]'
-        for lower, upper in zip(names, names[1:], strict=False)
+        f'  "{lower}" -> "{upper}" [arrowsize=0.5]' for lower, upper in itertools.pairwise(names)
     )
     return "\n".join([*lines, "}", ""])
 
@@ -103,7 +103,10 @@ def loop_graph() -> str:
         + """  client [label="clients\\nsubmit, update, delete"]
   clock [label="clock\\ntime has passed"]
   engine [label="engine\\nlocal, later slurm, kubernetes, simulated"]
-  manager [label="manager\\nadmission → profiling → classification\\n→ placement → adaptation", fillcolor="#d6e6f5"]
+  manager [
+    fillcolor="#d6e6f5"
+    label="manager\\nadmission → profiling →\\nclassification → placement → adaptation"
+  ]
   store [label="store\\nevent log, snapshots", shape=cylinder, style=filled]
   client -> manager [label="requests"]
   clock -> manager [label="time"]

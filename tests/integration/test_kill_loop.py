@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
 
+from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
 from wharfinger.admission.registry import make_admission
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.manager.codec import decode_event

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.store import entries
 
+from tests.support.store import entries
 from wharfinger.errors import OutOfSpace
 from wharfinger.store.sqlite import SqliteStore
 

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.supervised import Run, Runs, launcher_script, marked_pids, until
 
+from tests.support.supervised import Run, Runs, launcher_script, marked_pids, until
 from wharfinger.host.supervisor import (
     Claim,
     SupervisorStatus,

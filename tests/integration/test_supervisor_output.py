@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.supervised import Run, Runs, launcher_script, until
 
+from tests.support.supervised import Run, Runs, launcher_script, until
 from wharfinger.host.supervisor import SupervisorStatus, read_output
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 100001))

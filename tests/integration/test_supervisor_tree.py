@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.supervised import DEADLINE_SECONDS, Run, marked_pids, until
 
+from tests.support.supervised import DEADLINE_SECONDS, Run, marked_pids, until
 from wharfinger.host.supervisor import kill_orphans
 
 # Two forks and a new session: to init, all that is left of the tie is the subreaper.

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.support.api import Api, manifest
 
 ALLOWED_5XX = {503, 507}

@@ -7,8 +7,8 @@ checked; at the end the log is replayed from a snapshot at any point.
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.support.cluster import Cluster, running, server, workload
 
+from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.errors import Conflict
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev

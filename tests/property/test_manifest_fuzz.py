@@ -11,8 +11,8 @@ import jsonschema
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.manifest_strategies import workloads
 
+from tests.support.manifest_strategies import workloads
 from wharfinger.errors import InvalidManifest
 from wharfinger.model.manifest import json_schema, load_manifests, workload_to_manifest
 from wharfinger.model.manifest.loading import load

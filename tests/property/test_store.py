@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import given, note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.support.store import entries
 
+from tests.support.store import entries
 from wharfinger.errors import StoreDamaged
 from wharfinger.store.base import LogEntry, NewEntry, Snapshot
 from wharfinger.store.sqlite import SqliteStore

@@ -118,6 +118,7 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
 
     Raises:
         NotFound: There is no such directory.
+        OSError: It can't be opened now, e.g. for want of descriptors.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -126,7 +127,7 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
         except PermissionError:
             _take_back_rights(run_dir)
             directory = os.open(run_dir, flags)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise NotFound(f"{run_dir}: no run directory: {error.strerror}") from error
     try:
         yield directory

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.cgroup_tree import PID, Tree
 
+from tests.support.cgroup_tree import PID, Tree
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.cgroups import Group, Limits, ResizeRefused, find_hierarchies, own_limits
 from wharfinger.model.platform import ConditionKind

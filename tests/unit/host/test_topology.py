@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.cgroup_tree import lay
 
+from tests.support.cgroup_tree import lay
 from wharfinger.errors import InvalidInput
 from wharfinger.host.cgroups import OwnLimits
 from wharfinger.host.topology import LocalServer, discover_servers, parse_cpus

@@ -3,8 +3,8 @@
 from typing import get_args
 
 import pytest
-from tests.support.cluster import PLATFORM, Cluster, running, server, workload
 
+from tests.support.cluster import PLATFORM, Cluster, running, server, workload
 from wharfinger.errors import StoreDamaged
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state

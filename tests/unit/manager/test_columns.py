@@ -1,8 +1,8 @@
 """The servers' columns hold what was put into them, in the order in which servers joined."""
 
 import pytest
-from tests.support.cluster import server
 
+from tests.support.cluster import server
 from wharfinger.manager.columns import Columns
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.view import Capabilities

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from tests.support.cluster import Cluster, running, server, workload
 
+from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import ENDED, NEXT, TRANSITIONS, Phase, Transition, Trigger
 from wharfinger.manager.world import MAX_START_FAILURES

@@ -1,8 +1,8 @@
 """What users and operators notice of the core's decisions."""
 
 import pytest
-from tests.support.cluster import Cluster, running, server, workload
 
+from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.api import Api, manifest
 
+from tests.support.api import Api, manifest
 from wharfinger.model.platform import Condition, ConditionKind
 from wharfinger.service.models import ErrorAnswer
 from wharfinger.testing.memory import make_server

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support import wait_until
 from tests.support.served import Served
-
 from wharfinger.cli.client import Client
 from wharfinger.errors import Conflict, InvalidInput
 from wharfinger.service.address import MAX_PATH_BYTES, connect
@@ -59,11 +59,11 @@ def test_the_kernel_says_whose_process_is_at_the_other_end():
 
 @pytest.mark.root
 def test_another_users_process_is_shown_the_door(served: Served):
-    # Open the doors that would keep it out before the manager is asked.
-    for path in (served.state, *served.state.parents):
-        if path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o011)
+    # Open the doors that would keep it out before the manager is asked, and no others: the
+    # directory is reached through a descriptor, whatever lies above it.
+    served.state.chmod(0o711)
     (served.state / "socket").chmod(0o666)
+    directory = os.open(served.state, os.O_PATH | os.O_DIRECTORY)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -71,10 +71,11 @@ def test_another_users_process_is_shown_the_door(served: Served):
             os.setgroups([])
             os.setresgid(65534, 65534, 65534)
             os.setresuid(65534, 65534, 65534)
-            os.write(writer, _ask(served.state / "socket"))
+            os.write(writer, _ask(Path(f"/proc/self/fd/{directory}/socket")))
         finally:
             os._exit(0)
     os.close(writer)
+    os.close(directory)
     os.waitpid(child, 0)
     with os.fdopen(reader, "rb") as answer:
         assert answer.read() == b"closed without a word"

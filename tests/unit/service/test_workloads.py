@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from tests.support.api import Api, manifest
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.store import OpenStore
 
+from tests.support.store import OpenStore
 from wharfinger.store.sqlite import SqliteStore
 
 

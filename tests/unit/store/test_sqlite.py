@@ -4,8 +4,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.support.store import OpenStore, entries
 
+from tests.support.store import OpenStore, entries
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.store import schema
 from wharfinger.store.base import LogEntry, NewEntry, Snapshot, Store

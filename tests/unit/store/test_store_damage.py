@@ -5,8 +5,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.support.store import OpenStore
 
+from tests.support.store import OpenStore
 from wharfinger.errors import StoreDamaged
 from wharfinger.store.base import NewEntry
 from wharfinger.store.sqlite import SqliteStore

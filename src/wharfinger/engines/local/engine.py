@@ -75,7 +75,7 @@ class LocalEngine:
     ) -> None:
         self._directory = directory.absolute()
         self._spec = servers
-        self._identity = identity or _identity_of(self._directory)
+        self._identity = identity or identity_of_directory(self._directory)
         self._log_cap_bytes = log_cap_bytes
         self._servers: dict[str, LocalServer] = {}
         self._control: CgroupControl | None = None
@@ -210,9 +210,15 @@ class LocalEngine:
     def perform(self, action: act.Action) -> None:
         """Begin to carry out an action; what becomes of it is told by ``poll``."""
         self._opened()
+        has_room = self._watcher.has_room() if isinstance(action, act.StartWorkload) else True
+        with self._watcher.spare_descriptors():
+            if isinstance(action, act.StartWorkload):
+                self._start(action, has_room=has_room)
+            else:
+                self._perform(action)
+
+    def _perform(self, action: act.Action) -> None:
         match action:
-            case act.StartWorkload():
-                self._start(action)
             case act.StopWorkload(key=key, grace_seconds=grace_seconds):
                 self._stop(key, grace_seconds)
             case act.ResizeAllocation():
@@ -237,13 +243,16 @@ class LocalEngine:
 
     # --- starting ------------------------------------------------------------------------------
 
-    def _start(self, action: act.StartWorkload) -> None:
+    def _start(self, action: act.StartWorkload, *, has_room: bool) -> None:
         """Start it once: a key that is known is told of again instead."""
         key = action.key
         if key in self._runs:
             self._runs[key].tell_again()
         elif key in self._refused:
             self._tell(self._refused[key])
+        elif not has_room:
+            message = "the manager has too many open files; raise its limit (ulimit -Hn)"
+            self._refuse(key, message, retryable=True)
         else:
             self._start_new(action)
 
@@ -426,7 +435,8 @@ class LocalEngine:
 
     def usage(self) -> Mapping[str, Usage]:
         """What each running workload has used, by key."""
-        return {key: run.usage() for key, run in self._runs.items() if run.running}
+        with self._watcher.spare_descriptors():
+            return {key: run.usage() for key, run in self._runs.items() if run.running}
 
     def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
         """Output of a start; of what rotation keeps.
@@ -439,7 +449,8 @@ class LocalEngine:
             raise NotFound(f"no start has the key {key!r}")
         # Asked before the reading: what is written in between is read by the next call.
         ended = run.settled is not None
-        data, next_offset = read_output(run.run_dir, offset, limit_bytes)
+        with self._watcher.spare_descriptors():
+            data, next_offset = read_output(run.run_dir, offset, limit_bytes)
         return LogChunk(data, next_offset, ended)
 
     def _opened(self) -> CgroupControl:
@@ -448,6 +459,6 @@ class LocalEngine:
         return self._control
 
 
-def _identity_of(directory: Path) -> str:
-    """The same for the same directory, and unlike any other's on this machine."""
+def identity_of_directory(directory: Path) -> str:
+    """Names a manager's cgroups: the same for the same directory, and unlike any other's."""
     return hashlib.blake2s(os.fsencode(directory.resolve()), digest_size=6).hexdigest()

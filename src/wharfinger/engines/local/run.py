@@ -257,11 +257,11 @@ class Run:
             self._end(ev.WorkloadVanished(self.key, self._kill_what_is_left(record)))
 
     def _kill_what_is_left(self, record: RunRecord) -> str:
-        """First it is made sure that nothing runs, then it is said to have vanished."""
-        this_boot = identity_of(os.getpid())
-        supervisor = record.supervisor
-        if supervisor is not None and this_boot and supervisor.boot_id != this_boot.boot_id:
-            return reports.MACHINE_RESTARTED
+        """First it is made sure that nothing runs, then it is said to have vanished.
+
+        Also after a restart of the machine, when there should be nothing: keys don't come again,
+        so nothing of anybody else's can be meant.
+        """
         try:
             killed = self.group.kill_all()
         except EngineFault as error:
@@ -269,7 +269,11 @@ class Run:
             killed = False
         if not killed:
             kill_orphans(self.key)
-        return reports.CLAIM_DAMAGED if supervisor is None else reports.SUPERVISOR_KILLED
+        if record.supervisor is None:
+            return reports.CLAIM_DAMAGED
+        here = identity_of(os.getpid())
+        restarted = here is not None and here.boot_id != record.supervisor.boot_id
+        return reports.MACHINE_RESTARTED if restarted else reports.SUPERVISOR_KILLED
 
     def _end(self, end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed) -> None:
         """Settle it: on disk, then its groups go, which are needed until then; then it is told."""

@@ -6,8 +6,8 @@ and the engine's own reports by an eventfd. An idle engine costs nothing.
 
 import os
 import select
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from wharfinger.errors import EngineFault
 from wharfinger.host.directory_watch import DirectoryWatch
 
 Callback = Callable[[], None]
+
+SPARE_DESCRIPTORS = 8
+"""Held back: a record that can't be opened must never pass for one that is not there."""
 
 
 class Watcher:
@@ -26,12 +29,14 @@ class Watcher:
         self._news = -1
         self._directories: DirectoryWatch | None = None
         self._awaited: dict[Path, tuple[int, Callback]] = {}
+        self._spare: list[int] = []
 
     def open(self) -> None:
         """Make the descriptors."""
         self._epoll = select.epoll()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._news, select.EPOLLIN)
+        self._take_spare()
 
     def close(self) -> None:
         """Close the watcher's own descriptors; those that it watches are their owners'."""
@@ -39,6 +44,7 @@ class Watcher:
             return
         if self._directories is not None:
             self._directories.close()
+        self._release_spare()
         self._epoll.close()
         os.close(self._news)
         self._epoll, self._news, self._directories = None, -1, None
@@ -87,11 +93,42 @@ class Watcher:
     def wait(self, timeout_seconds: float) -> None:
         """Wait up to that long for news, and let the callbacks take it in."""
         ready = [fd for fd, _ in self._opened().poll(max(0.0, timeout_seconds))]
+        if not ready:
+            return
         callbacks = [(fd, self._callbacks.get(fd)) for fd in ready]
-        for descriptor, callback in callbacks:
-            # An earlier callback may have removed it, and another may have got its number.
-            if callback is not None and self._callbacks.get(descriptor) is callback:
-                callback()
+        with self.spare_descriptors():
+            for descriptor, callback in callbacks:
+                # An earlier callback may have removed it, and another may have got its number.
+                if callback is not None and self._callbacks.get(descriptor) is callback:
+                    callback()
+
+    @contextmanager
+    def spare_descriptors(self) -> Iterator[None]:
+        """Within it there are descriptors for reading a record, however many are in use."""
+        self._release_spare()
+        try:
+            yield
+        finally:
+            self._take_spare()
+
+    def has_room(self) -> bool:
+        """Whether one more start can be launched and watched, beside what is held back."""
+        free: list[int] = []
+        with suppress(OSError):
+            while len(free) < SPARE_DESCRIPTORS:
+                free.append(os.dup(self._news))
+        for descriptor in free:
+            os.close(descriptor)
+        return len(self._spare) + len(free) == 2 * SPARE_DESCRIPTORS
+
+    def _take_spare(self) -> None:
+        with suppress(OSError):  # None are left: then what is released next time has to do.
+            while len(self._spare) < SPARE_DESCRIPTORS:
+                self._spare.append(os.dup(self._news))
+
+    def _release_spare(self) -> None:
+        while self._spare:
+            os.close(self._spare.pop())
 
     def _entries_appeared(self, directories: DirectoryWatch) -> None:
         directories.drain()

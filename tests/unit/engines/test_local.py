@@ -1,0 +1,143 @@
+"""The local engine's pure parts: words for ends, choice of CPUs, records that were meddled with."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from wharfinger.engines.local.records import (
+    EndRecord,
+    StartRecord,
+    check_key,
+    create_run,
+    list_keys,
+    read_end,
+    read_start,
+    remove_run,
+    save_end,
+)
+from wharfinger.engines.local.reports import end_of
+from wharfinger.engines.local.start import choose_cpus, groups_of
+from wharfinger.errors import InvalidInput, OutOfSpace
+from wharfinger.host.supervisor import ExitRecord
+from wharfinger.host.topology import LocalServer
+from wharfinger.manager import events as ev
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.platform import Platform, Server
+
+
+def exit_record(
+    code: int | None = None,
+    signal: int | None = None,
+    step: str | None = None,
+    number: int | None = None,
+    *,
+    stopped: bool = False,
+) -> ExitRecord:
+    return ExitRecord(code, signal, step, number, stopped, 1.5, 0.0, 0.0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("record", "kills", "reason"),
+    [
+        (exit_record(0), 0, "exited"),
+        (exit_record(0), 1, "exited"),  # a child was killed, the program coped
+        (exit_record(137), 1, "out-of-memory"),  # a shell passes its child's end on
+        (exit_record(signal=9), 1, "out-of-memory"),
+        (exit_record(signal=9), 0, "killed"),
+        (exit_record(signal=9), None, "killed"),
+        (exit_record(signal=15, stopped=True), 0, "stopped"),
+        (exit_record(0, stopped=True), 0, "stopped"),
+    ],
+)
+def test_an_end_has_one_reason(record: ExitRecord, kills: int | None, reason: str) -> None:
+    end = end_of("k", record, out_of_memory_kills=kills)
+    assert isinstance(end, ev.WorkloadFinished)
+    assert (end.reason, end.exit_code, end.signal) == (reason, record.exit_code, record.signal)
+    assert end.cpu_seconds == 1.5
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "retryable"),
+    [
+        ("exec", errno.ENOENT, False),
+        ("exec", errno.EACCES, False),
+        ("exec", errno.ENOMEM, True),
+        ("working_directory", errno.ENOENT, False),
+        ("fork", errno.EAGAIN, True),
+        ("cgroup", errno.ENODEV, True),
+        ("affinity", errno.EINVAL, True),
+        ("killed", 0, True),
+    ],
+)
+def test_a_failed_start_says_whether_to_try_again(step: str, number: int, retryable: bool) -> None:
+    end = end_of("k", exit_record(step=step, number=number), command=("foo",))
+    assert isinstance(end, ev.StartFailed)
+    assert end.retryable is retryable
+    assert end.reason
+
+
+def server(*cpus: int) -> LocalServer:
+    platform = Platform("p", "x86_64", "", 1000 * len(cpus), 1 << 30)
+    return LocalServer(Server("a", platform, 1000 * len(cpus), 1 << 30), cpus, (0,))
+
+
+def test_with_a_quota_all_the_servers_cpus_may_be_used() -> None:
+    chosen = choose_cpus(Allocation(500, 1), server(2, 3, 4), [], fractional=True)
+    assert chosen == (2, 3, 4)
+
+
+def test_without_a_quota_whole_cpus_are_given_that_fewest_others_have() -> None:
+    where = server(0, 1, 2, 3)
+    first = choose_cpus(Allocation(1500, 1), where, [], fractional=False)
+    assert first == (0, 1)
+    assert choose_cpus(Allocation(2000, 1), where, [first], fractional=False) == (2, 3)
+    grown = choose_cpus(Allocation(3000, 1), where, [(2,)], fractional=False, present=(2, 3))
+    assert grown == (0, 2, 3)
+    assert (
+        choose_cpus(Allocation(0, 1, best_effort=True), where, [], fractional=False) == where.cpus
+    )
+
+
+def test_a_record_that_names_a_neighbours_groups_leads_nowhere() -> None:
+    mine = {"cpu": "/sys/fs/cgroup/cpu/wharfinger-x/a/mine"}
+    assert groups_of(mine, "mine").to_plain() == mine
+    assert groups_of(mine, "other").to_plain() == {}
+    assert groups_of({"cpu": "/etc"}, "etc").to_plain() == {}
+
+
+def test_records_come_back_as_they_were(tmp_path: Path) -> None:
+    start = StartRecord(Placement("a", Allocation(250, 1 << 20)), (0, 1), {"cpu": "/x/é"})
+    run_dir = create_run(tmp_path, "k", start)
+    assert read_start(run_dir) == start
+    end = EndRecord(
+        ev.WorkloadStarted("k", "pid 1"), ev.StartFailed("k", "no such program: 'é'", False)
+    )
+    save_end(run_dir, end)
+    assert read_end(run_dir) == end
+    with pytest.raises(OutOfSpace):
+        create_run(tmp_path, "k", start)
+    assert list_keys(tmp_path) == ["k"]
+    remove_run(run_dir)
+    assert list_keys(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"placement": 3}', "\xff", "[1, 2]", "null"])
+def test_damaged_records_count_as_missing(tmp_path: Path, text: str) -> None:
+    run_dir = create_run(tmp_path, "k", StartRecord(None))
+    for name in ("start", "end"):
+        (run_dir / name).write_text(text)
+    assert read_start(run_dir) is None
+    assert read_end(run_dir) is None
+
+
+def test_half_made_run_directories_are_swept(tmp_path: Path) -> None:
+    (tmp_path / ".new.k").mkdir()
+    assert list_keys(tmp_path) == []
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("key", ["", ".", "..", "a/b", ".hidden", "-x", "x" * 201, "a b", "é"])
+def test_a_key_that_is_no_plain_name_is_refused(key: str) -> None:
+    with pytest.raises(InvalidInput, match="key"):
+        check_key(key)
