@@ -14,12 +14,11 @@ from wharfinger.manager.columns import Columns
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS, Lines
 from wharfinger.manager.state import ManagerState, WorkloadRecord
+from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import ClusterView
-
-MAX_START_FAILURES = 5
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -83,7 +82,7 @@ class World:
         if isinstance(event, ev.ProfilingFinished):
             return record.phase is Phase.PROFILING and not record.profiled
         if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
-            return _answers_resize(event, record)
+            return answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
 
     # --- servers -----------------------------------------------------------------------
@@ -299,7 +298,7 @@ class World:
 
     def _resize_failed(self, time: float, event: ev.ResizeFailed) -> None:
         record = self.record_of(event.key)
-        if record is not None and _answers_resize(event, record):
+        if record is not None and answers_resize(event, record):
             self._settle(time, event, record.placements)
             record.reason, record.message = "resize-failed", event.reason
 
@@ -310,7 +309,7 @@ class World:
         placements: tuple[Placement, ...],
     ) -> None:
         record = self.record_of(event.key)
-        if record is None or not _answers_resize(event, record):
+        if record is None or not answers_resize(event, record):
             return
         self.columns.hold(held(record), sign=-1)
         record.placements, record.planned = placements, ()
@@ -439,39 +438,6 @@ def held(record: WorkloadRecord) -> tuple[Placement, ...]:
         )
         for old, new in zip(record.placements, record.planned, strict=True)
     )
-
-
-def _answers_resize(event: ev.AllocationResized | ev.ResizeFailed, record: WorkloadRecord) -> bool:
-    """Whether it is the answer to what is asked now, not to an earlier resize."""
-    if record.phase is not Phase.ADJUSTING:
-        return False
-    unsaid = isinstance(event, ev.ResizeFailed) and not event.placements
-    return unsaid or event.placements == record.planned
-
-
-def trigger_of(event: ev.Event, record: WorkloadRecord) -> Trigger:
-    """What a report means for the workload that it is about."""
-    match event:
-        case ev.StartAccepted():
-            return Trigger.ACCEPT
-        case ev.WorkloadStarted():
-            return Trigger.START
-        case ev.AllocationResized() | ev.ResizeFailed():
-            return Trigger.SETTLE
-        case _ if record.revoking:
-            return Trigger.REVOKE
-        case ev.StartFailed(retryable=retryable):
-            again = retryable and record.start_failures + 1 < MAX_START_FAILURES
-            return Trigger.RETRY if again else Trigger.GIVE_UP
-        case ev.WorkloadFinished(exit_code=exit_code):
-            return Trigger.SUCCEED if exit_code == 0 else Trigger.FAIL
-        case ev.WorkloadVanished():
-            return Trigger.VANISH
-        case ev.ProfilingFailed():
-            return Trigger.PROFILING_FAILED
-        case ev.WorkloadClassified():
-            return Trigger.CLASSIFY
-    raise TypeError(f"{type(event).__name__} is not a report about a workload")
 
 
 def _departed(name: str) -> Server:

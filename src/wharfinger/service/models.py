@@ -291,4 +291,7 @@ class Status(Model):
     first_sequence: int = Field(description="The oldest event's that `events` can show.")
     free_disk_bytes: int = Field(description="How much the event log can still grow.")
     accepting: bool = Field(description="Whether there is room on disk for new work.")
+    strays: list[str] = Field(
+        description="Keys of starts that the engine knows and the log does not; left alone."
+    )
     damage: Damage | None

@@ -222,7 +222,9 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
         now=[
             decision(made, None)
             for made in manager.preview(record.workload)
+            # Who is before it stands above already.
             if made.stage is not dec.Stage.ADMISSION
+            and made.reason is not dec.ReasonCode.BEHIND_OTHERS
         ],
     )
 

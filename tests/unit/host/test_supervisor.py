@@ -157,3 +157,31 @@ def test_one_that_ended_and_was_not_reaped_is_not_alive() -> None:
 def test_a_wrong_grace_is_named(run_dir: Path) -> None:
     with pytest.raises(InvalidInput, match="-1 seconds"):
         request_stop(run_dir, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("true", "forged"),
+    [
+        ("exited 3", "exited 256"),
+        ("exited 3", f"exited {10**30}"),
+        ("exited 3", "signaled -9"),
+        ("cpu_seconds 1.500000", "cpu_seconds nan"),
+        ("cpu_seconds 1.500000", "cpu_seconds inf"),
+        ("ended_at_seconds 12.000000", "ended_at_seconds -1"),
+        ("output_bytes 70", f"output_bytes {10**30}"),
+    ],
+)
+def test_an_exit_record_that_no_supervisor_writes_counts_as_none(
+    run_dir: Path, true: str, forged: str
+) -> None:
+    (run_dir / "exit").write_text(EXIT)
+    assert read_run(run_dir).exit is not None
+    (run_dir / "exit").write_text(EXIT.replace(true, forged))
+    assert read_run(run_dir).exit is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_directory_that_was_closed_to_us_is_read_all_the_same(run_dir: Path) -> None:
+    (run_dir / "exit").write_text(EXIT)
+    run_dir.chmod(0)
+    assert read_run(run_dir).exit is not None

@@ -54,7 +54,13 @@ EVERYTHING = Workload(
     {"team": "web"},
 )
 SERVER = Server(
-    "s", PLATFORM, 2000, 2**33, "z", False, (Condition(ConditionKind.LOW_DISK, "little"),)
+    "s",
+    PLATFORM,
+    2000,
+    2**33,
+    "z",
+    False,
+    (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
 )
 EXAMPLES: tuple[ev.Event, ...] = (
     ev.ServerReported(SERVER),

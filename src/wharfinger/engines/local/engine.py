@@ -351,7 +351,8 @@ class LocalEngine:
 
     def _stop(self, key: str, grace_seconds: float) -> None:
         if key in self._runs:
-            self._with_run(key, lambda run: run.stop(grace_seconds))
+            # A stop that could not be asked for is a fault: the runtime asks again.
+            self._runs[key].stop(grace_seconds)
         elif key in self._refused:
             self._tell(self._refused[key])
         else:
@@ -379,8 +380,7 @@ class LocalEngine:
         if not run.remove_groups():
             log.warning("%s: its cgroups are not empty, they stay", key)
         self._remove_former_bases(run.group)
-        run.let_go()
-        remove_run(run.run_dir)
+        run.forget()
         del self._runs[key]
 
     def _remove_former_bases(self, group: Group) -> None:

@@ -7,6 +7,7 @@ told twice without need. The engine makes one per key and passes actions on; the
 
 import logging
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import TypeVar
 
 from wharfinger.engines.base import Usage
 from wharfinger.engines.local import reports
-from wharfinger.engines.local.records import EndRecord, StartRecord, save_end
+from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.cgroups import Group, GroupUsage
-from wharfinger.host.processes import identity_of
+from wharfinger.host.processes import has_ended, identity_of, send_signal
 from wharfinger.host.supervisor import (
     Claim,
     ProcessIdentity,
@@ -38,6 +39,9 @@ from wharfinger.model.workload import Workload
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+_DYING_SECONDS = 0.5
+"""What a supervisor takes to end that was killed; one that waits for a disk takes longer."""
 
 _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 """What a run directory tells that is not there any more."""
@@ -80,6 +84,7 @@ class Run:
         self._pid: int | None = None
         self._pidfd = -1
         self._claimed = False
+        self._forgotten = False
         self._started: ev.WorkloadStarted | None = None
         self._stop_grace_seconds: float | None = None
 
@@ -111,7 +116,10 @@ class Run:
         if record.exit is not None or pidfd is None:
             self._take_in(record)
             self._settle(record)
-        elif self._started is None:
+            return
+        if self._stop_grace_seconds is not None:
+            self._request_stop(self._stop_grace_seconds)  # What was asked of ours was its.
+        if self._started is None:
             self._await_start()
 
     def _await_start(self) -> None:
@@ -196,6 +204,8 @@ class Run:
                 os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG)
         self.let_go()
         if self.settled is not None:
+            if self._forgotten:
+                remove_run(self.run_dir)
             return
         record = self._read()
         if status is SupervisorStatus.CLAIMED and record.claim is Claim.TAKEN:
@@ -223,6 +233,9 @@ class Run:
             if not cancel(self.run_dir):
                 self.adopt(self._read())
                 return
+            if self._supervisor is not None:
+                # Without a claim it has started nothing and may not any more.
+                send_signal(self._pidfd, signal.SIGKILL)
         self._end(ev.StartFailed(self.key, reason, retryable))
 
     def _settle(self, record: RunRecord) -> None:
@@ -285,6 +298,14 @@ class Run:
         except EngineFault as error:
             log.warning("%s: %s", self.key, error)
             return False
+
+    def forget(self) -> None:
+        """Remove its directory, but not under a supervisor: it could claim what comes after."""
+        self._forgotten = True
+        if self._pidfd < 0:
+            remove_run(self.run_dir)
+        elif has_ended(self._pidfd, _DYING_SECONDS):
+            self._supervisor_ended()
 
     # --- what is asked of it -------------------------------------------------------------------
 

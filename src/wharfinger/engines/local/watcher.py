@@ -92,14 +92,14 @@ class Watcher:
 
     def wait(self, timeout_seconds: float) -> None:
         """Wait up to that long for news, and let the callbacks take it in."""
-        ready = self._opened().poll(max(0.0, timeout_seconds))
+        ready = [fd for fd, _ in self._opened().poll(max(0.0, timeout_seconds))]
         if not ready:
             return
+        callbacks = [(fd, self._callbacks.get(fd)) for fd in ready]
         with self.spare_descriptors():
-            for descriptor, _ in ready:
-                # An earlier callback may have removed it.
-                callback = self._callbacks.get(descriptor)
-                if callback is not None:
+            for descriptor, callback in callbacks:
+                # An earlier callback may have removed it, and another may have got its number.
+                if callback is not None and self._callbacks.get(descriptor) is callback:
                     callback()
 
     @contextmanager
