@@ -177,10 +177,11 @@ class Run:
             if self._stop_grace_seconds is not None:
                 self.stop(self._stop_grace_seconds)
         if self._started is None and record.started is not None:
-            self._begin(f"pid {record.started.process.pid}")
+            started = record.started
+            self._begin(f"pid {started.process.pid}", started.started_at_seconds)
 
-    def _begin(self, handle: str) -> None:
-        self._started = ev.WorkloadStarted(self.key, handle)
+    def _begin(self, handle: str, started_at: float) -> None:
+        self._started = ev.WorkloadStarted(self.key, handle, started_at)
         self._watcher.await_no_more(self.run_dir)
         self._tell(self._started)
 
@@ -252,7 +253,7 @@ class Run:
             )
             if self._started is None and isinstance(end, ev.WorkloadFinished):
                 # There was no room for the record of its start.
-                self._begin("pid unknown")
+                self._begin("pid unknown", record.exit.started_at_seconds)
             self._end(end)
         elif record.claim is Claim.CANCELLED:
             self._end(ev.StartFailed(self.key, reports.STOPPED_BEFORE_START, retryable=False))
