@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
-from wharfinger.engines.local.engine import _identity_of
+from wharfinger.engines.local import identity_of_directory
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -28,7 +28,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
 
 def _groups(state: Path) -> list[Path]:
     """The manager's cgroups, in every hierarchy; other tests' managers have others."""
-    name = f"wharfinger-{_identity_of(state / 'runs')}"
+    name = f"wharfinger-{identity_of_directory(state / 'runs')}"
     return [Path(top, name) for top, folders, _ in os.walk(CGROUPS) if name in folders]
 
 
