@@ -60,10 +60,11 @@ def test_without_room_for_the_claim_no_start_is_called_failed(tmp_path: Path) ->
 
 
 def test_a_run_directory_that_was_moved_away_stops_nobody_from_stopping(tmp_path: Path) -> None:
-    folder, moved = tmp_path / "state" / "k", tmp_path / "moved"
+    folder, moved, gate = tmp_path / "state" / "k", tmp_path / "moved", tmp_path / "gate"
     with session(tmp_path) as cluster:
-        script = f"echo text; mv {folder} {moved}; exec sleep 300"
+        script = f"until [ -e {gate} ]; do sleep 0.01; done; mv {folder} {moved}; exec sleep 300"
         pid = started(cluster, start(cluster, "k", script, grace_seconds=1.0))
+        gate.touch()
         wait_until(moved.exists, what="the directory is away")
         assert cluster.engine.read_log("k").data == b""
         cluster.perform(act.StopWorkload("k", 1.0))
