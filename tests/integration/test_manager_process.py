@@ -222,7 +222,7 @@ def test_a_link_in_place_of_output_leads_nowhere(manager: LiveManager, tmp_path:
 def test_an_idle_manager_rests(manager: LiveManager) -> None:
     """With workloads that do nothing it does next to nothing: it waits, it does not poll."""
     manager.start()
-    manager.submit(*(manifest(f"w{i}", "sleep", "1000") for i in range(10)))
+    manager.submit(*(manifest(f"w{i}", "sleep", "1000", type="best-effort") for i in range(10)))
     manager.wait_for(lambda found: all(w["phase"] == "running" for w in found.values()))
     assert manager.process is not None
     before = _context_switches(manager.process.pid)
