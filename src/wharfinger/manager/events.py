@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
+from wharfinger.model.performance import Sample
 from wharfinger.model.platform import Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
@@ -135,6 +136,18 @@ class ResizeFailed:
     key: str
     reason: str
     placements: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMeasured:
+    """How those perform that run on one server: one event for all of them and a period.
+
+    Attributes:
+        samples: One for each that was asked to be measured and runs.
+    """
+
+    server: str
+    samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +328,7 @@ Report = (
     | WorkloadVanished
     | AllocationResized
     | ResizeFailed
+    | ServerMeasured
     | ProfilingFinished
     | ProfilingFailed
     | WorkloadClassified

@@ -27,7 +27,7 @@ from wharfinger.manager.lines import Entry
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
 
@@ -336,7 +336,7 @@ class Manager:
             return []
         owed: list[act.Action] = []
         for name in self._world.touched:
-            action = _owed(self.state.workloads.get(name))
+            action = _owed(self.state.workloads.get(name), self.state.capabilities)
             if action is None:
                 self._asked.pop(name, None)
             elif self._asked.get(name) != (asked := _identity(action)):
@@ -350,10 +350,11 @@ class Manager:
 
 def _identity(action: act.Action) -> tuple[object, ...]:
     """What makes it another action than the one that was asked before."""
-    return type(action), action.key, getattr(action, "placements", None)
+    about = action.workload if isinstance(action, act.MeasureWorkload) else None
+    return type(action), action.key, getattr(action, "placements", None), about
 
 
-def _owed(record: WorkloadRecord | None) -> act.Action | None:
+def _owed(record: WorkloadRecord | None, able: Capabilities) -> act.Action | None:
     """What the engine has to do for a workload that it has not answered yet."""
     if record is None or record.phase in ENDED:
         return None
@@ -364,6 +365,8 @@ def _owed(record: WorkloadRecord | None) -> act.Action | None:
             return act.StartWorkload(record.key, record.workload, record.placements)
         case Phase.ADJUSTING:
             return act.ResizeAllocation(record.key, record.planned)
+        case Phase.RUNNING if able.measures:
+            return act.MeasureWorkload(record.key, record.workload)
         case Phase.PROFILING if record.profiled:
             return act.ClassifyWorkload(record.key, record.workload)
         case Phase.PROFILING:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.performance import Performance
 from wharfinger.model.platform import Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
@@ -48,6 +49,7 @@ class WorkloadRecord:
         held: Why it could not be placed when it was last tried.
         profiled: Whether its profiling runs are done, or gave nothing.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
+        performance: What was measured last of its newest start; ``None`` = nothing.
     """
 
     workload: Workload
@@ -77,6 +79,7 @@ class WorkloadRecord:
     held: ReasonCode | None = None
     profiled: bool = False
     resize_wanted: bool = False
+    performance: Performance | None = None
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property

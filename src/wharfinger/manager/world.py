@@ -17,6 +17,7 @@ from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.performance import Performance
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import ClusterView
 
@@ -75,6 +76,8 @@ class World:
         if key is None:
             if isinstance(event, ev.ServerReported):
                 return self.state.servers.get(event.server.name) != event.server
+            if isinstance(event, ev.ServerMeasured):
+                return any(self._running(sample.key) for sample in event.samples)
             return not isinstance(event, ev.ServerLeft) or event.name in self.state.servers
         record = self.record_of(key)
         if record is None:
@@ -84,6 +87,10 @@ class World:
         if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
             return answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
+
+    def _running(self, key: str) -> WorkloadRecord | None:
+        record = self.record_of(key)
+        return record if record and record.phase in (Phase.RUNNING, Phase.ADJUSTING) else None
 
     # --- servers -----------------------------------------------------------------------
 
@@ -255,7 +262,7 @@ class World:
         if record is not None:
             record.starts += 1
             record.started_at = _when(event.started_at, record.submitted_at, time)
-            record.handle = event.handle
+            record.handle, record.performance = event.handle, None
 
     def _start_failed(self, time: float, event: ev.StartFailed) -> None:
         record = self.record_of(event.key)
@@ -305,6 +312,11 @@ class World:
         if record is not None and answers_resize(event, record):
             self._settle(time, event, record.placements)
             record.reason, record.message = "resize-failed", event.reason
+
+    def _measured(self, time: float, event: ev.ServerMeasured) -> None:
+        for sample in event.samples:
+            if record := self._running(sample.key):
+                record.performance = Performance(time, sample.readings, sample.silent)
 
     def _settle(
         self,
@@ -465,6 +477,7 @@ _APPLY: dict[type, Callable[[World, float, Any], None]] = {
     ev.WorkloadVanished: World._vanished,
     ev.AllocationResized: World._resized,
     ev.ResizeFailed: World._resize_failed,
+    ev.ServerMeasured: World._measured,
     ev.ProfilingFinished: World._profiling_finished,
     ev.ProfilingFailed: World._profiling_failed,
     ev.WorkloadClassified: World._classified,

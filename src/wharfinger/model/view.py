@@ -24,6 +24,7 @@ class Capabilities:
         resize: An allocation may change while the workload runs.
         suspend: A workload may be suspended and resumed.
         memory_limit: A workload can't take more memory than it was given.
+        measures: It reads how workloads perform when it is asked to.
     """
 
     max_servers_per_workload: int = 1
@@ -31,6 +32,7 @@ class Capabilities:
     resize: bool = True
     suspend: bool = True
     memory_limit: bool = True
+    measures: bool = False
 
 
 @dataclass(frozen=True, slots=True)

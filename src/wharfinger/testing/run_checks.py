@@ -7,12 +7,15 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.performance import Quantity
+from wharfinger.model.workload import Target
 from wharfinger.testing.harness import (
     ENDS,
     EngineCheck,
@@ -288,6 +291,32 @@ def servers_that_left_while_nobody_watched_take_nothing_with_them(harness: Engin
         expect(harness.programs.starts("starts") <= 1, "it was started more than once")
 
 
+def what_runs_is_measured(harness: EngineHarness) -> None:
+    """Where the engine says that it measures: numbers or the reason for none, never silence."""
+    with harness.session() as session:
+        if not session.engine.capabilities.measures:
+            harness.skip("this engine does not measure")
+        start = harness.start(session, "k", harness.programs.lasting("k"))
+        workload = replace(start.workload, target=Target(rate_per_second=1.0))
+        session.perform(replace(start, workload=workload))
+        session.wait_for(ev.WorkloadStarted, "k")
+        for _ in range(2):  # Asked for twice it is measured once.
+            session.perform(act.MeasureWorkload("k", workload))
+        session.perform(act.MeasureWorkload("unknown", workload))
+        report = session.wait_for(ev.ServerMeasured)
+        expect(report.server == session.servers[0], f"it runs on another server: {report}")
+        expect([sample.key for sample in report.samples] == ["k"], f"only k runs: {report}")
+        (sample,) = report.samples
+        said = Quantity.RATE in {*sample.readings, *sample.silent}
+        expect(said, f"a rate is the target, and nothing is said of it: {sample}")
+        session.perform(act.StopWorkload("k", 0.0))
+        session.wait_for_end("k")
+        session.forget_reports()
+        session.take_in(0.1)
+        late = [report for report in session.reports if isinstance(report, ev.ServerMeasured)]
+        expect(not late, f"it has ended, and was measured: {late}")
+
+
 def clock_jumps_change_nothing(harness: EngineHarness) -> None:
     """A wall clock that jumps a year ahead and back neither ends nor delays anything.
 
@@ -364,6 +393,7 @@ RUN_CHECKS: tuple[EngineCheck, ...] = (
     foreign_processes_and_files_are_left_alone,
     a_server_that_leaves_while_something_starts,
     servers_that_left_while_nobody_watched_take_nothing_with_them,
+    what_runs_is_measured,
     clock_jumps_change_nothing,
     poll_waits_no_longer_than_it_may,
     the_descriptor_tells_of_news_and_of_nothing_else,
