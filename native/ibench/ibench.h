@@ -30,7 +30,7 @@ enum status {
     STATUS_NO_SIGNAL = 3, /* this source can exert no pressure here; the line says why */
 };
 
-enum { MAX_CPUS = 1024, CACHE_LINE_BYTES = 64, REASON_BYTES = 256 };
+enum { MAX_CPUS = 8192, CACHE_LINE_BYTES = 64, REASON_BYTES = 256 };
 
 #define SECOND_NS INT64_C(1000000000)
 #define FOREVER_NS INT64_MAX

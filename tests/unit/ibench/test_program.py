@@ -29,7 +29,7 @@ from wharfinger.native import ibench_path
         (["integer", "--cpus", "0-"], "--cpus: '0-'"),
         (["integer", "--cpus", "0 1"], "--cpus: '0 1'"),
         (["integer", "--cpus", "99999999999999999999"], "--cpus: '99999999999999999999'"),
-        (["integer", "--cpus", "1023"], "CPU 1023 may not be used"),
+        (["integer", "--cpus", "8191"], "CPU 8191 may not be used"),
         (["integer", "--ramp", "0:100:10"], "--ramp: '0:100:10'; give FROM:TO:STEP:SECONDS"),
         (["integer", "--ramp", "0:100:0:1"], "--ramp"),
         (["integer", "--ramp", "100:0:10:1"], "--ramp"),

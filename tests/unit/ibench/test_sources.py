@@ -60,8 +60,8 @@ def test_there_is_no_signal_for_a_file_that_does_not_fit(tmp_path: Path):
 
 
 def test_cpus_that_may_not_be_used_are_a_wrong_call():
-    with pytest.raises(InvalidInput, match="CPU 1000 may not be used"):
-        signal_here(Setting(source_named("integer"), (1000,)))
+    with pytest.raises(InvalidInput, match="CPU 8000 may not be used"):
+        signal_here(Setting(source_named("integer"), (8000,)))
 
 
 def test_the_programs_last_words_become_the_error():
