@@ -31,6 +31,7 @@ COMMANDS = {
     "top": "show what running workloads use",
     "update": "change what a workload must reach or may use",
     "delete": "stop workloads, or drop the records of ended ones",
+    "ibench": "list, run or validate the sources of interference",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
     "version": "print the version",
