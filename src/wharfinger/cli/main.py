@@ -32,6 +32,7 @@ COMMANDS = {
     "delete": "stop workloads, or drop the records of ended ones",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
+    "classify": "predict performance from a few measurements, or see how well that works",
     "version": "print the version",
 }
 
