@@ -165,3 +165,18 @@ def test_a_wrong_call_is_one_line(
     status, out, err = call(capsys, *given)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert words in err
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    matrix = performance(9, rows=1000, columns=8, missing=0.3)
+    header, *lines = to_csv(matrix).splitlines()
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    with train.open("w") as file:
+        print(header, file=file)
+        for copy in range(100):
+            print("\n".join(f"{copy} {line}" for line in lines), file=file)
+    test.write_text("name,config 1,config 3\nnew,10,20\n")
+    status, out, _ = call(capsys, "predict", str(train), "--rows", str(test), "-o", "json")
+    assert status == 0
+    assert len(json.loads(out)[0]["columns"]) == 8
