@@ -21,13 +21,16 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from wharfinger.errors import NotFound
+from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.host.processes import ProcessIdentity
 
 CANCELLED = "cancelled\n"
 """What a claim says when no launch may ever succeed."""
 
 _MAX_RECORD_BYTES = 16384
+_MAX_OFFSET = 2**63 - 1
+_LOOKS = 16
+"""At a directory that changes while it is read; rotation alone needs a second one at most."""
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
 
 
@@ -300,20 +303,27 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
 
     Raises:
         NotFound: There is no such run directory.
+        InvalidInput: No output can be so long.
     """
+    if not -_MAX_OFFSET <= offset <= _MAX_OFFSET:
+        raise InvalidInput(f"offset: {offset}; give a number from -(2^63 - 1) to 2^63 - 1")
+    piece = b"", max(0, offset)
     with open_run_dir(run_dir) as directory:
-        # Rotation may take a segment away between the look and the reading: look again.
-        while True:
+        # Rotation may take a segment away between the look and the reading: look again. A
+        # program that goes on making such changes gets an empty piece: ask again later.
+        for _ in range(_LOOKS):
             segments = _segments(directory)
             piece = _read_segments(directory, segments, offset, limit_bytes)
             if piece[0] or segments == _segments(directory):
-                return piece
+                break
+    return piece
 
 
 def _segments(directory: int) -> list[int]:
     """Where the kept segments begin, in order."""
     matches = (_SEGMENT.match(name) for name in os.listdir(directory))
-    return sorted(int(match[1]) for match in matches if match)
+    starts = (int(match[1]) for match in matches if match)
+    return sorted(start for start in starts if start <= _MAX_OFFSET)
 
 
 def _read_segments(
@@ -352,6 +362,7 @@ def _read_segment(directory: int, start: int, position: int, limit_bytes: int) -
     if fd is None:
         return b""
     try:
-        return os.pread(fd, limit_bytes, position)
+        size = os.fstat(fd).st_size
+        return os.pread(fd, min(limit_bytes, size - position), position) if position < size else b""
     finally:
         os.close(fd)

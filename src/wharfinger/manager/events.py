@@ -65,10 +65,13 @@ class WorkloadStarted:
 
     Attributes:
         handle: How an operator finds it on the engine, e.g. ``"pid 4711"``.
+        started_at: When, in seconds since the epoch; ``None`` = as it is reported. An engine
+            that was away learns of it later.
     """
 
     key: str
     handle: str
+    started_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class WorkloadFinished:
         signal: The signal's number; ``None`` when it exited.
         reason: Stable word for machines, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``.
         cpu_seconds: CPU time used by the whole tree; ``None`` where not measured.
+        ended_at: When, in seconds since the epoch; ``None`` = as it is reported.
     """
 
     key: str
@@ -100,6 +104,7 @@ class WorkloadFinished:
     signal: int | None
     reason: str
     cpu_seconds: float | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class World:
 
     def _allocation_planned(self, time: float, event: ev.AllocationPlanned) -> None:
         record = self._decided(time, event.name, event.decision, Trigger.ADJUST)
-        record.held = None
+        record.held, record.reason, record.message = None, "", ""
         self._want_resize(record, wanted=False)
         self.columns.hold(held(record), sign=-1)
         record.planned = event.placements
@@ -225,6 +225,8 @@ class World:
         record = self.state.workloads[event.name]
         record.remember(time, event.decision)
         record.held = event.decision.reason
+        if not event.decision.accepted:
+            record.reason, record.message = event.decision.reason, event.decision.message
         # For want of room it is tried again when there is some.
         self._want_resize(record, wanted=record.held is ReasonCode.NO_ROOM)
 
@@ -252,7 +254,7 @@ class World:
         record = self._reported(time, event)
         if record is not None:
             record.starts += 1
-            record.started_at = time
+            record.started_at = _when(event.started_at, record.submitted_at, time)
             record.handle = event.handle
 
     def _start_failed(self, time: float, event: ev.StartFailed) -> None:
@@ -279,6 +281,8 @@ class World:
             return
         record.exit_code, record.signal = event.exit_code, event.signal
         record.cpu_seconds = event.cpu_seconds
+        earliest = record.submitted_at if record.started_at is None else record.started_at
+        record.ended_at = _when(event.ended_at, earliest, time)
         if not record.revoking:
             record.reason = event.reason
             how = (
@@ -438,6 +442,11 @@ def held(record: WorkloadRecord) -> tuple[Placement, ...]:
         )
         for old, new in zip(record.placements, record.planned, strict=True)
     )
+
+
+def _when(said: float | None, earliest: float, now: float) -> float:
+    """When something happened that is reported ``now``; clocks may disagree a little."""
+    return now if said is None else max(earliest, min(said, now))
 
 
 def _departed(name: str) -> Server:

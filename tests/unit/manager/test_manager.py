@@ -336,3 +336,24 @@ def test_arrivals_behind_a_blocked_head_ask_no_policy(cluster: Cluster) -> None:
     assert asked == []
     _submit(cluster, workload("urgent", priority=1))
     assert [request.workload.name for request in asked] == ["urgent"]
+
+
+def test_an_end_that_nobody_watched_is_dated_when_it_was(cluster: Cluster) -> None:
+    cluster.now = 100.0
+    _submit(cluster, workload("w"))
+    key = cluster.key("w")
+    cluster.now = 160.0
+    cluster.tell(ev.WorkloadStarted(key, "pid 1", started_at=101.0))
+    cluster.tell(ev.WorkloadFinished(key, 0, None, "exited", ended_at=103.0))
+    record = cluster.record("w")
+    assert (record.started_at, record.ended_at) == (101.0, 103.0)
+
+
+def test_clocks_that_disagree_turn_no_time_around(cluster: Cluster) -> None:
+    cluster.now = 100.0
+    _submit(cluster, workload("w"))
+    key = cluster.key("w")
+    cluster.tell(ev.WorkloadStarted(key, "pid 1", started_at=99.0))
+    cluster.tell(ev.WorkloadFinished(key, 0, None, "exited", ended_at=101.0))
+    record = cluster.record("w")
+    assert (record.started_at, record.ended_at) == (100.0, 100.0)

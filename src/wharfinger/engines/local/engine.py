@@ -169,6 +169,8 @@ class LocalEngine:
         # Without our record it is a stranger's, unless a supervisor of ours has signed for it.
         if start is None and record.claim is not Claim.TAKEN:
             return
+        if end is not None and record.supervisor is not None and record.supervisor.is_alive():
+            end = None  # We write it when the supervisor has ended: its workload has forged it.
         if end is None and record.claim is Claim.NONE:
             return  # Never begun: the core asks for it again, and finds its start record.
         run = self._make_run(key, start or StartRecord(None))
@@ -280,10 +282,12 @@ class LocalEngine:
     def _launch(self, action: act.StartWorkload) -> None:
         placement, server = self._placement_of(action)
         start = self._planned_before(action.key)
+        begun_here = start is None
         if start is None:
             start = self._plan(action.key, placement, server)
             create_run(self._directory, action.key, start)
         run = self._make_run(action.key, start)
+        run.begun_here = begun_here
         run.workload = action.workload
         self._make_group(run, limits(placement.allocation, server, start.cpus))
         spec = launch_spec(
@@ -444,6 +448,7 @@ class LocalEngine:
 
         Raises:
             NotFound: There is no such start.
+            InvalidInput: No output can be so long.
         """
         run = self._runs.get(key)
         if run is None:
@@ -451,7 +456,11 @@ class LocalEngine:
         # Asked before the reading: what is written in between is read by the next call.
         ended = run.settled is not None
         with self._watcher.spare_descriptors():
-            data, next_offset = read_output(run.run_dir, offset, limit_bytes)
+            try:
+                data, next_offset = read_output(run.run_dir, offset, limit_bytes)
+            except NotFound:
+                # The start is known, its workload has moved the output away.
+                data, next_offset = b"", max(0, offset)
         return LogChunk(data, next_offset, ended)
 
     def _opened(self) -> CgroupControl:

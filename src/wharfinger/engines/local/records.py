@@ -4,7 +4,7 @@
     end     the report of its end, once that is settled, and of its start before it
 
 A run directory appears whole, by rename, so one with a name of ours and without ``start`` is
-somebody else's. Who calls: the engine, and ``adoption`` when a manager takes over.
+somebody else's. Who calls: the engine, for what is planned and found, and ``run`` for the end.
 """
 
 import json
