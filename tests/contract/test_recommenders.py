@@ -10,8 +10,12 @@ from wharfinger.learning.means import RowColumnLearned, RowColumnMeans
 from wharfinger.learning.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.testing import check_recommender
 
+SLOW = {"svd-pq"}  # learns entry by entry, in Python
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in ESTIMATORS]
+)
 def test_estimator(name: str) -> None:
     check_recommender(make_estimator(name))
 

@@ -22,7 +22,7 @@ def additive(seed: int, rows: int = 10, columns: int = 6) -> Matrix:
     )
 
 
-@pytest.mark.parametrize("name", ESTIMATORS.keys() - {"svd-pq"})
+@pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"svd-pq"}))
 def test_rows_that_differ_by_a_factor_are_predicted_exactly(name: str):
     matrix = additive(1)
     model = fit(name, matrix)

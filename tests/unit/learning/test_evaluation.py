@@ -73,7 +73,7 @@ def test_designed_entries_are_worth_more_than_random_ones():
 
 @pytest.mark.parametrize("higher", [False, True])
 def test_expected_improvement_finds_better_configurations(higher: bool):
-    matrix = performance(5, rows=30, columns=8, noise=0.2)
+    matrix = performance(5, rows=20, columns=8, noise=0.2)
     found = {
         strategy: evaluate(
             matrix, ["gaussian"], Plan(reveal=3, repeats=2, strategy=strategy, higher=higher)
