@@ -158,8 +158,9 @@ def test_fifty_kills_lose_and_double_nothing(manager: LiveManager, tmp_path: Pat
     assert manager.stop() == 0
     caught = _phases_at_kills(manager.state)
     print(f"\n{KILLS} kills, seed {seed}: {len(found)} workloads, caught in {dict(caught)}")
-    assert {Phase.QUEUED, Phase.RUNNING} <= set(caught)
-    assert {Phase.PLACED, Phase.STARTING} & set(caught)
+    # Which of the shorter phases a kill meets is chance; that it meets some is not.
+    assert Phase.RUNNING in caught
+    assert len(caught) > 1
     # Only the acknowledged end of a workload's tree counts as its end: nothing is left.
     assert processes_with(str(folder)) == []
 
