@@ -34,6 +34,7 @@ COMMANDS = {
     "ibench": "list, run or validate the sources of interference",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
+    "classify": "predict performance from a few measurements, or see how well that works",
     "version": "print the version",
 }
 
