@@ -22,12 +22,13 @@ from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import off_target
 from wharfinger.manager.lifecycle import ENDED, Phase
 from wharfinger.manager.lines import Entry
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
 
@@ -238,23 +239,32 @@ class Manager:
         return True
 
     def _adapt(self, now: float) -> None:
-        """Resize those who want it: the newly changed, and all when there may be room."""
+        """Resize those who want it: the newly changed, and all when there may be room.
+
+        And those who have been off their targets for long enough.
+        """
         world = self._world
         names = world.resize_wanted if world.room_changed else world.touched
         for name in [name for name in names if name in world.resize_wanted]:
-            record = self.state.workloads[name]
-            if record.phase is Phase.RUNNING and not record.revoking:
-                self._resize(now, record)
+            self._resize(now, self.state.workloads[name], None)
+        measured = [self.state.workloads.get(name) for name in world.measured]
+        world.measured.clear()
+        for record in measured:
+            off = off_target(record, self.state, now) if record else None
+            if record and off:
+                self._resize(now, record, off)
 
-    def _resize(self, now: float, record: WorkloadRecord) -> None:
-        request = PlacementRequest(record.workload)
+    def _resize(self, now: float, record: WorkloadRecord, off: OffTarget | None) -> None:
+        if record.phase is not Phase.RUNNING or record.revoking:
+            return
+        request = PlacementRequest(record.workload, off_target=off)
         match self._policy.resize(request, record.placements, self.view):
             case Plan(placements, decision):
                 self._record(now, ev.AllocationPlanned(record.name, placements, decision))
             case Refusal(decision):
                 if record.held is not decision.reason:
                     self._record(now, ev.AllocationKept(record.name, decision))
-            case None:
+            case None if off is None:
                 decision = _nothing_to_resize(self._policy.name)
                 self._record(now, ev.AllocationKept(record.name, decision))
 
@@ -376,5 +386,5 @@ def _owed(record: WorkloadRecord | None, able: Capabilities) -> act.Action | Non
 
 
 def _nothing_to_resize(policy: str) -> Decision:
-    message = "it has what its reservation says already"
+    message = "its allocation stays as it is"
     return Decision(Stage.ADAPTATION, policy, True, ReasonCode.OK, message)

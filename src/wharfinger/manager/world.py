@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, follow
 from wharfinger.manager.columns import Columns
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS, Lines
-from wharfinger.manager.state import ManagerState, WorkloadRecord
+from wharfinger.manager.state import ManagerState, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
-from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
 from wharfinger.model.platform import Platform, Server
@@ -34,6 +35,7 @@ class World:
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         ended: (order, uid, name) of the ended ones, oldest first.
+        measured: Measured since the manager last looked; names, in order.
         resize_wanted: Running, or about to, with another reservation than they have.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
@@ -48,6 +50,7 @@ class World:
         self.undecided: dict[str, None] = {}
         self.ended: list[tuple[float, int, str]] = []
         self.resize_wanted: dict[str, None] = {}
+        self.measured: dict[str, None] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
@@ -224,6 +227,9 @@ class World:
         record = self._decided(time, event.name, event.decision, Trigger.ADJUST)
         record.held, record.reason, record.message = None, "", ""
         self._want_resize(record, wanted=False)
+        # What was measured so far was measured under the old allocation.
+        record.course, record.adjusted_at = None, time
+        self.state.adjusted_at = [*self.state.adjusted_at, time][-ADJUSTMENTS_PER_MINUTE:]
         self.columns.hold(held(record), sign=-1)
         record.planned = event.placements
         self.columns.hold(held(record))
@@ -235,7 +241,8 @@ class World:
         if not event.decision.accepted:
             record.reason, record.message = event.decision.reason, event.decision.message
         # For want of room it is tried again when there is some.
-        self._want_resize(record, wanted=record.held is ReasonCode.NO_ROOM)
+        wanted = record.resize_wanted and record.held is ReasonCode.NO_ROOM
+        self._want_resize(record, wanted=wanted)
 
     def _decided(
         self, time: float, name: str, decision: Decision, trigger: Trigger
@@ -262,7 +269,7 @@ class World:
         if record is not None:
             record.starts += 1
             record.started_at = _when(event.started_at, record.submitted_at, time)
-            record.handle, record.performance = event.handle, None
+            record.handle, record.performance, record.course = event.handle, None, None
 
     def _start_failed(self, time: float, event: ev.StartFailed) -> None:
         record = self.record_of(event.key)
@@ -317,6 +324,10 @@ class World:
         for sample in event.samples:
             if record := self._running(sample.key):
                 record.performance = Performance(time, sample.readings, sample.silent)
+                record.course = follow(record)
+                if record.course is not None and record.course.side == 0:
+                    record.held, record.reason, record.message = None, "", ""
+                self.measured[record.name] = None
 
     def _settle(
         self,
@@ -437,23 +448,6 @@ class World:
         for record in self.state.workloads.values():
             self._index(record)
         self.ended.sort()
-
-
-def held(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What a workload's servers keep for it: while it is resized, the larger of both."""
-    if not record.planned:
-        return record.placements
-    return tuple(
-        Placement(
-            old.server,
-            Allocation(
-                max(old.allocation.cpu_millicpus, new.allocation.cpu_millicpus),
-                max(old.allocation.memory_bytes, new.allocation.memory_bytes),
-                old.allocation.best_effort,
-            ),
-        )
-        for old, new in zip(record.placements, record.planned, strict=True)
-    )
 
 
 def _when(said: float | None, earliest: float, now: float) -> float:

@@ -41,6 +41,8 @@ class ReasonCode(StrEnum):
     """Others are served first and wait for room; it is looked at after them."""
     QUEUE_FULL = "queue-full"
     """Too many wait already; rejected, the user may hand it in again later."""
+    WOULD_NOT_HELP = "would-not-help"
+    """The target is missed for another reason; things stay as they are."""
     NOT_SUPPORTED = "not-supported"
     """The engine can't do that; things stay as they are."""
 

@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from wharfinger.model.workload import Target
 
+MAX_PACE = 1000.0
+"""Stands for a ratio whose lower part is zero: nothing is left to do, or no latency."""
+
 STALE_SECONDS = 60.0
 """After so long without a new sample, the last one says nothing of now."""
 
@@ -170,6 +173,40 @@ def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
     if False in verdicts:
         return False
     return None if None in verdicts else True
+
+
+def pace(target: Target, performance: Performance, submitted_at: float) -> float | None:
+    """Performance over target: 1 = exactly kept, below 1 = missed, the worst part counts.
+
+    For a completion time it is the time that is left over the time that the rest will take.
+
+    Returns:
+        ``None`` while a part of the target is not measured.
+
+    >>> readings = {Quantity.RATE: Reading(60.0, "progress lines")}
+    >>> pace(Target(rate_per_second=80), Performance(0.0, readings), 0.0)
+    0.75
+    """
+    left = submitted_at + (target.completion_seconds or 0.0) - performance.measured_at
+    bound = target.latency.below_seconds if target.latency else None
+    parts: list[float | None] = []
+    if target.throughput_per_second is not None:
+        throughput = performance.trusted(Quantity.THROUGHPUT)
+        parts.append(_ratio(throughput, target.throughput_per_second))
+    if target.rate_per_second is not None:
+        parts.append(_ratio(performance.trusted(Quantity.RATE), target.rate_per_second))
+    if bound is not None:
+        parts.append(_ratio(bound, performance.trusted(Quantity.LATENCY)))
+    if target.completion_seconds is not None:
+        parts.append(_ratio(max(0.0, left), performance.trusted(Quantity.REMAINING)))
+    known = [part for part in parts if part is not None]
+    return min(known) if known and len(known) == len(parts) else None
+
+
+def _ratio(over: float | None, under: float | None) -> float | None:
+    if over is None or under is None:
+        return None
+    return over / under if under > 0 else MAX_PACE
 
 
 def _reaches(value: float | None, wanted: float | None, tolerance: float) -> bool | None:
