@@ -91,8 +91,7 @@ def layers_graph() -> str:
             names.append(" · ".join(present))
     lines.extend(f'  "{name}" [width=3.2]' for name in names)
     lines.extend(
-        f'  "{lower}" -> "{upper}" [arrowsize=0.5]'
-        for lower, upper in itertools.pairwise(names)
+        f'  "{lower}" -> "{upper}" [arrowsize=0.5]' for lower, upper in itertools.pairwise(names)
     )
     return "\n".join([*lines, "}", ""])
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
-from wharfinger.engines.local.engine import _identity_of
+from wharfinger.engines.local import identity_of_directory
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -28,7 +28,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
 
 def _groups(state: Path) -> list[Path]:
     """The manager's cgroups, in every hierarchy; other tests' managers have others."""
-    name = f"wharfinger-{_identity_of(state / 'runs')}"
+    name = f"wharfinger-{identity_of_directory(state / 'runs')}"
     return [Path(top, name) for top, folders, _ in os.walk(CGROUPS) if name in folders]
 
 
@@ -222,7 +222,7 @@ def test_a_link_in_place_of_output_leads_nowhere(manager: LiveManager, tmp_path:
 def test_an_idle_manager_rests(manager: LiveManager) -> None:
     """With workloads that do nothing it does next to nothing: it waits, it does not poll."""
     manager.start()
-    manager.submit(*(manifest(f"w{i}", "sleep", "1000") for i in range(10)))
+    manager.submit(*(manifest(f"w{i}", "sleep", "1000", type="best-effort") for i in range(10)))
     manager.wait_for(lambda found: all(w["phase"] == "running" for w in found.values()))
     assert manager.process is not None
     before = _context_switches(manager.process.pid)

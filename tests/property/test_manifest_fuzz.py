@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import jsonschema
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,7 @@ def test_both_parsers_read_the_same(record_property):
     report(record_property, counts)
 
 
+@pytest.mark.slow
 def test_mutated_values_agree_with_the_schema(record_property):
     """What the loader accepts, the schema accepts."""
     validator = jsonschema.Draft202012Validator(json_schema())

@@ -6,8 +6,7 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.manager.lifecycle import ON_SERVER
 from wharfinger.manager.manager import Manager, Step
-from wharfinger.manager.state import WorkloadRecord
-from wharfinger.manager.world import held
+from wharfinger.manager.state import WorkloadRecord, held
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import Capabilities, ClusterView

@@ -5,8 +5,11 @@ from hypothesis import strategies as st
 from wharfinger.model import units
 from wharfinger.model.manifest import fields
 from wharfinger.model.workload import (
+    HttpMeasure,
     LatencyBound,
     Measure,
+    MetricKind,
+    NumberKind,
     Profile,
     ProfileMode,
     Reservation,
@@ -50,6 +53,36 @@ def targets(draw, kind):
     return draw(choices | st.builds(Target, rate_per_second=rates))
 
 
+patterns = st.sampled_from([r"ops=(\d+)", "(?P<n>[0-9]+)/s", "a'\"\\n:(.) # "])
+endpoints = st.builds(
+    HttpMeasure,
+    st.sampled_from(["http://127.0.0.1:80/metrics", "https://a.b-c", "http://[::1]:9/a?b=1"]),
+    st.none() | st.sampled_from(["up", 'http_total{code="200",m="a b"}']),
+    st.sampled_from(MetricKind),
+    st.none() | st.floats(0, 100, exclude_min=True, exclude_max=True),
+)
+
+
+@st.composite
+def measures(draw, service):
+    own = draw(st.booleans())
+    load = service and draw(st.booleans())
+    kinds = st.none() | st.sampled_from(NumberKind)
+    command = draw(st.none() | commands)
+    return Measure(
+        draw(patterns) if own else None,
+        draw(commands) if load else None,
+        draw(st.none() | directories) if own else None,
+        draw(st.none() | st.floats(1e-9, 1e18)) if own else None,
+        draw(kinds) if own else None,
+        draw(st.none() | endpoints),
+        command,
+        draw(kinds) if command else None,
+        draw(st.none() | patterns) if load else None,
+        draw(st.floats(1, fields.MAX_PROFILE_SECONDS)),
+    )
+
+
 @st.composite
 def workloads(draw):
     kind = draw(st.sampled_from(WorkloadType))
@@ -83,10 +116,7 @@ def workloads(draw):
         profile=Profile(
             draw(st.sampled_from(modes)), draw(st.floats(0.1, fields.MAX_PROFILE_SECONDS))
         ),
-        measure=Measure(
-            draw(st.none() | st.sampled_from([r"ops=(\d+)", "(?P<n>[0-9]+)/s", "a'\"\\n:(.) # "])),
-            draw(st.none() | commands) if service else None,
-        ),
+        measure=draw(measures(service)),
         max_cost_per_hour=draw(st.none() | st.floats(1e-6, units.MAX_MONEY)),
         labels=draw(st.dictionaries(names, texts, max_size=4)),
     )

@@ -94,7 +94,8 @@ def _jobs() -> list[Job]:
             _shell("trap '' TERM; while :; do sleep 0.2; done"),
             "revoked",
             None,
-            cpu="100m",
+            # It needs no place of its own, so it runs wherever the others leave none.
+            type="best-effort",
             stop_grace="1s",
         ),
         Job(
@@ -189,6 +190,19 @@ class Demo:
         )
         return found
 
+    def wait_until_started(self, name: str) -> None:
+        """Wait until a program has noted its start.
+
+        Raises:
+            RuntimeError: It takes too long.
+        """
+        deadline = time.monotonic() + READY_SECONDS
+        while not (self.directory / f"{name}.starts").exists():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{name} was not started within {READY_SECONDS:.0f} s")
+            time.sleep(0.1)
+        time.sleep(1)  # for something to look at: the others run
+
     def wait_for_end(self) -> list[dict[str, Any]]:
         """Wait until nothing runs or waits any more.
 
@@ -237,7 +251,7 @@ def play(demo: Demo, jobs: Sequence[Job]) -> dict[str, Any]:
     for job in jobs:
         demo.say(f"  {job.name:10} {job.about}")
     demo.run("submit", "-f", str(manifest))
-    time.sleep(1.5)
+    demo.wait_until_started("stubborn")
     demo.run("get", "servers")
     demo.run("get", "workloads")
     demo.say("\nWhy does the last one wait?")

@@ -161,5 +161,6 @@ def _status_text(status: dict[str, Any]) -> str:
                 + ("" if status["accepting"] else ": too little, nothing new is admitted"),
             ),
             ("Damage", damage["message"] if damage else "none"),
+            ("Strays", ", ".join(status["strays"]) or "none"),
         ]
     )

@@ -75,6 +75,41 @@ def target(value: dict[str, Any] | None) -> str:
     return " ".join(parts)
 
 
+def achieved(value: dict[str, Any] | None) -> str:
+    """What was measured, in the form of the target that it is held against."""
+    if value is None:
+        return NONE
+    parts = [
+        f"{number(value[key])}/s"
+        for key in ("throughput_per_second", "rate_per_second")
+        if value[key] is not None
+    ]
+    if value["latency_seconds"] is not None:
+        parts.append(latency(float(f"{value['latency_seconds']:.3g}")))
+    if value["completion_seconds"] is not None:
+        parts.append(f"done in {duration(value['completion_seconds'])}")
+    return " ".join(parts)
+
+
+def measured(values: list[dict[str, Any]]) -> str:
+    """Each number and its source; a proxy says what it is worth.
+
+    >>> measured([dict(name="rate_per_second", value=None, source="nothing yet", trusted=False,
+    ...                correlation=None)])
+    'rate_per_second no signal: nothing yet'
+    """
+    return "; ".join(map(_measured, values)) or NONE
+
+
+def _measured(one: dict[str, Any]) -> str:
+    if one["value"] is None:
+        return f"{one['name']} no signal: {one['source']}"
+    source = one["source"]
+    if source.endswith("(proxy)"):
+        source = source.replace("(proxy)", f"(proxy, {'' if one['trusted'] else 'un'}trusted)")
+    return f"{one['name']} {one['value']:.4g} by {source}"
+
+
 def latency(seconds: float) -> str:
     """A latency, in the unit that gives it digits before the point.
 

@@ -6,6 +6,7 @@ so help and completion come as fast as Python itself starts.
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -30,8 +31,10 @@ COMMANDS = {
     "top": "show what running workloads use",
     "update": "change what a workload must reach or may use",
     "delete": "stop workloads, or drop the records of ended ones",
+    "ibench": "list, run or validate the sources of interference",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
+    "classify": "predict performance from a few measurements, or see how well that works",
     "version": "print the version",
 }
 
@@ -146,6 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     command = find_command(given)
     try:
+        _prepare_output()
         arguments = build_parser([command] if command in COMMANDS else []).parse_args(given)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -167,6 +171,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"a fault of wharfinger itself, set WHARFINGER_DEBUG=1 to see where: {error!r}")
         return FAILED
     return status
+
+
+def _prepare_output() -> None:
+    """A terminal that lacks a character shows its code; a closed output swallows all."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - no pathlib in --help
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def complain(problem: Exception | str) -> None:

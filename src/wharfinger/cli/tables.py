@@ -57,6 +57,7 @@ WORKLOADS_WIDE: list[Column] = [
     *WORKLOADS[:-1],
     ("CPU TIME", _duration("cpu_seconds")),
     ("TARGET", lambda w: human.target(w["target"])),
+    ("ACHIEVED", lambda w: human.achieved(w["achieved"])),
     ("MET", lambda w: human.met(w["met"])),
     ("PRIORITY", _of("priority")),
     ("QUEUE", _of("queue")),

@@ -28,6 +28,10 @@ COLUMNS: list[Column] = [
     ("MEMORY USED", lambda w: human.size(w["memory_bytes"])),
     ("MEMORY", lambda w: human.size(w["memory_limit_bytes"])),
     ("PROCESSES", lambda w: human.number(w["processes"])),
+    ("TARGET", lambda w: human.target(w["target"])),
+    ("ACHIEVED", lambda w: human.achieved(w["achieved"])),
+    ("MET", lambda w: human.met(w["met"])),
+    ("MEASURED", lambda w: human.measured(w["measured"])),
     ("CPU TIME", lambda w: human.duration(w["cpu_seconds"])),
 ]
 

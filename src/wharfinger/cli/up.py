@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.options import add_state, state_path
+from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wharfinger.runtime.runtime import Runtime
@@ -63,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     _log_to_stderr()
     address = arguments.listen and parse_listen(arguments.listen)
+    if arguments.token_file and not address:
+        raise InvalidInput("--token-file: without --listen nothing is served that needs a token")
     token = find_token(arguments.token_file, os.environ) if address else None
     options = Options(
         engine=arguments.engine,

@@ -57,8 +57,18 @@ def run(arguments: argparse.Namespace) -> int:
             body=json.dumps({"spec": patch}).encode(),
             content_type="application/merge-patch+json",
         )
-    show(json.loads(answer.body), arguments.output, lambda: f"workload/{arguments.name} updated")
+    workload = json.loads(answer.body)
+    show(workload, arguments.output, lambda: _told(workload))
     return OK
+
+
+def _told(workload: dict[str, Any]) -> str:
+    """What the update came to: an allocation may have to wait for room."""
+    held = f", but for now: {workload['message']}" if workload["reason"] in _HELD else ""
+    return f"workload/{workload['name']} updated{held}"
+
+
+_HELD = ("no-room", "too-large", "not-supported")
 
 
 def _patch(arguments: argparse.Namespace) -> dict[str, Any]:

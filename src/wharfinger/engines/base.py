@@ -92,6 +92,7 @@ class Engine(Protocol):
 
         Raises:
             NotFound: The engine knows no such start.
+            InvalidInput: An offset that no output can have.
         """
 
     def close(self) -> None:

@@ -21,13 +21,16 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from wharfinger.errors import NotFound
+from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.host.processes import ProcessIdentity
 
 CANCELLED = "cancelled\n"
 """What a claim says when no launch may ever succeed."""
 
 _MAX_RECORD_BYTES = 16384
+_MAX_OFFSET = 2**63 - 1
+_LOOKS = 16
+"""At a directory that changes while it is read; rotation alone needs a second one at most."""
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
 
 
@@ -118,15 +121,29 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
 
     Raises:
         NotFound: There is no such directory.
-        OSError: It can't be opened, for want of descriptors or rights.
+        OSError: It can't be opened now, e.g. for want of descriptors.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        directory = os.open(run_dir, flags)
-    except (FileNotFoundError, NotADirectoryError) as error:
+        try:
+            directory = os.open(run_dir, flags)
+        except PermissionError:
+            _take_back_rights(run_dir)
+            directory = os.open(run_dir, flags)
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise NotFound(f"{run_dir}: no run directory: {error.strerror}") from error
     try:
         yield directory
+    finally:
+        os.close(directory)
+
+
+def _take_back_rights(run_dir: Path) -> None:
+    """A workload of our own user may have taken them from us, and the record is in there."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    directory = os.open(run_dir, flags)
+    try:
+        os.chmod(f"/proc/self/fd/{directory}", 0o700)  # noqa: PTH101 - a descriptor, not a path
     finally:
         os.close(directory)
 
@@ -218,7 +235,7 @@ def _parse_started(text: str | None) -> Started | None:
     try:
         values = _parse_lines(text) or {}
         process = _parse_identity(values["process"])
-        return Started(process, float(values["started_at_seconds"])) if process else None
+        return Started(process, _seconds(values["started_at_seconds"])) if process else None
     except (KeyError, ValueError):
         return None
 
@@ -233,25 +250,39 @@ def _parse_exit(text: str | None) -> ExitRecord | None:
             failed_step=step,
             failed_errno=error,
             stop_requested=values["stop_requested"] == "1",
-            cpu_seconds=float(values["cpu_seconds"]),
-            started_at_seconds=float(values["started_at_seconds"]),
-            ended_at_seconds=float(values["ended_at_seconds"]),
-            output_bytes=int(values["output_bytes"]),
-            dropped_bytes=int(values["dropped_bytes"]),
-            unkilled_processes=int(values["unkilled_processes"]),
+            cpu_seconds=_seconds(values["cpu_seconds"]),
+            started_at_seconds=_seconds(values["started_at_seconds"]),
+            ended_at_seconds=_seconds(values["ended_at_seconds"]),
+            output_bytes=_count(values["output_bytes"]),
+            dropped_bytes=_count(values["dropped_bytes"]),
+            unkilled_processes=_count(values["unkilled_processes"]),
         )
     except (KeyError, ValueError):
         return None
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 1e12:  # nor NaN: no log could keep it
+        raise ValueError(text)
+    return seconds
+
+
+def _count(text: str, most: int = 2**63 - 1) -> int:
+    number = int(text)
+    if not 0 <= number <= most:
+        raise ValueError(text)
+    return number
+
+
 def _parse_how(words: list[str]) -> tuple[int | None, int | None, str | None, int | None]:
     match words:
         case ["exited", code]:
-            return int(code), None, None, None
+            return _count(code, 255), None, None, None
         case ["signaled", number]:
-            return None, int(number), None, None
+            return None, _count(number, 64), None, None
         case ["exec-failed", step, error]:
-            return None, None, step, int(error)
+            return None, None, step, _count(error, 4095)
     raise ValueError(words)
 
 
@@ -272,20 +303,27 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
 
     Raises:
         NotFound: There is no such run directory.
+        InvalidInput: No output can be so long.
     """
+    if not -_MAX_OFFSET <= offset <= _MAX_OFFSET:
+        raise InvalidInput(f"offset: {offset}; give a number from -(2^63 - 1) to 2^63 - 1")
+    piece = b"", max(0, offset)
     with open_run_dir(run_dir) as directory:
-        # Rotation may take a segment away between the look and the reading: look again.
-        while True:
+        # Rotation may take a segment away between the look and the reading: look again. A
+        # program that goes on making such changes gets an empty piece: ask again later.
+        for _ in range(_LOOKS):
             segments = _segments(directory)
             piece = _read_segments(directory, segments, offset, limit_bytes)
             if piece[0] or segments == _segments(directory):
-                return piece
+                break
+    return piece
 
 
 def _segments(directory: int) -> list[int]:
     """Where the kept segments begin, in order."""
     matches = (_SEGMENT.match(name) for name in os.listdir(directory))
-    return sorted(int(match[1]) for match in matches if match)
+    starts = (int(match[1]) for match in matches if match)
+    return sorted(start for start in starts if start <= _MAX_OFFSET)
 
 
 def _read_segments(
@@ -324,6 +362,7 @@ def _read_segment(directory: int, start: int, position: int, limit_bytes: int) -
     if fd is None:
         return b""
     try:
-        return os.pread(fd, limit_bytes, position)
+        size = os.fstat(fd).st_size
+        return os.pread(fd, min(limit_bytes, size - position), position) if position < size else b""
     finally:
         os.close(fd)

@@ -209,8 +209,8 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
             until_launched.callback(os.close, notice_fd)
             with _closing(noticing_fd), _closing(_sealed_memfd(encoded)) as spec_fd:
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
-            # Two descriptors have just been closed, so there is room for this one.
-            pidfd = os.pidfd_open(pid)
+            # Two descriptors have just been closed, so there mostly is room for this one.
+            pidfd = _open_pidfd_of_child(pid)
         except OSError as error:
             raise EngineFault(
                 f"cannot start {supervisor_path()}: {error.strerror}",
@@ -239,6 +239,16 @@ def _spawn(run_dir: Path, fault_fd: int, spec_fd: int, notice_fd: int) -> int:
     )
 
 
+def _open_pidfd_of_child(pid: int) -> int:
+    """A supervisor that can't be watched is ended at once, and leaves no zombie."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)  # Not reaped yet, so the pid is still its own.
+        os.waitpid(pid, 0)
+        raise
+
+
 def cancel(run_dir: Path) -> bool:
     """Take the claim so that no launch of this run can ever start anything.
 
@@ -258,6 +268,8 @@ def cancel(run_dir: Path) -> bool:
         except FileExistsError:
             return read_text(directory, "claim") == CANCELLED
         except OSError as error:
+            if (claim := read_text(directory, "claim")) is not None:
+                return claim == CANCELLED
             raise OutOfSpace(f"{run_dir}: cannot write the claim: {error.strerror}") from error
         finally:
             with contextlib.suppress(OSError):

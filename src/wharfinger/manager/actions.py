@@ -58,6 +58,17 @@ class ResumeWorkload:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasureWorkload:
+    """Report by ``ServerMeasured`` how it performs, as long as it runs.
+
+    Asked for again with another workload when its user changed its target or its measure.
+    """
+
+    key: str
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetWorkload:
     """Drop what is kept of an ended start: its output and its traces. No answer."""
 
@@ -89,6 +100,7 @@ Action = (
     | ResizeAllocation
     | SuspendWorkload
     | ResumeWorkload
+    | MeasureWorkload
     | ForgetWorkload
     | ProfileWorkload
     | ClassifyWorkload

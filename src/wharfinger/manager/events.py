@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
+from wharfinger.model.performance import Sample
 from wharfinger.model.platform import Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
@@ -65,10 +66,13 @@ class WorkloadStarted:
 
     Attributes:
         handle: How an operator finds it on the engine, e.g. ``"pid 4711"``.
+        started_at: When, in seconds since the epoch; ``None`` = as it is reported. An engine
+            that was away learns of it later.
     """
 
     key: str
     handle: str
+    started_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class WorkloadFinished:
         signal: The signal's number; ``None`` when it exited.
         reason: Stable word for machines, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``.
         cpu_seconds: CPU time used by the whole tree; ``None`` where not measured.
+        ended_at: When, in seconds since the epoch; ``None`` = as it is reported.
     """
 
     key: str
@@ -100,6 +105,7 @@ class WorkloadFinished:
     signal: int | None
     reason: str
     cpu_seconds: float | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +136,18 @@ class ResizeFailed:
     key: str
     reason: str
     placements: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMeasured:
+    """How those perform that run on one server: one event for all of them and a period.
+
+    Attributes:
+        samples: One for each that was asked to be measured and runs.
+    """
+
+    server: str
+    samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +328,7 @@ Report = (
     | WorkloadVanished
     | AllocationResized
     | ResizeFailed
+    | ServerMeasured
     | ProfilingFinished
     | ProfilingFailed
     | WorkloadClassified

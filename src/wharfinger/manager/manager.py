@@ -22,11 +22,13 @@ from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import off_target
 from wharfinger.manager.lifecycle import ENDED, Phase
+from wharfinger.manager.lines import Entry
 from wharfinger.manager.state import ManagerState, WorkloadRecord
-from wharfinger.manager.world import MAX_BACKOFF_SECONDS, World
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.manager.world import World
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
 
@@ -106,10 +108,7 @@ class Manager:
 
     def wake_at(self, now: float) -> float | None:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
-        if not self.state.synced or not self._world.delayed:
-            return None
-        earliest = min(self._world.delayed.values())
-        return earliest if _is_backing_off(now, earliest) else now
+        return self._world.lines.wake_at(now) if self.state.synced else None
 
     # --- questions, asked before a request is made an event ------------------------------------
 
@@ -167,11 +166,31 @@ class Manager:
         if not decision.accepted:
             return [decision]
         verdict = self._policy.place(PlacementRequest(workload), view.cluster)
-        return [decision, verdict.decision]
+        behind = self._behind(workload, self._admission.queue_for(workload, view))
+        return [decision, verdict.decision, *behind]
+
+    def _behind(self, workload: Workload, queue: str) -> list[Decision]:
+        """Who is served first, where that holds a workload up."""
+        known = self.state.workloads.get(workload.name)
+        entry = (-workload.priority, known.uid if known else self.state.next_uid, workload.name)
+        ahead = self._world.lines.before(queue, entry)
+        if not ahead or not self._admission.blocks(ReasonCode.NO_ROOM):
+            return []
+        return [
+            Decision(
+                Stage.PLACEMENT,
+                self._admission.name,
+                accepted=False,
+                reason=ReasonCode.BEHIND_OTHERS,
+                message=f"{ahead} wait before it in queue {queue}",
+                would_change="room for those, or a higher priority",
+                numbers={"waiting_before": float(ahead)},
+            )
+        ]
 
     def queue_lengths(self) -> dict[str, int]:
         """How many wait, by queue."""
-        return {name: len(self._world.lines.get(name, ())) for name in self._admission.queues}
+        return {name: self._world.lines.length(name) for name in self._admission.queues}
 
     # --- the pipeline ----------------------------------------------------------------------
 
@@ -220,37 +239,51 @@ class Manager:
         return True
 
     def _adapt(self, now: float) -> None:
-        for name in list(self._world.touched):
-            record = self.state.workloads.get(name)
-            if record and record.resize_wanted and record.phase is Phase.RUNNING:
-                self._resize(now, record)
+        """Resize those who want it: the newly changed, and all when there may be room.
 
-    def _resize(self, now: float, record: WorkloadRecord) -> None:
-        request = PlacementRequest(record.workload)
+        And those who have been off their targets for long enough.
+        """
+        world = self._world
+        names = world.resize_wanted if world.room_changed else world.touched
+        for name in [name for name in names if name in world.resize_wanted]:
+            self._resize(now, self.state.workloads[name], None)
+        measured = [self.state.workloads.get(name) for name in world.measured]
+        world.measured.clear()
+        for record in measured:
+            off = off_target(record, self.state, now) if record else None
+            if record and off:
+                self._resize(now, record, off)
+
+    def _resize(self, now: float, record: WorkloadRecord, off: OffTarget | None) -> None:
+        if record.phase is not Phase.RUNNING or record.revoking:
+            return
+        request = PlacementRequest(record.workload, off_target=off)
         match self._policy.resize(request, record.placements, self.view):
             case Plan(placements, decision):
                 self._record(now, ev.AllocationPlanned(record.name, placements, decision))
             case Refusal(decision):
+                if record.held is not decision.reason:
+                    self._record(now, ev.AllocationKept(record.name, decision))
+            case None if off is None:
+                decision = _nothing_to_resize(self._policy.name)
                 self._record(now, ev.AllocationKept(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
-        delayed = self._world.delayed
-        due = [name for name, until in delayed.items() if not _is_backing_off(now, until)]
-        for name in due:
-            del delayed[name]
-        if not due and not self._world.room_changed:
+        world = self._world
+        if not world.lines.end_delays(now) and not world.room_changed:
             return
+        world.lines.unblock()
         for queue in self._admission.queues:
-            self._serve(now, self._world.open_lines.get(queue, []))
+            self._serve(now, world.lines.open(queue))
         # Placing takes room and a place in line; neither lets anyone else in.
-        self._world.room_changed = False
+        world.room_changed = False
 
-    def _serve(self, now: float, line: list[tuple[int, int, str]]) -> None:
-        """Go through one line; whoever gets a place leaves it."""
+    def _serve(self, now: float, line: list[Entry]) -> None:
+        """Go through one line; whoever gets a place leaves it, or who can never have one."""
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if record.name in self._world.delayed:
+            if self._world.lines.is_delayed(record):
                 position += 1
                 continue
             match self._policy.place(self._request(record), self.view):
@@ -261,9 +294,10 @@ class Manager:
                     if record.held is not decision.reason:
                         self._record(now, ev.WorkloadHeld(record.name, decision))
                     if self._admission.blocks(decision.reason):
+                        self._world.lines.block(record)
                         return
                     if decision.reason is ReasonCode.TOO_LARGE:
-                        self._world.park(record)
+                        self._world.lines.set_aside(record)
                     else:
                         position += 1
 
@@ -312,7 +346,7 @@ class Manager:
             return []
         owed: list[act.Action] = []
         for name in self._world.touched:
-            action = _owed(self.state.workloads.get(name))
+            action = _owed(self.state.workloads.get(name), self.state.capabilities)
             if action is None:
                 self._asked.pop(name, None)
             elif self._asked.get(name) != (asked := _identity(action)):
@@ -326,10 +360,11 @@ class Manager:
 
 def _identity(action: act.Action) -> tuple[object, ...]:
     """What makes it another action than the one that was asked before."""
-    return type(action), action.key, getattr(action, "placements", None)
+    about = action.workload if isinstance(action, act.MeasureWorkload) else None
+    return type(action), action.key, getattr(action, "placements", None), about
 
 
-def _owed(record: WorkloadRecord | None) -> act.Action | None:
+def _owed(record: WorkloadRecord | None, able: Capabilities) -> act.Action | None:
     """What the engine has to do for a workload that it has not answered yet."""
     if record is None or record.phase in ENDED:
         return None
@@ -340,6 +375,8 @@ def _owed(record: WorkloadRecord | None) -> act.Action | None:
             return act.StartWorkload(record.key, record.workload, record.placements)
         case Phase.ADJUSTING:
             return act.ResizeAllocation(record.key, record.planned)
+        case Phase.RUNNING if able.measures:
+            return act.MeasureWorkload(record.key, record.workload)
         case Phase.PROFILING if record.profiled:
             return act.ClassifyWorkload(record.key, record.workload)
         case Phase.PROFILING:
@@ -348,9 +385,6 @@ def _owed(record: WorkloadRecord | None) -> act.Action | None:
             return None
 
 
-def _is_backing_off(now: float, until: float) -> bool:
-    """Whether a failed start has to wait still.
-
-    More than the longest backoff is left only when the clock was set back.
-    """
-    return 0 < until - now <= MAX_BACKOFF_SECONDS
+def _nothing_to_resize(policy: str) -> Decision:
+    message = "its allocation stays as it is"
+    return Decision(Stage.ADAPTATION, policy, True, ReasonCode.OK, message)

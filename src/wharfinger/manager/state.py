@@ -7,8 +7,9 @@ the index of keys) is not here: see ``manager/columns.py`` and ``Manager``.
 from dataclasses import dataclass, field
 
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
-from wharfinger.model.allocation import Placement
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.performance import Performance
 from wharfinger.model.platform import Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
@@ -25,6 +26,21 @@ class TimedDecision:
 
     time: float
     decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """On which side of its target a running workload is.
+
+    Attributes:
+        pace: Performance over target at the newest measurement.
+        side: -1 = missed, 0 = as it should be, 1 = more than enough.
+        since: When it came to this side, in seconds since the epoch.
+    """
+
+    pace: float
+    side: int
+    since: float
 
 
 @dataclass(slots=True)
@@ -48,6 +64,9 @@ class WorkloadRecord:
         held: Why it could not be placed when it was last tried.
         profiled: Whether its profiling runs are done, or gave nothing.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
+        performance: What was measured last of its newest start; ``None`` = nothing.
+        course: On which side of its target it is; ``None`` = not known.
+        adjusted_at: When its allocation was changed last.
     """
 
     workload: Workload
@@ -77,6 +96,9 @@ class WorkloadRecord:
     held: ReasonCode | None = None
     profiled: bool = False
     resize_wanted: bool = False
+    performance: Performance | None = None
+    course: Course | None = None
+    adjusted_at: float | None = None
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property
@@ -110,6 +132,7 @@ class ManagerState:
         synced: Whether the engine of this process has reported what it found.
         last_placed: Server of the newest placement.
         servers: In the order in which they joined.
+        adjusted_at: When allocations were changed lately, newest last.
         strays: Keys that the engine knows and this log does not.
     """
 
@@ -124,4 +147,22 @@ class ManagerState:
     last_placed: str = ""
     servers: dict[str, Server] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
+    adjusted_at: list[float] = field(default_factory=list)
     workloads: dict[str, WorkloadRecord] = field(default_factory=dict)
+
+
+def held(record: WorkloadRecord) -> tuple[Placement, ...]:
+    """What a workload's servers keep for it: while it is resized, the larger of both."""
+    if not record.planned:
+        return record.placements
+    return tuple(
+        Placement(
+            old.server,
+            Allocation(
+                max(old.allocation.cpu_millicpus, new.allocation.cpu_millicpus),
+                max(old.allocation.memory_bytes, new.allocation.memory_bytes),
+                old.allocation.best_effort,
+            ),
+        )
+        for old, new in zip(record.placements, record.planned, strict=True)
+    )

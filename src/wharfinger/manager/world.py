@@ -10,16 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, follow
 from wharfinger.manager.columns import Columns
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
-from wharfinger.manager.state import ManagerState, WorkloadRecord
-from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision
+from wharfinger.manager.lines import MAX_BACKOFF_SECONDS, Lines
+from wharfinger.manager.state import ManagerState, WorkloadRecord, held
+from wharfinger.manager.triggers import answers_resize, trigger_of
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.performance import Performance
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import ClusterView
-
-MAX_START_FAILURES = 5
-MAX_BACKOFF_SECONDS = 60.0
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -30,12 +31,12 @@ class World:
 
     Attributes:
         state: What a snapshot keeps.
-        lines: Per queue, who waits: (-priority, uid, name), in order of service.
-        open_lines: The lines without those whom no server can take, even when empty.
+        lines: Who waits for a place.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         ended: (order, uid, name) of the ended ones, oldest first.
-        delayed: Waiting until a failed start may be tried again: name to that time.
+        measured: Measured since the manager last looked; names, in order.
+        resize_wanted: Running, or about to, with another reservation than they have.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         room_changed: Something happened after which a waiting workload may find a place.
@@ -44,12 +45,12 @@ class World:
     def __init__(self, state: ManagerState) -> None:
         self.state = state
         self.columns = Columns()
-        self.lines: dict[str, list[tuple[int, int, str]]] = {}
-        self.open_lines: dict[str, list[tuple[int, int, str]]] = {}
+        self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
         self.ended: list[tuple[float, int, str]] = []
-        self.delayed: dict[str, float] = {}
+        self.resize_wanted: dict[str, None] = {}
+        self.measured: dict[str, None] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
@@ -78,6 +79,8 @@ class World:
         if key is None:
             if isinstance(event, ev.ServerReported):
                 return self.state.servers.get(event.server.name) != event.server
+            if isinstance(event, ev.ServerMeasured):
+                return any(self._running(sample.key) for sample in event.samples)
             return not isinstance(event, ev.ServerLeft) or event.name in self.state.servers
         record = self.record_of(key)
         if record is None:
@@ -85,8 +88,12 @@ class World:
         if isinstance(event, ev.ProfilingFinished):
             return record.phase is Phase.PROFILING and not record.profiled
         if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
-            return _answers_resize(event, record)
+            return answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
+
+    def _running(self, key: str) -> WorkloadRecord | None:
+        record = self.record_of(key)
+        return record if record and record.phase in (Phase.RUNNING, Phase.ADJUSTING) else None
 
     # --- servers -----------------------------------------------------------------------
 
@@ -105,9 +112,7 @@ class World:
 
     def _servers_changed(self) -> None:
         self.room_changed = True
-        for queue, line in self.lines.items():
-            if len(self.open_lines[queue]) != len(line):
-                self.open_lines[queue] = list(line)
+        self.lines.take_back()
 
     def _drop_if_empty(self, name: str) -> None:
         if name not in self.state.servers and not self.columns.residents(name):
@@ -160,9 +165,9 @@ class World:
     def _updated(self, _time: float, event: ev.WorkloadUpdated) -> None:
         record = self.state.workloads[event.workload.name]
         self._leave_line(record)
-        record.resize_wanted = record.on_server and (
-            record.resize_wanted or event.workload.reservation != record.workload.reservation
-        )
+        changed = event.workload.reservation != record.workload.reservation
+        wanted = record.on_server and (record.resize_wanted or changed)
+        self._want_resize(record, wanted=wanted)
         record.workload = event.workload
         record.held = None
         if record.phase is Phase.QUEUED:
@@ -220,15 +225,24 @@ class World:
 
     def _allocation_planned(self, time: float, event: ev.AllocationPlanned) -> None:
         record = self._decided(time, event.name, event.decision, Trigger.ADJUST)
-        record.resize_wanted = False
+        record.held, record.reason, record.message = None, "", ""
+        self._want_resize(record, wanted=False)
+        # What was measured so far was measured under the old allocation.
+        record.course, record.adjusted_at = None, time
+        self.state.adjusted_at = [*self.state.adjusted_at, time][-ADJUSTMENTS_PER_MINUTE:]
         self.columns.hold(held(record), sign=-1)
         record.planned = event.placements
         self.columns.hold(held(record))
 
     def _allocation_kept(self, time: float, event: ev.AllocationKept) -> None:
         record = self.state.workloads[event.name]
-        record.resize_wanted = False
         record.remember(time, event.decision)
+        record.held = event.decision.reason
+        if not event.decision.accepted:
+            record.reason, record.message = event.decision.reason, event.decision.message
+        # For want of room it is tried again when there is some.
+        wanted = record.resize_wanted and record.held is ReasonCode.NO_ROOM
+        self._want_resize(record, wanted=wanted)
 
     def _decided(
         self, time: float, name: str, decision: Decision, trigger: Trigger
@@ -254,8 +268,8 @@ class World:
         record = self._reported(time, event)
         if record is not None:
             record.starts += 1
-            record.started_at = time
-            record.handle = event.handle
+            record.started_at = _when(event.started_at, record.submitted_at, time)
+            record.handle, record.performance, record.course = event.handle, None, None
 
     def _start_failed(self, time: float, event: ev.StartFailed) -> None:
         record = self.record_of(event.key)
@@ -281,6 +295,8 @@ class World:
             return
         record.exit_code, record.signal = event.exit_code, event.signal
         record.cpu_seconds = event.cpu_seconds
+        earliest = record.submitted_at if record.started_at is None else record.started_at
+        record.ended_at = _when(event.ended_at, earliest, time)
         if not record.revoking:
             record.reason = event.reason
             how = (
@@ -300,9 +316,18 @@ class World:
 
     def _resize_failed(self, time: float, event: ev.ResizeFailed) -> None:
         record = self.record_of(event.key)
-        if record is not None and _answers_resize(event, record):
+        if record is not None and answers_resize(event, record):
             self._settle(time, event, record.placements)
             record.reason, record.message = "resize-failed", event.reason
+
+    def _measured(self, time: float, event: ev.ServerMeasured) -> None:
+        for sample in event.samples:
+            if record := self._running(sample.key):
+                record.performance = Performance(time, sample.readings, sample.silent)
+                record.course = follow(record)
+                if record.course is not None and record.course.side == 0:
+                    record.held, record.reason, record.message = None, "", ""
+                self.measured[record.name] = None
 
     def _settle(
         self,
@@ -311,7 +336,7 @@ class World:
         placements: tuple[Placement, ...],
     ) -> None:
         record = self.record_of(event.key)
-        if record is None or not _answers_resize(event, record):
+        if record is None or not answers_resize(event, record):
             return
         self.columns.hold(held(record), sign=-1)
         record.placements, record.planned = placements, ()
@@ -375,30 +400,28 @@ class World:
         placements = held(record)
         self.columns.hold(placements, sign=-1)
         record.planned = ()
+        self._want_resize(record, wanted=False)
         for placement in placements:
             if placement.server in self.columns:
                 self._drop_if_empty(placement.server)
         self.room_changed = True
 
     def _join_line(self, record: WorkloadRecord) -> None:
-        for lines in (self.lines, self.open_lines):
-            insort(lines.setdefault(record.queue, []), _place_in_line(record))
-        if record.not_before is not None:
-            self.delayed[record.name] = record.not_before
-        self.room_changed = True
+        if self.lines.join(record):
+            self.room_changed = True
 
     def _leave_line(self, record: WorkloadRecord) -> None:
-        if record.phase is not Phase.QUEUED:
-            return
-        _take_out(self.lines[record.queue], record)
-        _take_out(self.open_lines[record.queue], record)
-        self.delayed.pop(record.name, None)
-        # Whoever stood behind may be first now.
-        self.room_changed = True
+        if record.phase is Phase.QUEUED:
+            self.lines.leave(record)
+            # Whoever stood behind may be first now.
+            self.room_changed = True
 
-    def park(self, record: WorkloadRecord) -> None:
-        """No server can take it: it is not tried again until the servers or itself change."""
-        _take_out(self.open_lines[record.queue], record)
+    def _want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
+        record.resize_wanted = wanted
+        if wanted:
+            self.resize_wanted[record.name] = None
+        else:
+            self.resize_wanted.pop(record.name, None)
 
     def _index(self, record: WorkloadRecord) -> None:
         """Enter a record into everything that is derived."""
@@ -412,6 +435,8 @@ class World:
             self.columns.hold(held(record))
         if record.phase is Phase.QUEUED:
             self._join_line(record)
+        if record.resize_wanted:
+            self.resize_wanted[record.name] = None
         if record.phase in UNDECIDED:
             self.undecided[record.name] = None
         if record.ended:
@@ -425,65 +450,9 @@ class World:
         self.ended.sort()
 
 
-def _place_in_line(record: WorkloadRecord) -> tuple[int, int, str]:
-    return -record.workload.priority, record.uid, record.name
-
-
-def _take_out(line: list[tuple[int, int, str]], record: WorkloadRecord) -> None:
-    entry = _place_in_line(record)
-    at = bisect_left(line, entry)
-    if at < len(line) and line[at] == entry:
-        del line[at]
-
-
-def held(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What a workload's servers keep for it: while it is resized, the larger of both."""
-    if not record.planned:
-        return record.placements
-    return tuple(
-        Placement(
-            old.server,
-            Allocation(
-                max(old.allocation.cpu_millicpus, new.allocation.cpu_millicpus),
-                max(old.allocation.memory_bytes, new.allocation.memory_bytes),
-                old.allocation.best_effort,
-            ),
-        )
-        for old, new in zip(record.placements, record.planned, strict=True)
-    )
-
-
-def _answers_resize(event: ev.AllocationResized | ev.ResizeFailed, record: WorkloadRecord) -> bool:
-    """Whether it is the answer to what is asked now, not to an earlier resize."""
-    if record.phase is not Phase.ADJUSTING:
-        return False
-    unsaid = isinstance(event, ev.ResizeFailed) and not event.placements
-    return unsaid or event.placements == record.planned
-
-
-def trigger_of(event: ev.Event, record: WorkloadRecord) -> Trigger:
-    """What a report means for the workload that it is about."""
-    match event:
-        case ev.StartAccepted():
-            return Trigger.ACCEPT
-        case ev.WorkloadStarted():
-            return Trigger.START
-        case ev.AllocationResized() | ev.ResizeFailed():
-            return Trigger.SETTLE
-        case _ if record.revoking:
-            return Trigger.REVOKE
-        case ev.StartFailed(retryable=retryable):
-            again = retryable and record.start_failures + 1 < MAX_START_FAILURES
-            return Trigger.RETRY if again else Trigger.GIVE_UP
-        case ev.WorkloadFinished(exit_code=exit_code):
-            return Trigger.SUCCEED if exit_code == 0 else Trigger.FAIL
-        case ev.WorkloadVanished():
-            return Trigger.VANISH
-        case ev.ProfilingFailed():
-            return Trigger.PROFILING_FAILED
-        case ev.WorkloadClassified():
-            return Trigger.CLASSIFY
-    raise TypeError(f"{type(event).__name__} is not a report about a workload")
+def _when(said: float | None, earliest: float, now: float) -> float:
+    """When something happened that is reported ``now``; clocks may disagree a little."""
+    return now if said is None else max(earliest, min(said, now))
 
 
 def _departed(name: str) -> Server:
@@ -502,6 +471,7 @@ _APPLY: dict[type, Callable[[World, float, Any], None]] = {
     ev.WorkloadVanished: World._vanished,
     ev.AllocationResized: World._resized,
     ev.ResizeFailed: World._resize_failed,
+    ev.ServerMeasured: World._measured,
     ev.ProfilingFinished: World._profiling_finished,
     ev.ProfilingFailed: World._profiling_failed,
     ev.WorkloadClassified: World._classified,

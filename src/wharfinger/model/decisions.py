@@ -37,8 +37,12 @@ class ReasonCode(StrEnum):
     """No server is large enough even when empty; it waits for one, and holds nobody up."""
     SERVERS_EXCLUDED = "servers-excluded"
     """The servers with room failed to start it; it waits for another."""
+    BEHIND_OTHERS = "behind-others"
+    """Others are served first and wait for room; it is looked at after them."""
     QUEUE_FULL = "queue-full"
     """Too many wait already; rejected, the user may hand it in again later."""
+    WOULD_NOT_HELP = "would-not-help"
+    """The target is missed for another reason; things stay as they are."""
     NOT_SUPPORTED = "not-supported"
     """The engine can't do that; things stay as they are."""
 

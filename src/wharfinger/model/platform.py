@@ -42,10 +42,6 @@ class ConditionKind(StrEnum):
     """Memory use can't be limited: a workload that takes too much is not stopped."""
     NO_TREE_KILL = "no-tree-kill"
     """No cgroup kill or freezer: leftovers are found by walking the process tree."""
-    LOW_DISK = "low-disk"
-    """Free disk is below the floor: nothing new is admitted."""
-    STRAY_WORKLOADS = "stray-workloads"
-    """Something of this manager's runs that its log does not know; it is left alone."""
 
 
 @dataclass(frozen=True, slots=True)

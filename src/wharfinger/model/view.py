@@ -24,6 +24,7 @@ class Capabilities:
         resize: An allocation may change while the workload runs.
         suspend: A workload may be suspended and resumed.
         memory_limit: A workload can't take more memory than it was given.
+        measures: It reads how workloads perform when it is asked to.
     """
 
     max_servers_per_workload: int = 1
@@ -31,6 +32,7 @@ class Capabilities:
     resize: bool = True
     suspend: bool = True
     memory_limit: bool = True
+    measures: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +63,34 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
+class OffTarget:
+    """How far a running workload is from its target, steadily.
+
+    Attributes:
+        pace: Performance over target; 1 = exactly kept.
+        for_seconds: How long it has been on this side of its target.
+        cpu_seconds_per_second: CPU time that it uses; ``None`` = not measured.
+    """
+
+    pace: float
+    for_seconds: float
+    cpu_seconds_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementRequest:
     """What a policy is asked: a place for this workload.
 
     Attributes:
         workload: As the user stated it.
         excluded: Indices of servers that failed to start it.
+        off_target: Of a running workload, when its target has been missed, or kept with more
+            than enough to spare, for long enough to act on; else ``None``.
     """
 
     workload: Workload
     excluded: frozenset[int] = frozenset()
+    off_target: OffTarget | None = None
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.

@@ -121,17 +121,70 @@ class Run:
     stop_grace_seconds: float = 10.0
 
 
+class NumberKind(StrEnum):
+    """What a number that is read says."""
+
+    COUNTER = "counter"
+    """Work done so far; it grows, and how fast is the performance."""
+    GAUGE = "gauge"
+    """The performance itself."""
+
+
+class MetricKind(StrEnum):
+    """What an endpoint's metric says."""
+
+    COUNTER = "counter"
+    """Work done so far; it grows, and how fast is the performance."""
+    GAUGE = "gauge"
+    """The performance itself."""
+    HISTOGRAM = "histogram"
+    """A Prometheus histogram of latencies: a percentile of them, and how many there are."""
+
+
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """How the workload's performance is read.
+class HttpMeasure:
+    """An endpoint that tells numbers.
 
     Attributes:
-        progress_regex: Its first group is a number: work done so far or a rate.
+        url: ``http`` or ``https``.
+        metric: A Prometheus metric, perhaps with labels; ``None`` = the answer is one number.
+        kind: What the metric's number says.
+        percentile: Of a histogram; ``None`` = the target's.
+    """
+
+    url: str
+    metric: str | None = None
+    kind: MetricKind = MetricKind.GAUGE
+    percentile: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How the workload's performance is read. See docs/measure.md.
+
+    Attributes:
+        progress_regex: Its first group is a number, or its named groups are.
         load_command: A load generator run beside a service, whose report is the measure.
+        progress_file: Where the lines are; ``None`` = the program's output.
+        progress_total: Work done when it is complete, in the number's unit.
+        progress_kind: What the first group says; ``None`` = a counter.
+        http: An endpoint to ask.
+        command: Prints a number.
+        command_kind: What that number says; ``None`` = a gauge.
+        load_regex: As ``progress_regex``, for the load generator; ``None`` = the same.
+        every_seconds: Between two samples.
     """
 
     progress_regex: str | None = None
     load_command: tuple[str, ...] | None = None
+    progress_file: str | None = None
+    progress_total: float | None = None
+    progress_kind: NumberKind | None = None
+    http: HttpMeasure | None = None
+    command: tuple[str, ...] | None = None
+    command_kind: NumberKind | None = None
+    load_regex: str | None = None
+    every_seconds: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,14 @@ from pathlib import Path
 
 from wharfinger.native._scan import least_loaded
 
-__all__ = ["least_loaded", "supervisor_path"]
+__all__ = ["ibench_path", "least_loaded", "supervisor_path"]
 
 
 def supervisor_path() -> Path:
     """Where the compiled supervisor (``native/supervisor``) is installed."""
     return Path(__file__).with_name("wharfinger-supervisor")
+
+
+def ibench_path() -> Path:
+    """Where the compiled sources of interference (``native/ibench``) are installed."""
+    return Path(__file__).with_name("wharfinger-ibench")

@@ -188,6 +188,17 @@ def resize_in_place(
     need = request.reserved(view.capabilities)
     if all(placement.allocation == need for placement in placements):
         return None
+    return change_in_place(policy, need, placements, view, "the reservation was changed")
+
+
+def change_in_place(
+    policy: str,
+    need: Allocation,
+    placements: tuple[Placement, ...],
+    view: ClusterView,
+    why: str,
+) -> Plan | Refusal:
+    """Another allocation on the servers where a workload already is, if they have room."""
     rows = {name: row for row, name in enumerate(view.names)} if placements else {}
     short = next(
         (p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)),
@@ -201,7 +212,7 @@ def resize_in_place(
         message, reason = f"{short.server} has no room for it to grow", ReasonCode.NO_ROOM
         would_change = "room on the server where it runs"
     else:
-        message, reason = "the reservation was changed", ReasonCode.OK
+        message, reason = why, ReasonCode.OK
     decision = Decision(
         stage=Stage.ADAPTATION,
         decided_by=policy,

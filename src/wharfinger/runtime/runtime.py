@@ -88,6 +88,7 @@ class Runtime:
         self._policy, self._admission = policy, admission
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
+        self._stalled = False
         # What the engine could not begin, and nothing but asking again makes up for; by key.
         self._unperformed: dict[str, act.Action] = {}
         self._snapshot_sequence = 0
@@ -146,9 +147,9 @@ class Runtime:
         return self._engine.fileno()
 
     def pump(self) -> None:
-        """Take in what the engine reports. Reports that can't be logged wait."""
+        """Take in what the engine reports. Reports that can't be logged wait for ``tick``."""
         self._backlog.extend(self._engine.poll())
-        if not self._backlog:
+        if not self._backlog or self._stalled:
             return
         reports, self._backlog = self._backlog, []
         try:
@@ -156,10 +157,13 @@ class Runtime:
         except Unavailable as error:
             log.warning("%d reports wait until they can be logged: %s", len(reports), error)
             self._backlog = [*reports, *self._backlog]
+            # Until the next tick: what comes meanwhile must not each rebuild the core.
+            self._stalled = True
             self._recover()
 
     def tick(self) -> None:
         """Tell the core the time when it asked for it, and retry what waits for room."""
+        self._stalled = False
         if self._backlog:
             self.pump()
         again, self._unperformed = self._unperformed, {}

@@ -19,7 +19,9 @@ def default_state_directory() -> Path:
     given = os.environ.get(ENVIRONMENT_VARIABLE)
     if given:
         return Path(given)
-    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):
+        base = "~/.local/state"  # the XDG specification: a relative one is no base
     return Path(base).expanduser() / "wharfinger"
 
 
@@ -35,16 +37,25 @@ class StateDirectory:
         self._lock: int | None = None
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.path.stat()
+            self._take(self.path.stat())
         except OSError as error:
             raise InvalidInput(
                 f"--state: {self.path}: {error.strerror}; name a directory that can be made"
             ) from error
+
+    def _take(self, found: os.stat_result) -> None:
+        """Make sure that it is ours, and was made for this: nobody else's files get closed off."""
         if not stat.S_ISDIR(found.st_mode):
             raise InvalidInput(f"--state: {self.path} is not a directory; name another")
         if found.st_uid != os.geteuid():
             raise InvalidInput(
                 f"--state: {self.path} belongs to uid {found.st_uid}, not to you; name another"
+            )
+        names = {entry.name for entry in os.scandir(self.path)}
+        if found.st_mode & stat.S_ISVTX or (names and not names & {"lock", "manager.db"}):
+            raise InvalidInput(
+                f"--state: {self.path} holds other things than a manager's state; "
+                "name a directory that is empty or not there yet"
             )
         if stat.S_IMODE(found.st_mode) & 0o077:
             self.path.chmod(0o700)

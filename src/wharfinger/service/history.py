@@ -52,8 +52,8 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
     for kind in ("workload", "server"):
         if isinstance(data.get(kind), dict):
             return str(data[kind]["name"])
-    if "name" in data:
-        return str(data["name"])
+    if "name" in data or isinstance(data.get("server"), str):
+        return str(data.get("name", data.get("server")))
     key = data.get("key")
     if key is None:
         return "manager"
@@ -74,6 +74,9 @@ def _message(kind: str, data: Mapping[str, Any]) -> str:
             return f"in queue {data['queue']}"
         case "AllocationResized":
             return ", ".join(_placement(placement) for placement in data["placements"])
+        case "ServerMeasured":
+            silent = sum(bool(sample["silent"]) for sample in data["samples"])
+            return f"{len(data['samples'])} measured, {silent} of them without a signal"
     words = (data.get(key) for key in ("reason", "handle", "report"))
     return next((str(word) for word in words if word), "")
 

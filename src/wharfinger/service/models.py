@@ -51,7 +51,25 @@ class Target(Model):
 class Achieved(Model):
     """What was measured of the target's terms; `null` = not measured."""
 
-    completion_seconds: float | None = Field(description="From being handed in to exit status 0.")
+    completion_seconds: float | None = Field(
+        description="From being handed in to exit status 0; predicted while it runs."
+    )
+    throughput_per_second: float | None
+    latency_seconds: float | None = Field(description="At the target's percentile.")
+    rate_per_second: float | None
+
+
+class Measured(Model):
+    """One number that was measured of a workload, or why it was not."""
+
+    name: str = Field(description="What it says, with its unit, e.g. `rate_per_second`.")
+    value: float | None = Field(description="Smoothed; `null` = no signal.")
+    source: str = Field(description="Where it comes from; for no signal, why there is none.")
+    trusted: bool = Field(description="Whether it stands for the target; a proxy must earn it.")
+    correlation: float | None = Field(
+        description="Of a proxy with the workload's own metric, by rank; `null` = not known."
+    )
+    measured_at: str
 
 
 class Prediction(Model):
@@ -72,6 +90,7 @@ class Workload(Model):
     target: Target | None = Field(description="`null` = its user stated none.")
     predicted: Prediction | None = Field(description="`null` = nothing predicts for it.")
     achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    measured: list[Measured] = Field(description="All that was measured of it last.")
     met: bool | None = Field(
         description="Whether the target is kept within the tolerance; `null` = not known (yet)."
     )
@@ -128,6 +147,10 @@ class Usage(Model):
     )
     memory_bytes: int | None = Field(description="Memory now; `null` = not measured.")
     processes: int | None = Field(description="Processes now; `null` = not measured.")
+    target: Target | None
+    achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    met: bool | None = Field(description="`null` = not known (yet).")
+    measured: list[Measured] = Field(description="All that was measured of it last.")
     measured_at_seconds: float = Field(
         description="A clock that is never set: the difference of two is the time between them."
     )
@@ -291,4 +314,7 @@ class Status(Model):
     first_sequence: int = Field(description="The oldest event's that `events` can show.")
     free_disk_bytes: int = Field(description="How much the event log can still grow.")
     accepting: bool = Field(description="Whether there is room on disk for new work.")
+    strays: list[str] = Field(
+        description="Keys of starts that the engine knows and the log does not; left alone."
+    )
     damage: Damage | None

@@ -94,6 +94,7 @@ async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> m
         first_sequence=runtime.store.first_sequence,
         free_disk_bytes=runtime.store.room_bytes(),
         accepting=_has_room(runtime),
+        strays=list(state.strays),
         damage=_damage(runtime),
     )
 

@@ -256,9 +256,10 @@ def _detail(driver: Driver, record: WorkloadRecord) -> models.WorkloadDetail:
 
 def _usage(driver: Driver) -> dict[str, models.Usage]:
     used, measured_at = driver.runtime.engine.usage(), time.monotonic()
+    now = driver.runtime.now()
     records = driver.runtime.manager.state.workloads.values()
     return {
-        record.name: views.usage(record, used.get(record.key, Usage(None, None)), measured_at)
+        record.name: views.usage(record, used.get(record.key, Usage(None, None)), measured_at, now)
         for record in records
         if record.key in used or record.phase in (Phase.RUNNING, Phase.ADJUSTING)
     }

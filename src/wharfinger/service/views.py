@@ -6,6 +6,7 @@ recorded, and what nobody measured is ``None``.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model import decisions as dec
 from wharfinger.model.manifest import workload_to_manifest
+from wharfinger.model.performance import NOTHING, Achieved, achieved, meets
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
 from wharfinger.model.workload import LatencyBound, Target
 from wharfinger.service import models
@@ -38,15 +40,16 @@ def workload_fields(record: WorkloadRecord, now: float) -> dict[str, Any]:
     workload = record.workload
     end = record.ended_at if record.ended_at is not None else now
     started = record.started_at
-    achieved = _achieved(record)
+    found = _achieved(record, now)
     return {
         "name": workload.name,
         "type": workload.type.value,
         "phase": record.phase.value,
         "target": _target(workload.target),
         "predicted": _prediction(_newest_prediction(record)),
-        "achieved": achieved,
-        "met": _is_met(record, achieved, now),
+        "achieved": _shown(workload.target, found),
+        "measured": _measured(record, now),
+        "met": _is_met(record, found, now),
         "servers": [placement.server for placement in record.placements],
         "cpus": _cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
         "memory_bytes": sum(p.allocation.memory_bytes for p in record.placements),
@@ -124,27 +127,75 @@ def _latency(bound: LatencyBound | None) -> models.Latency | None:
     return models.Latency(percentile=bound.percentile, below_seconds=bound.below_seconds)
 
 
-def _achieved(record: WorkloadRecord) -> models.Achieved | None:
-    target = record.workload.target
-    if target is None or target.completion_seconds is None:
-        return None
-    if record.phase is not Phase.COMPLETED or record.ended_at is None:
-        return None
-    return models.Achieved(completion_seconds=_span(record.submitted_at, record.ended_at))
+def _achieved(record: WorkloadRecord, now: float) -> Achieved:
+    """What is known of how it does: measured while it runs, timed when it has ended."""
+    performance = record.performance
+    if performance is None:
+        found = NOTHING
+    else:
+        held = performance if record.ended else performance.at(now)
+        found = achieved(held, record.submitted_at)
+    if not record.ended:
+        return found
+    timed = record.phase is Phase.COMPLETED and record.ended_at is not None
+    seconds = _span(record.submitted_at, record.ended_at or 0.0) if timed else None
+    return replace(found, completion_seconds=seconds)
 
 
-def _is_met(record: WorkloadRecord, achieved: models.Achieved | None, now: float) -> bool | None:
+def _shown(target: Target | None, found: Achieved) -> models.Achieved | None:
+    """What of it is in the target's terms; ``None`` where there is nothing."""
+    if target is None or found == NOTHING:
+        return None
+    timed = target.completion_seconds is not None
+    shown = models.Achieved(
+        completion_seconds=found.completion_seconds if timed else None,
+        throughput_per_second=found.throughput_per_second,
+        latency_seconds=found.latency_seconds,
+        rate_per_second=found.rate_per_second,
+    )
+    return shown if any(value is not None for value in shown.model_dump().values()) else None
+
+
+def _is_met(record: WorkloadRecord, found: Achieved, now: float) -> bool | None:
     """Whether the target is kept; ``None`` where it is not measured or not decided yet."""
     target = record.workload.target
-    if target is None or target.completion_seconds is None:
+    if target is None:
         return None
+    met = meets(target, record.workload.tolerance, found)
+    if met is not None or target.completion_seconds is None:
+        return met
     allowed = target.completion_seconds * (1 + record.workload.tolerance)
-    if achieved is not None and achieved.completion_seconds is not None:
-        others = target.rate_per_second is not None or target.throughput_per_second is not None
-        met = achieved.completion_seconds <= allowed
-        return None if met and (others or target.latency is not None) else met
-    late = record.ended or now - record.submitted_at > allowed
+    never = record.ended and found.completion_seconds is None
+    late = never or (not record.ended and now - record.submitted_at > allowed)
     return False if late else None
+
+
+def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
+    if record.performance is None:
+        return []
+    held = record.performance if record.ended else record.performance.at(now)
+    at = timestamp(held.measured_at)
+    return [
+        models.Measured(
+            name=quantity.value,
+            value=reading.value,
+            source=reading.source,
+            trusted=reading.trusted,
+            correlation=reading.correlation,
+            measured_at=at,
+        )
+        for quantity, reading in held.readings.items()
+    ] + [
+        models.Measured(
+            name=quantity.value,
+            value=None,
+            source=silence.reason,
+            trusted=False,
+            correlation=None,
+            measured_at=at,
+        )
+        for quantity, silence in held.silent.items()
+    ]
 
 
 def _newest_prediction(record: WorkloadRecord) -> dec.Prediction | None:
@@ -163,8 +214,11 @@ def _prediction(prediction: dec.Prediction | None) -> models.Prediction | None:
     )
 
 
-def usage(record: WorkloadRecord, used: Usage, measured_at_seconds: float) -> models.Usage:
-    """What one running workload uses."""
+def usage(
+    record: WorkloadRecord, used: Usage, measured_at_seconds: float, now: float
+) -> models.Usage:
+    """What one running workload uses, and how it does."""
+    found = _achieved(record, now)
     return models.Usage(
         name=record.name,
         phase=record.phase.value,
@@ -174,6 +228,10 @@ def usage(record: WorkloadRecord, used: Usage, measured_at_seconds: float) -> mo
         cpu_seconds=used.cpu_seconds,
         memory_bytes=used.memory_bytes,
         processes=used.processes,
+        target=_target(record.workload.target),
+        achieved=_shown(record.workload.target, found),
+        met=_is_met(record, found, now),
+        measured=_measured(record, now),
         measured_at_seconds=measured_at_seconds,
     )
 
@@ -222,7 +280,9 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
         now=[
             decision(made, None)
             for made in manager.preview(record.workload)
+            # Who is before it stands above already.
             if made.stage is not dec.Stage.ADMISSION
+            and made.reason is not dec.ReasonCode.BEHIND_OTHERS
         ],
     )
 

@@ -7,6 +7,8 @@ whatever version was damaged.
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -94,6 +96,21 @@ def migrate(
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def definitions(connection: sqlite3.Connection) -> dict[str, str | None]:
+    """What the database says that its tables and indexes are, by name."""
+    return dict(connection.execute("SELECT name, sql FROM sqlite_master"))
+
+
+@cache
+def expected(found: int) -> dict[str, str | None]:
+    """What ``definitions`` says of a whole database of a version that we know."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statements in MIGRATIONS[:found]:
+            for statement in statements:
+                connection.execute(statement)
+        return definitions(connection)
 
 
 def refuse_newer(found: int, known: int = len(MIGRATIONS)) -> None:

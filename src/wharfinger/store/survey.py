@@ -112,6 +112,7 @@ def survey(connection: sqlite3.Connection) -> Survey:
     found = Survey()
     found.state = _read_state(connection, found.findings)
     _check_pages(connection, found.findings)
+    _check_tables(connection, found.findings)
     found.snapshots = _whole_snapshots(connection, found.findings)
     _find_runs(connection, found)
     _judge(found)
@@ -157,6 +158,17 @@ def _check_pages(connection: sqlite3.Connection, findings: list[str]) -> None:
         told = _unreadable("the file", error)
     if told != "ok":
         findings.append(_printable(str(told)))
+
+
+def _check_tables(connection: sqlite3.Connection, findings: list[str]) -> None:
+    """A definition is bytes of the file too, and a wrong one may show only when it is used."""
+    try:
+        same = schema.definitions(connection) == schema.expected(schema.version(connection))
+    except UNREADABLE as error:
+        findings.append(_unreadable("the tables' definitions", error))
+        return
+    if not same:
+        findings.append("the tables' definitions are not what was written")
 
 
 def _unreadable(what: str, error: Exception) -> str:

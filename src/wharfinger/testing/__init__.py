@@ -1,7 +1,8 @@
-"""Public conformance kits: hold your own policy or engine to what the core relies on.
+"""Public conformance kits: hold your own policy, estimator or engine to what the core relies on.
 
 * ``check_engine``, ``engine_checks``, ``EngineHarness``: for engines.
 * ``check_policy``, ``check_admission``: for policies and admissions.
+* ``check_recommender``: for estimators.
 * ``MemoryEngine``: a deterministic engine whose programs end as told, for tests of whatever
   stands above an engine.
 * ``FaultyEngine``: lets any engine fail on request, within what engines may do.
@@ -12,6 +13,7 @@ from wharfinger.testing.faulty import Faults, FaultyEngine
 from wharfinger.testing.harness import EngineHarness, MemoryPrograms, Programs, ShellPrograms
 from wharfinger.testing.memory import MemoryCluster, MemoryEngine
 from wharfinger.testing.policy import check_admission, check_policy
+from wharfinger.testing.recommender import check_recommender
 
 __all__ = [
     "EngineHarness",
@@ -25,5 +27,6 @@ __all__ = [
     "check_admission",
     "check_engine",
     "check_policy",
+    "check_recommender",
     "engine_checks",
 ]

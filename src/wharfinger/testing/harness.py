@@ -6,12 +6,13 @@ how to make the engine on a state directory, and programs that this engine can r
 
 import shlex
 import time
+import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from wharfinger.engines.base import Engine
 from wharfinger.errors import NotFound
@@ -45,11 +46,17 @@ class Programs(Protocol):
     def printing(self, key: str, text: str) -> Run:
         """Prints this text and ends with status 0."""
 
+    def working(self, key: str) -> Run:
+        """Does one small piece of work after another until it is stopped."""
+
     def missing(self, key: str) -> Run:
         """Can't be started, for certain."""
 
     def starts(self, key: str) -> int:
         """How often the key's program was really started."""
+
+    def work_done(self, key: str) -> int:
+        """How many pieces the key's ``working`` program has done; it gets the time for more."""
 
 
 class ShellPrograms:
@@ -74,14 +81,25 @@ class ShellPrograms:
         """``printf TEXT``."""
         return self._shell(key, f"printf %s {shlex.quote(text)}")
 
+    def working(self, key: str) -> Run:
+        """Appends a line to a file, again and again."""
+        done = shlex.quote(str(self._done(key)))
+        return self._shell(key, f"while :; do echo done >> {done}; sleep 0.01; done")
+
     def missing(self, key: str) -> Run:
         """A path where nothing is."""
         return Run((str(self._directory / "no-such-program"),))
 
     def starts(self, key: str) -> int:
         """Lines that the starts have left."""
-        path = self._started(key)
-        return len(path.read_text().splitlines()) if path.exists() else 0
+        return _count_lines(self._started(key))
+
+    def work_done(self, key: str) -> int:
+        """Lines that the program has appended."""
+        return _count_lines(self._done(key))
+
+    def _done(self, key: str) -> Path:
+        return self._directory / f"done.{key}"
 
     def _started(self, key: str) -> Path:
         return self._directory / f"started.{key}"
@@ -89,6 +107,10 @@ class ShellPrograms:
     def _shell(self, key: str, script: str) -> Run:
         mark = f"echo started >> {shlex.quote(str(self._started(key)))}"
         return Run(("/bin/sh", "-c", f"{mark}; {script}"))
+
+
+def _count_lines(path: Path) -> int:
+    return path.read_text().count("\n") if path.exists() else 0
 
 
 class MemoryPrograms:
@@ -109,6 +131,10 @@ class MemoryPrograms:
         """``print TEXT``."""
         return Run(("print", text))
 
+    def working(self, key: str) -> Run:
+        """Whatever lasts works while the cluster's clock moves."""
+        return self.lasting(key)
+
     def missing(self, key: str) -> Run:
         """``missing``."""
         return Run(("missing",))
@@ -116,6 +142,11 @@ class MemoryPrograms:
     def starts(self, key: str) -> int:
         """As the cluster counted."""
         return self._cluster.starts[key]
+
+    def work_done(self, key: str) -> int:
+        """Seconds that it was not suspended; this second is the time for more."""
+        self._cluster.advance(1.0)
+        return int(self._cluster.worked_seconds(key))
 
 
 @dataclass(slots=True)
@@ -248,6 +279,8 @@ class EngineHarness:
         programs: Programs that this engine can run.
         make_elsewhere: The same engine when all its servers have left and others, of other
             names, have come; ``None`` where a test can't make that happen.
+        remove_servers: Makes all servers of an open engine leave and others, of other names,
+            come; ``None`` where a test can't make that happen.
         deadline_seconds: How long anything may take before a check fails.
     """
 
@@ -255,6 +288,7 @@ class EngineHarness:
     make_engine: Callable[[Path], Engine]
     programs: Programs
     make_elsewhere: Callable[[Path], Engine] | None = None
+    remove_servers: Callable[[Engine], None] | None = None
     deadline_seconds: float = 30.0
 
     @property
@@ -276,8 +310,16 @@ class EngineHarness:
     def elsewhere(self) -> Engine:
         """The engine that ``make_elsewhere`` makes."""
         if self.make_elsewhere is None:
-            raise ValueError("this harness has no make_elsewhere")
+            self.skip("this harness has no make_elsewhere")
         return self.make_elsewhere(self.state)
+
+    def skip(self, reason: str) -> NoReturn:
+        """Say that a promise can't be checked here; pytest and unittest show it as skipped.
+
+        Raises:
+            unittest.SkipTest: Always.
+        """
+        raise unittest.SkipTest(reason)
 
     def start(
         self, session: Session, key: str, run: Run, server: str | None = None
@@ -301,7 +343,10 @@ class EngineHarness:
 
 
 class EngineCheck(Protocol):
-    """One promise, as a function that raises ``AssertionError`` where it is not kept."""
+    """One promise, as a function that raises ``AssertionError`` where it is not kept.
+
+    Where the harness has not what it takes, it raises ``unittest.SkipTest`` with the reason.
+    """
 
     __name__: str
 

@@ -50,6 +50,7 @@ class _Run:
     placements: tuple[Placement, ...] = ()
     started: bool = False
     suspended: bool = False
+    worked_seconds: float = 0.0
     due_seconds: float | None = None
     output: bytes = b""
     end: ev.Report | None = None
@@ -88,6 +89,10 @@ class MemoryCluster:
         """Whether it is suspended."""
         return self._runs[key].suspended
 
+    def worked_seconds(self, key: str) -> float:
+        """How long it has run on the cluster's clock, without what it was suspended for."""
+        return self._runs[key].worked_seconds
+
     # --- what a test makes happen -----------------------------------------------------------
 
     def put_server(self, server: Server) -> None:
@@ -106,6 +111,9 @@ class MemoryCluster:
     def advance(self, seconds: float) -> None:
         """Move the clock; programs whose time has come end, the earliest first."""
         self.now_seconds += seconds
+        for run in self._runs.values():
+            if run.started and run.end is None and not run.suspended:
+                run.worked_seconds += seconds
         due = sorted(
             (run.due_seconds, order, key)
             for order, (key, run) in enumerate(self._runs.items())

@@ -6,15 +6,21 @@ Run by ``wharfinger.testing.engine``, which says how to use them.
 import select
 import subprocess
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from unittest.mock import patch
 
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.performance import Quantity
+from wharfinger.model.workload import Target
 from wharfinger.testing.harness import (
     ENDS,
     EngineCheck,
     EngineHarness,
+    Session,
     expect,
     expect_no_end,
     expect_no_log,
@@ -119,6 +125,31 @@ def what_is_suspended_can_be_resumed(harness: EngineHarness) -> None:
         expect_no_end(session, "k")
 
 
+def what_is_suspended_stands_still(harness: EngineHarness) -> None:
+    """Until it is resumed; then it goes on where it was."""
+    with harness.session() as session:
+        if not session.engine.capabilities.suspend:
+            harness.skip("this engine does not suspend")
+        done = partial(harness.programs.work_done, "k")
+        session.perform(harness.start(session, "k", harness.programs.working("k")))
+        session.wait_until(lambda: done() > 0, "work of k")
+        session.perform(act.SuspendWorkload("k"))
+        session.wait_until(partial(_stands_still, session, done), "pause in the work of k")
+        still = done()
+        session.perform(act.ResumeWorkload("k"))
+        session.wait_until(lambda: done() > still, "work of k after it was resumed")
+        harness.expect_started_once(session, "k")
+
+
+def _stands_still(session: Session, work_done: Callable[[], int]) -> bool:
+    """For several times as long as the program takes for a piece."""
+    before = work_done()
+    until_seconds = time.monotonic() + 0.3
+    while (left := until_seconds - time.monotonic()) > 0:
+        session.take_in(left)
+    return work_done() == before
+
+
 def what_is_suspended_can_be_stopped(harness: EngineHarness) -> None:
     """Also by an engine that did not suspend it."""
     with harness.session() as session:
@@ -198,38 +229,118 @@ def foreign_processes_and_files_are_left_alone(harness: EngineHarness) -> None:
 # --- servers and clocks -------------------------------------------------------------------------
 
 
-def a_server_that_leaves_takes_nothing_with_it_unsaid(harness: EngineHarness) -> None:
-    """What runs there is reported one by one; what was to start there is refused retryably."""
-    if harness.make_elsewhere is None:
-        return
+def a_server_that_leaves_while_something_starts(harness: EngineHarness) -> None:
+    """Each start there is answered: it goes on, or is over; a later one is refused retryably."""
+    if harness.remove_servers is None:
+        harness.skip("this harness has no remove_servers")
     with harness.session() as session:
-        running = harness.start(session, "runs", harness.programs.lasting("runs"))
-        session.perform(running)
-        session.wait_for(ev.WorkloadStarted, "runs")
-        late = harness.start(session, "late", harness.programs.lasting("late"))
-        session.reopen(harness.elsewhere)
-        left = running.placements[0].server
-        expect(left not in session.servers, f"{left} did not leave")
-        expect(bool(session.about("runs")), "nothing was said of what ran there")
-        session.perform(late)
+        left = session.servers[0]
+        keys = [f"k{number}" for number in range(4)]
+        for key in keys:
+            session.perform(harness.start(session, key, harness.programs.lasting(key)))
+        harness.remove_servers(session.engine)
+        session.perform(harness.start(session, "late", harness.programs.lasting("late"), left))
+        gone = session.wait_for(ev.ServerLeft)
+        expect(gone.name == left, f"{left} left, reported was {gone}")
         failed = session.wait_for(ev.StartFailed, "late")
         expect(failed.retryable, f"{failed} can't be tried elsewhere")
-        session.perform(act.StopWorkload("runs", 0.0))
-        session.wait_for_end("runs")
+        for key in keys:
+            session.wait_until(partial(_is_answered, session, key), f"answer to the start of {key}")
+        _stop_all(session, keys)
+        for key in keys:
+            expect(harness.programs.starts(key) <= 1, f"{key} was started more than once")
+        expect(harness.programs.starts("late") == 0, "it was started where no server is")
+
+
+def _is_answered(session: Session, key: str) -> bool:
+    return any(isinstance(report, (ev.WorkloadStarted, *ENDS)) for report in session.about(key))
+
+
+def _stop_all(session: Session, keys: Sequence[str]) -> None:
+    """All stop, each with one end, and nothing runs any more."""
+    for key in keys:
+        session.perform(act.StopWorkload(key, 0.0))
+    for key in keys:
+        session.wait_for_end(key)
+    session.take_in(0.1)
+    for key in keys:
+        ends = {report for report in session.about(key) if isinstance(report, ENDS)}
+        expect(len(ends) == 1, f"one start of {key}, several ends: {ends}")
+    expect(not session.engine.usage(), f"{set(session.engine.usage())} still run")
+
+
+def servers_that_left_while_nobody_watched_take_nothing_with_them(harness: EngineHarness) -> None:
+    """The next engine tells of what ran and what was starting there, and starts nothing there."""
+    if harness.make_elsewhere is None:
+        harness.skip("this harness has no make_elsewhere")
+    with harness.session() as session:
+        left = session.servers[0]
+        session.perform(harness.start(session, "runs", harness.programs.lasting("runs")))
+        session.wait_for(ev.WorkloadStarted, "runs")
+        starting = harness.start(session, "starts", harness.programs.lasting("starts"))
+        late = harness.start(session, "late", harness.programs.lasting("late"))
+        session.perform(starting)
+        session.reopen(harness.elsewhere)
+        expect(left not in session.servers, f"{left} did not leave")
+        expect(bool(session.about("runs")), "nothing was said of what ran there")
+        session.perform(starting, late)
+        failed = session.wait_for(ev.StartFailed, "late")
+        expect(failed.retryable, f"{failed} can't be tried elsewhere")
+        session.wait_until(partial(_is_answered, session, "starts"), "answer to what was starting")
+        _stop_all(session, ["runs", "starts"])
+        expect(harness.programs.starts("starts") <= 1, "it was started more than once")
+
+
+def what_runs_is_measured(harness: EngineHarness) -> None:
+    """Where the engine says that it measures: numbers or the reason for none, never silence."""
+    with harness.session() as session:
+        if not session.engine.capabilities.measures:
+            harness.skip("this engine does not measure")
+        start = harness.start(session, "k", harness.programs.lasting("k"))
+        workload = replace(start.workload, target=Target(rate_per_second=1.0))
+        session.perform(replace(start, workload=workload))
+        session.wait_for(ev.WorkloadStarted, "k")
+        for _ in range(2):  # Asked for twice it is measured once.
+            session.perform(act.MeasureWorkload("k", workload))
+        session.perform(act.MeasureWorkload("unknown", workload))
+        report = session.wait_for(ev.ServerMeasured)
+        expect(report.server == session.servers[0], f"it runs on another server: {report}")
+        expect([sample.key for sample in report.samples] == ["k"], f"only k runs: {report}")
+        (sample,) = report.samples
+        said = Quantity.RATE in {*sample.readings, *sample.silent}
+        expect(said, f"a rate is the target, and nothing is said of it: {sample}")
+        session.perform(act.StopWorkload("k", 0.0))
+        session.wait_for_end("k")
+        session.forget_reports()
+        session.take_in(0.1)
+        late = [report for report in session.reports if isinstance(report, ev.ServerMeasured)]
+        expect(not late, f"it has ended, and was measured: {late}")
 
 
 def clock_jumps_change_nothing(harness: EngineHarness) -> None:
-    """A wall clock that jumps a year ahead and back neither ends nor delays anything."""
-    real = time.time
+    """A wall clock that jumps a year ahead and back neither ends nor delays anything.
+
+    The clock that jumps is the one that Python code of this process asks, by ``time.time`` and
+    ``time.time_ns``: an engine that reckons its waiting or its ends by them fails here. What
+    other processes and compiled code ask, e.g. the local engine's supervisor, does not jump:
+    of them this shows nothing.
+    """
+    real, real_ns = time.time, time.time_ns
     with harness.session() as session:
         session.perform(harness.start(session, "lasts", harness.programs.lasting("lasts")))
-        for number, jump_seconds in enumerate((3e7, -3e7)):
-            with patch("time.time", lambda jump=jump_seconds: real() + jump):
-                key = f"k{number}"
-                session.perform(harness.start(session, key, harness.programs.exiting(key, 4)))
-                expect_status(session, key, 4)
+        for number, jump_seconds in enumerate((30_000_000, -30_000_000)):
+            before, after = f"before{number}", f"after{number}"
+            session.perform(harness.start(session, before, harness.programs.exiting(before, 4)))
+            with (
+                patch("time.time", lambda jump=jump_seconds: real() + jump),
+                patch("time.time_ns", lambda jump=jump_seconds: real_ns() + jump * 10**9),
+            ):
+                session.perform(harness.start(session, after, harness.programs.exiting(after, 4)))
+                for key in (before, after):
+                    expect_status(session, key, 4)
                 session.reopen()
-                expect_status(session, key, 4)
+                for key in (before, after):
+                    expect_status(session, key, 4)
         expect_no_end(session, "lasts")
 
 
@@ -275,11 +386,14 @@ RUN_CHECKS: tuple[EngineCheck, ...] = (
     what_runs_is_not_forgotten,
     an_allocation_is_resized_in_place,
     what_is_suspended_can_be_resumed,
+    what_is_suspended_stands_still,
     what_is_suspended_can_be_stopped,
     output_is_read_by_offset,
     unknown_keys_are_never_completed,
     foreign_processes_and_files_are_left_alone,
-    a_server_that_leaves_takes_nothing_with_it_unsaid,
+    a_server_that_leaves_while_something_starts,
+    servers_that_left_while_nobody_watched_take_nothing_with_them,
+    what_runs_is_measured,
     clock_jumps_change_nothing,
     poll_waits_no_longer_than_it_may,
     the_descriptor_tells_of_news_and_of_nothing_else,

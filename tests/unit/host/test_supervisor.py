@@ -1,14 +1,17 @@
 """What is asked of a supervisor and what is read of a run, without starting anything."""
 
+import errno
 import os
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.errors import EngineFault, InvalidInput, NotFound
 from wharfinger.host.supervisor import (
     Claim,
     ExitRecord,
@@ -16,6 +19,7 @@ from wharfinger.host.supervisor import (
     ProcessIdentity,
     cancel,
     identity_of,
+    launch,
     open_pidfd,
     read_output,
     read_run,
@@ -157,3 +161,76 @@ def test_one_that_ended_and_was_not_reaped_is_not_alive() -> None:
 def test_a_wrong_grace_is_named(run_dir: Path) -> None:
     with pytest.raises(InvalidInput, match="-1 seconds"):
         request_stop(run_dir, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("true", "forged"),
+    [
+        ("exited 3", "exited 256"),
+        ("exited 3", f"exited {10**30}"),
+        ("exited 3", "signaled -9"),
+        ("cpu_seconds 1.500000", "cpu_seconds nan"),
+        ("cpu_seconds 1.500000", "cpu_seconds inf"),
+        ("ended_at_seconds 12.000000", "ended_at_seconds -1"),
+        ("output_bytes 70", f"output_bytes {10**30}"),
+    ],
+)
+def test_an_exit_record_that_no_supervisor_writes_counts_as_none(
+    run_dir: Path, true: str, forged: str
+) -> None:
+    (run_dir / "exit").write_text(EXIT)
+    assert read_run(run_dir).exit is not None
+    (run_dir / "exit").write_text(EXIT.replace(true, forged))
+    assert read_run(run_dir).exit is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_directory_that_was_closed_to_us_is_read_all_the_same(run_dir: Path) -> None:
+    (run_dir / "exit").write_text(EXIT)
+    run_dir.chmod(0)
+    assert read_run(run_dir).exit is not None
+
+
+def test_output_that_never_holds_still_is_read_another_time(run_dir: Path) -> None:
+    numbers = count()
+
+    def changed(_directory: int) -> list[int]:
+        number = next(numbers)
+        assert number < 1000, "it looks again and again"
+        return [number]
+
+    with patch("wharfinger.host.run_dir._segments", changed):
+        assert read_output(run_dir, 7) == (b"", 7)
+
+
+@pytest.mark.parametrize("offset", [2**63, -(2**63), 10**30])
+def test_an_offset_that_no_output_has_is_named(run_dir: Path, offset: int) -> None:
+    (run_dir / f"output.{0:020}").write_bytes(b"text")
+    with pytest.raises(InvalidInput, match="offset"):
+        read_output(run_dir, offset)
+    assert read_output(run_dir, 2**63 - 1) == (b"", 2**63 - 1)
+
+
+def test_a_segment_beyond_all_offsets_is_none(run_dir: Path) -> None:
+    (run_dir / f"output.{10**20 - 1}").write_bytes(b"text")
+    assert read_output(run_dir) == (b"", 0)
+
+
+def test_a_full_disk_does_not_hide_whose_the_claim_is(run_dir: Path) -> None:
+    full = OSError(errno.ENOSPC, "full")
+    assert cancel(run_dir)
+    with patch("wharfinger.host.supervisor.write_synced", side_effect=full):
+        assert cancel(run_dir)
+
+
+def test_a_supervisor_that_can_not_be_watched_leaves_no_zombie(run_dir: Path) -> None:
+    children = Path("/proc/thread-self/children")
+    before = children.read_text()
+    none_left = OSError(errno.EMFILE, "Too many open files")
+    with (
+        patch("os.pidfd_open", side_effect=none_left),
+        pytest.raises(EngineFault, match="Too many") as caught,
+    ):
+        launch(run_dir, SPEC)
+    assert caught.value.retryable
+    assert children.read_text() == before

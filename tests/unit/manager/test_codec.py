@@ -10,11 +10,15 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
+from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import Condition, ConditionKind, Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import (
+    HttpMeasure,
     LatencyBound,
     Measure,
+    MetricKind,
+    NumberKind,
     Profile,
     ProfileMode,
     Reservation,
@@ -49,24 +53,51 @@ EVERYTHING = Workload(
     Scale(8, True, True, Spread.ZONE),
     Reservation(250, 2**30),
     Profile(ProfileMode.LIVE, 3.0),
-    Measure(r"ops=(\d+)", ("load", "-l")),
+    Measure(
+        r"ops=(\d+)",
+        ("load", "-l"),
+        "/srv/log",
+        1e6,
+        NumberKind.GAUGE,
+        HttpMeasure("http://h/metrics", "m", MetricKind.HISTOGRAM, 99.0),
+        ("count",),
+        NumberKind.COUNTER,
+        "p=(.)",
+        5.0,
+    ),
     4.5,
     {"team": "web"},
 )
 SERVER = Server(
-    "s", PLATFORM, 2000, 2**33, "z", False, (Condition(ConditionKind.LOW_DISK, "little"),)
+    "s",
+    PLATFORM,
+    2000,
+    2**33,
+    "z",
+    False,
+    (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
 )
 EXAMPLES: tuple[ev.Event, ...] = (
     ev.ServerReported(SERVER),
     ev.ServerLeft("s", "unplugged"),
     ev.EngineSynced(("k",), ("s",)),
     ev.StartAccepted("k"),
-    ev.WorkloadStarted("k", "pid 1"),
+    ev.WorkloadStarted("k", "pid 1", 1.5),
     ev.StartFailed("k", "busy", True),
-    ev.WorkloadFinished("k", None, 9, "killed", 0.25),
+    ev.WorkloadFinished("k", None, 9, "killed", 0.25, 2.5),
     ev.WorkloadVanished("k", "gone"),
     ev.AllocationResized("k", PLACES),
     ev.ResizeFailed("k", "no", PLACES),
+    ev.ServerMeasured(
+        "s",
+        (
+            Sample(
+                "k",
+                {Quantity.CPU: Reading(0.5, "CPU time (proxy)", False, -0.25)},
+                {Quantity.LATENCY: NoSignal("nothing yet")},
+            ),
+        ),
+    ),
     ev.ProfilingFinished("k", {"ipc": 1.5}),
     ev.ProfilingFailed("k", "no"),
     ev.WorkloadClassified("k", "gaussian", "1", {"a": 1.0}, {"a": 0.1}),

@@ -7,7 +7,7 @@ import pytest
 from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import ENDED, NEXT, TRANSITIONS, Phase, Transition, Trigger
-from wharfinger.manager.world import MAX_START_FAILURES
+from wharfinger.manager.triggers import MAX_START_FAILURES
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 
 NAME = "w"

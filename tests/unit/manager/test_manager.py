@@ -286,3 +286,74 @@ def test_a_server_that_left_keeps_its_books_until_nothing_is_left_on_it(cluster:
     assert cluster.replayed().view.names == ["s"]
     cluster.tell(ev.WorkloadVanished(cluster.key("w"), "server left"))
     assert list(cluster.manager.view.names) == []
+
+
+def test_a_resize_for_which_there_was_no_room_follows_when_there_is(cluster: Cluster) -> None:
+    _submit(cluster, workload("w", 500), workload("other", 1500))
+    running(cluster, "w", "other")
+    cluster.tell(ev.WorkloadUpdated(workload("w", 1000)))
+    kept = len(cluster.record("w").decisions)
+    cluster.tell(ev.ServerReported(server("s", 2, memory_mib=5000)))
+    assert len(cluster.record("w").decisions) == kept, "the same refusal is not recorded again"
+    step = cluster.tell(ev.WorkloadFinished(cluster.key("other"), 0, None, "exited"))
+    assert [type(a) for a in step.actions] == [act.ResizeAllocation]
+    assert cluster.record("w").phase is Phase.ADJUSTING
+
+
+def test_those_who_run_get_room_before_those_who_wait(cluster: Cluster) -> None:
+    _submit(cluster, workload("w", 500), workload("other", 1500), workload("waits", 1500))
+    running(cluster, "w", "other")
+    cluster.tell(ev.WorkloadUpdated(workload("w", 1000)))
+    cluster.tell(ev.WorkloadFinished(cluster.key("other"), 0, None, "exited"))
+    assert cluster.record("waits").phase is Phase.QUEUED
+    assert cluster.record("w").planned[0].allocation.cpu_millicpus == 1000
+
+
+def test_a_preview_says_who_is_served_first(cluster: Cluster) -> None:
+    _submit(cluster, workload("a", 1500), workload("b", 1000))
+    reasons = [d.reason for d in cluster.manager.preview(workload("small", 100))]
+    assert reasons == [ReasonCode.OK, ReasonCode.OK, ReasonCode.BEHIND_OTHERS]
+    urgent = workload("urgent", 100, priority=1)
+    assert [d.reason for d in cluster.manager.preview(urgent)] == [ReasonCode.OK] * 2
+
+
+def test_an_update_that_is_taken_back_leaves_nothing_to_resize(cluster: Cluster) -> None:
+    _submit(cluster, workload("w", 500), workload("other", 1500))
+    running(cluster, "w")
+    cluster.tell(ev.WorkloadUpdated(workload("w", 1000)))
+    cluster.tell(ev.WorkloadUpdated(workload("w", 500)))
+    assert not cluster.record("w").resize_wanted
+    assert cluster.record("w").decisions[-1].decision.reason is ReasonCode.OK
+
+
+def test_arrivals_behind_a_blocked_head_ask_no_policy(cluster: Cluster) -> None:
+    _submit(cluster, workload("a", 2000), workload("head", 1000))
+    asked = []
+    policy = cluster.manager._policy
+    place = policy.place
+    policy.place = lambda request, view: asked.append(request) or place(request, view)
+    _submit(cluster, *(workload(f"w{i}") for i in range(20)))
+    assert asked == []
+    _submit(cluster, workload("urgent", priority=1))
+    assert [request.workload.name for request in asked] == ["urgent"]
+
+
+def test_an_end_that_nobody_watched_is_dated_when_it_was(cluster: Cluster) -> None:
+    cluster.now = 100.0
+    _submit(cluster, workload("w"))
+    key = cluster.key("w")
+    cluster.now = 160.0
+    cluster.tell(ev.WorkloadStarted(key, "pid 1", started_at=101.0))
+    cluster.tell(ev.WorkloadFinished(key, 0, None, "exited", ended_at=103.0))
+    record = cluster.record("w")
+    assert (record.started_at, record.ended_at) == (101.0, 103.0)
+
+
+def test_clocks_that_disagree_turn_no_time_around(cluster: Cluster) -> None:
+    cluster.now = 100.0
+    _submit(cluster, workload("w"))
+    key = cluster.key("w")
+    cluster.tell(ev.WorkloadStarted(key, "pid 1", started_at=99.0))
+    cluster.tell(ev.WorkloadFinished(key, 0, None, "exited", ended_at=101.0))
+    record = cluster.record("w")
+    assert (record.started_at, record.ended_at) == (100.0, 100.0)

@@ -22,6 +22,26 @@ def test_one_that_is_open_to_others_is_closed(tmp_path: Path) -> None:
     assert stat.S_IMODE(StateDirectory(tmp_path / "state").path.stat().st_mode) == 0o700
 
 
+def test_a_directory_with_other_things_in_it_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir(mode=0o755)
+    (tmp_path / "precious" / "file").touch()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    for name, mode in (("precious", 0o755), ("shared", 0o1777)):
+        with pytest.raises(InvalidInput, match="holds other things"):
+            StateDirectory(tmp_path / name)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    assert [path.name for path in (tmp_path / "precious").iterdir()] == ["file"]
+
+
+def test_a_state_is_taken_again(tmp_path: Path) -> None:
+    first = StateDirectory(tmp_path / "state")
+    first.lock()
+    first.unlock()
+    (tmp_path / "state" / "runs").mkdir()
+    StateDirectory(tmp_path / "state").lock()
+
+
 def test_a_file_or_a_foreign_directory_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="--state"):

@@ -359,3 +359,19 @@ def test_a_flipped_byte_in_the_wal_costs_only_what_it_hit(
     assert store.damage is not None
     assert store.damage.lost_events is None
     assert sequences(store) == list(range(1, 101))
+
+
+def test_a_damaged_definition_is_found_before_it_is_used(
+    open_store: OpenStore, state: Path
+) -> None:
+    """A flipped letter in a column's name leaves every page whole."""
+    fill(open_store(), 5).close()
+    flip_to = (b"chain_hash BLOB", b"chain_hbsh BLOB")
+    database = state / "manager.db"
+    content = database.read_bytes()
+    assert content.count(flip_to[0]) == 1
+    database.write_bytes(content.replace(*flip_to))
+    store = open_store()
+    assert "definitions" in str(store.damage)
+    assert store.latest_snapshot() is None
+    assert sequences(store) == [1, 2, 3, 4, 5]

@@ -6,9 +6,7 @@ has one directory per key, which outlives every manager: an engine that is opene
 over whatever it finds there.
 """
 
-import hashlib
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +14,8 @@ from pathlib import Path
 
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
+from wharfinger.engines.local.loads import Loads
+from wharfinger.engines.local.measuring import Measuring
 from wharfinger.engines.local.records import (
     StartRecord,
     check_key,
@@ -31,6 +31,7 @@ from wharfinger.engines.local.start import (
     OpenFiles,
     choose_cpus,
     groups_of,
+    identity_of_directory,
     launch_spec,
     limits,
     raise_open_files,
@@ -38,6 +39,7 @@ from wharfinger.engines.local.start import (
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
 from wharfinger.host.cgroups import CgroupControl, Group, Limits, ResizeRefused, discover
+from wharfinger.host.measure.client import REPORT_SECONDS
 from wharfinger.host.supervisor import Claim, launch, read_output, read_run
 from wharfinger.host.topology import LocalServer, discover_servers
 from wharfinger.host.tree import bind_tree
@@ -61,6 +63,7 @@ class LocalEngine:
         identity: Names this manager's cgroups: unique on this machine, and the same after a
             restart; ``None`` = made from the directory's path.
         log_cap_bytes: Of each workload's output, what is kept.
+        report_seconds: Between two reports of how everything performs.
     """
 
     name = "local"
@@ -72,6 +75,7 @@ class LocalEngine:
         servers: str | None = None,
         identity: str | None = None,
         log_cap_bytes: int = LOG_CAP_BYTES,
+        report_seconds: float = REPORT_SECONDS,
     ) -> None:
         self._directory = directory.absolute()
         self._spec = servers
@@ -85,6 +89,10 @@ class LocalEngine:
         # Refused before there was anything on disk: it must not start when asked for again.
         self._refused: dict[str, ev.StartFailed] = {}
         self._reports: list[ev.Report] = []
+        self._loads = Loads(self._directory, self._watcher, self._plan_beside, self._launch_beside)
+        self._measuring = Measuring(
+            self._runs, self._loads, self._watcher, self._tell, report_seconds=report_seconds
+        )
 
     # --- life ------------------------------------------------------------------------------
 
@@ -92,7 +100,9 @@ class LocalEngine:
     def capabilities(self) -> Capabilities:
         """As this machine's controls allow; known once it is open."""
         control = self._opened()
-        return Capabilities(fractional_cpu=control.has_quota, memory_limit=control.has_memory)
+        return Capabilities(
+            fractional_cpu=control.has_quota, memory_limit=control.has_memory, measures=True
+        )
 
     def open(self) -> None:
         """Find the servers, and take over what an earlier engine left.
@@ -113,10 +123,13 @@ class LocalEngine:
         self._take_servers(found)
         for key in keys:
             self._adopt(key)
+        self._loads.adopt(lambda key: key in self._runs and self._runs[key].settled is None)
         self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._servers)))
 
     def close(self) -> None:
         """Let go of everything; what runs goes on."""
+        self._measuring.close()
+        self._loads.close()
         for run in self._runs.values():
             run.let_go()
         self._runs.clear()
@@ -169,6 +182,8 @@ class LocalEngine:
         # Without our record it is a stranger's, unless a supervisor of ours has signed for it.
         if start is None and record.claim is not Claim.TAKEN:
             return
+        if end is not None and record.supervisor is not None and record.supervisor.is_alive():
+            end = None  # We write it when the supervisor has ended: its workload has forged it.
         if end is None and record.claim is Claim.NONE:
             return  # Never begun: the core asks for it again, and finds its start record.
         run = self._make_run(key, start or StartRecord(None))
@@ -202,6 +217,8 @@ class LocalEngine:
         return self._watcher.fileno()
 
     def _tell(self, report: ev.Report) -> None:
+        if isinstance(report, ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed):
+            self._measuring.ended(report.key)
         self._reports.append(report)
         self._watcher.set_news(present=True)
 
@@ -227,6 +244,8 @@ class LocalEngine:
                 self._with_run(key, Run.suspend)
             case act.ResumeWorkload(key=key):
                 self._with_run(key, Run.resume)
+            case act.MeasureWorkload():
+                self._measuring.measure(action)
             case act.ForgetWorkload(key=key):
                 self._forget(key)
             case act.ProfileWorkload(key=key) | act.ClassifyWorkload(key=key):
@@ -280,16 +299,22 @@ class LocalEngine:
     def _launch(self, action: act.StartWorkload) -> None:
         placement, server = self._placement_of(action)
         start = self._planned_before(action.key)
+        begun_here = start is None
         if start is None:
             start = self._plan(action.key, placement, server)
             create_run(self._directory, action.key, start)
         run = self._make_run(action.key, start)
+        run.begun_here = begun_here
         run.workload = action.workload
-        self._make_group(run, limits(placement.allocation, server, start.cpus))
+        self._launch_run(run, action, server)
+
+    def _launch_run(self, run: Run, action: act.StartWorkload, server: LocalServer) -> None:
+        cpus = run.start.cpus
+        self._make_group(run, limits(action.placements[0].allocation, server, cpus))
         spec = launch_spec(
             action,
             run.group,
-            start.cpus,
+            cpus,
             log_cap_bytes=self._log_cap_bytes,
             open_files=self._open_files,
         )
@@ -315,6 +340,14 @@ class LocalEngine:
         # It died before it made the groups, so before it launched anything: plan anew.
         remove_run(self._directory / key)
         return None
+
+    def _plan_beside(self, placement: Placement, key: str) -> StartRecord:
+        """The plan of a load generator: on all of its service's server's CPUs."""
+        groups = self._opened().group(placement.server, key).to_plain()
+        return StartRecord(placement, self._servers[placement.server].cpus, groups)
+
+    def _launch_beside(self, run: Run, action: act.StartWorkload) -> None:
+        self._launch_run(run, action, self._servers[action.placements[0].server])
 
     def _make_group(self, run: Run, wanted: Limits) -> None:
         """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
@@ -351,7 +384,8 @@ class LocalEngine:
 
     def _stop(self, key: str, grace_seconds: float) -> None:
         if key in self._runs:
-            self._with_run(key, lambda run: run.stop(grace_seconds))
+            # A stop that could not be asked for is a fault: the runtime asks again.
+            self._runs[key].stop(grace_seconds)
         elif key in self._refused:
             self._tell(self._refused[key])
         else:
@@ -379,8 +413,7 @@ class LocalEngine:
         if not run.remove_groups():
             log.warning("%s: its cgroups are not empty, they stay", key)
         self._remove_former_bases(run.group)
-        run.let_go()
-        remove_run(run.run_dir)
+        run.forget()
         del self._runs[key]
 
     def _remove_former_bases(self, group: Group) -> None:
@@ -444,6 +477,7 @@ class LocalEngine:
 
         Raises:
             NotFound: There is no such start.
+            InvalidInput: No output can be so long.
         """
         run = self._runs.get(key)
         if run is None:
@@ -451,15 +485,14 @@ class LocalEngine:
         # Asked before the reading: what is written in between is read by the next call.
         ended = run.settled is not None
         with self._watcher.spare_descriptors():
-            data, next_offset = read_output(run.run_dir, offset, limit_bytes)
+            try:
+                data, next_offset = read_output(run.run_dir, offset, limit_bytes)
+            except NotFound:
+                # The start is known, its workload has moved the output away.
+                data, next_offset = b"", max(0, offset)
         return LogChunk(data, next_offset, ended)
 
     def _opened(self) -> CgroupControl:
         if self._control is None:
             raise EngineFault("the local engine is not open")
         return self._control
-
-
-def identity_of_directory(directory: Path) -> str:
-    """Names a manager's cgroups: the same for the same directory, and unlike any other's."""
-    return hashlib.blake2s(os.fsencode(directory.resolve()), digest_size=6).hexdigest()

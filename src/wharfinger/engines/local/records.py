@@ -4,7 +4,7 @@
     end     the report of its end, once that is settled, and of its start before it
 
 A run directory appears whole, by rename, so one with a name of ours and without ``start`` is
-somebody else's. Who calls: the engine, and ``adoption`` when a manager takes over.
+somebody else's. Who calls: the engine, for what is planned and found, and ``run`` for the end.
 """
 
 import json
@@ -101,7 +101,7 @@ def read_start(run_dir: Path) -> StartRecord | None:
     """The start record; ``None`` where there is none that can be read."""
     try:
         return msgspec.json.decode(_read(run_dir, "start"), type=StartRecord)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 
@@ -123,13 +123,21 @@ def read_end(run_dir: Path) -> EndRecord | None:
         plain = msgspec.json.decode(_read(run_dir, "end"), type=list[tuple[str, str]])
         for kind, payload in plain:
             report = decode_event(kind, payload.encode())
+            if getattr(report, "key", None) != run_dir.name:
+                return None  # A workload may not speak for its neighbour.
             if isinstance(report, ev.WorkloadStarted):
                 started = report
-            elif isinstance(report, End):
+            elif isinstance(report, End) and _is_possible(report):
                 end = report
-    except (msgspec.MsgspecError, UnicodeError, StoreDamaged):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, StoreDamaged):
         return None
     return None if end is None else EndRecord(started, end)
+
+
+def _is_possible(end: End) -> bool:
+    return not isinstance(end, ev.WorkloadFinished) or (
+        0 <= (end.exit_code or 0) <= 255 and 0 <= (end.signal or 0) <= 64
+    )
 
 
 def list_keys(directory: Path) -> list[str]:

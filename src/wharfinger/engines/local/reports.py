@@ -49,6 +49,7 @@ def end_of(
         record.signal,
         _reason(record, out_of_memory_kills or 0),
         record.cpu_seconds if cpu_seconds is None else cpu_seconds,
+        record.ended_at_seconds,
     )
 
 

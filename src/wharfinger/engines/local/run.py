@@ -7,17 +7,19 @@ told twice without need. The engine makes one per key and passes actions on; the
 
 import logging
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from wharfinger.engines.base import Usage
 from wharfinger.engines.local import reports
-from wharfinger.engines.local.records import EndRecord, StartRecord, save_end
+from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.cgroups import Group
-from wharfinger.host.processes import identity_of
+from wharfinger.host.cgroups import Group, GroupUsage
+from wharfinger.host.processes import has_ended, identity_of, send_signal
 from wharfinger.host.supervisor import (
     Claim,
     ProcessIdentity,
@@ -34,7 +36,12 @@ from wharfinger.host.tree import measure_tree, resume_tree, suspend_tree
 from wharfinger.manager import events as ev
 from wharfinger.model.workload import Workload
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
+
+_DYING_SECONDS = 0.5
+"""What a supervisor takes to end that was killed; one that waits for a disk takes longer."""
 
 _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 """What a run directory tells that is not there any more."""
@@ -54,6 +61,7 @@ class Run:
     Attributes:
         workload: What was to run, for messages; ``None`` when an earlier engine started it.
         settled: Its end; ``None`` while it is not over.
+        begun_here: This engine made the run directory, so no other engine's supervisor can come.
     """
 
     def __init__(
@@ -71,12 +79,15 @@ class Run:
         self.group = group
         self.workload: Workload | None = None
         self.settled: EndRecord | None = None
+        self.begun_here = False
         self._watcher = watcher
         self._tell = tell
         self._supervisor: Supervisor | None = None
         self._pid: int | None = None
         self._pidfd = -1
         self._claimed = False
+        self._forgotten = False
+        self._refusal: ev.StartFailed | None = None
         self._started: ev.WorkloadStarted | None = None
         self._stop_grace_seconds: float | None = None
 
@@ -98,17 +109,20 @@ class Run:
         """Take over what another engine launched; it has been claimed, or is over."""
         self._take_in(record)
         pidfd = open_pidfd(record.supervisor) if record.supervisor else None
-        if pidfd is not None:
-            self._pid = record.supervisor.pid if record.supervisor else None
-            self._pidfd = pidfd
-            self._watcher.add(pidfd, self._supervisor_ended)
-        elif record.supervisor is not None:
-            _reap(record.supervisor)
-            record = self._read()  # It may have ended between the two looks.
-        if record.exit is not None or pidfd is None:
-            self._take_in(record)
+        if pidfd is None:
+            if record.supervisor is not None:
+                _reap(record.supervisor)
+                record = self._read()  # It may have ended between the two looks.
+                self._take_in(record)
             self._settle(record)
-        elif self._started is None:
+            return
+        # While it lives nothing is over, whatever a workload has written into the directory.
+        self._pid = record.supervisor.pid if record.supervisor else None
+        self._pidfd = pidfd
+        self._watcher.add(pidfd, self._supervisor_ended)
+        if self._stop_grace_seconds is not None:
+            self._request_stop(self._stop_grace_seconds)  # What was asked of ours was its.
+        if self._started is None:
             self._await_start()
 
     def _await_start(self) -> None:
@@ -147,6 +161,8 @@ class Run:
             self._tell(self._started)
         elif self._claimed:
             self._tell(ev.StartAccepted(self.key))
+        else:
+            self._settle_refusal()
 
     def _tell_end(self, record: EndRecord) -> None:
         if record.started is not None:
@@ -166,10 +182,11 @@ class Run:
             if self._stop_grace_seconds is not None:
                 self.stop(self._stop_grace_seconds)
         if self._started is None and record.started is not None:
-            self._begin(f"pid {record.started.process.pid}")
+            started = record.started
+            self._begin(f"pid {started.process.pid}", started.started_at_seconds)
 
-    def _begin(self, handle: str) -> None:
-        self._started = ev.WorkloadStarted(self.key, handle)
+    def _begin(self, handle: str, started_at: float) -> None:
+        self._started = ev.WorkloadStarted(self.key, handle, started_at)
         self._watcher.await_no_more(self.run_dir)
         self._tell(self._started)
 
@@ -193,6 +210,8 @@ class Run:
                 os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG)
         self.let_go()
         if self.settled is not None:
+            if self._forgotten:
+                remove_run(self.run_dir)
             return
         record = self._read()
         if status is SupervisorStatus.CLAIMED and record.claim is Claim.TAKEN:
@@ -216,11 +235,31 @@ class Run:
 
     def fail_to_start(self, reason: str, *, retryable: bool) -> None:
         """It did not start and never will under this key; unless it turns out that it has."""
-        with suppress(OutOfSpace, NotFound):
-            if not cancel(self.run_dir):
-                self.adopt(self._read())
+        self._refusal = ev.StartFailed(self.key, reason, retryable)
+        self._settle_refusal()
+
+    def _settle_refusal(self) -> None:
+        """Tell of the refusal once it is certain; until then say nothing and try again."""
+        if self._refusal is None or self.settled is not None:
+            return
+        try:
+            cancelled = cancel(self.run_dir)
+        except OutOfSpace:
+            if not self.begun_here or self._supervisor is not None:
+                # A supervisor may still find the room for its claim that we did not find.
+                self._watcher.try_later(self._settle_refusal)
                 return
-        self._end(ev.StartFailed(self.key, reason, retryable))
+            cancelled = True
+        except NotFound:
+            cancelled = True
+        refusal, self._refusal = self._refusal, None
+        if not cancelled:
+            self.adopt(self._read())
+            return
+        if self._supervisor is not None:
+            # Without a claim it has started nothing and may not any more.
+            send_signal(self._pidfd, signal.SIGKILL)
+        self._end(refusal)
 
     def _settle(self, record: RunRecord) -> None:
         """It is over; say how."""
@@ -231,12 +270,12 @@ class Run:
                 record.exit,
                 command=run.command if run else (),
                 working_directory=run.working_directory if run else "",
-                out_of_memory_kills=self.group.out_of_memory_kills(),
-                cpu_seconds=self.group.usage().cpu_seconds,
+                out_of_memory_kills=self._grouped(self.group.out_of_memory_kills),
+                cpu_seconds=self._grouped_usage().cpu_seconds,
             )
             if self._started is None and isinstance(end, ev.WorkloadFinished):
                 # There was no room for the record of its start.
-                self._begin("pid unknown")
+                self._begin("pid unknown", record.exit.started_at_seconds)
             self._end(end)
         elif record.claim is Claim.CANCELLED:
             self._end(ev.StartFailed(self.key, reports.STOPPED_BEFORE_START, retryable=False))
@@ -283,6 +322,14 @@ class Run:
             log.warning("%s: %s", self.key, error)
             return False
 
+    def forget(self) -> None:
+        """Remove its directory, but not under a supervisor: it could claim what comes after."""
+        self._forgotten = True
+        if self._pidfd < 0:
+            remove_run(self.run_dir)
+        elif has_ended(self._pidfd, _DYING_SECONDS):
+            self._supervisor_ended()
+
     # --- what is asked of it -------------------------------------------------------------------
 
     def stop(self, grace_seconds: float) -> None:
@@ -304,8 +351,11 @@ class Run:
     def _request_stop(self, grace_seconds: float) -> None:
         if self._pidfd < 0:
             return
-        with suppress(NotFound):
+        try:
             request_stop(self.run_dir, self._pidfd, grace_seconds)
+        except NotFound:
+            # Its workload moved the directory away; the supervisor stops it with its own grace.
+            send_signal(self._pidfd, signal.SIGTERM)
         # Suspended, it could not obey.
         self.resume()
 
@@ -336,7 +386,7 @@ class Run:
 
     def usage(self) -> Usage:
         """What it uses, from its cgroups, else from its tree of processes."""
-        grouped = self.group.usage()
+        grouped = self._grouped_usage()
         if None not in grouped or self._pid is None:
             return Usage(*grouped)
         tree = measure_tree(self._pid)
@@ -345,6 +395,17 @@ class Run:
             tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
             tree.processes if grouped.processes is None else grouped.processes,
         )
+
+    def _grouped_usage(self) -> GroupUsage:
+        return self._grouped(self.group.usage) or GroupUsage(None, None, None)
+
+    def _grouped(self, read: Callable[[], T]) -> T | None:
+        """What its groups say; a workload that meddles with its own must harm nobody else."""
+        try:
+            return read()
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            return None
 
 
 def _reap(supervisor: ProcessIdentity) -> None:

@@ -3,6 +3,7 @@
 Pure but for a look at our own environment. Called by the engine for a start and a resize.
 """
 
+import hashlib
 import os
 import resource
 from collections import Counter
@@ -17,6 +18,7 @@ from wharfinger.host.topology import LocalServer
 from wharfinger.manager.actions import StartWorkload
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.workload import Workload
 
 WORKLOAD_VARIABLE = "WHARFINGER_WORKLOAD"
 BEST_EFFORT_NICE = 19
@@ -30,15 +32,15 @@ OpenFiles = tuple[int, int]
 """Soft and hard limit on open files."""
 
 
-def environment(action: StartWorkload) -> dict[str, str]:
+def environment(workload: Workload, key: str) -> dict[str, str]:
     """The program's whole environment: little of ours, all of the workload's, and who it is."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
         "PATH": _DEFAULT_PATH,
         **inherited,
-        **action.workload.run.env,
-        KEY_VARIABLE: action.key,
-        WORKLOAD_VARIABLE: action.workload.name,
+        **workload.run.env,
+        KEY_VARIABLE: key,
+        WORKLOAD_VARIABLE: workload.name,
     }
 
 
@@ -102,7 +104,7 @@ def launch_spec(
     best_effort = action.placements[0].allocation.best_effort
     return LaunchSpec(
         command=run.command,
-        env=environment(action),
+        env=environment(action.workload, action.key),
         working_directory=Path(run.working_directory),
         stop_grace_seconds=run.stop_grace_seconds,
         log_cap_bytes=log_cap_bytes,
@@ -141,3 +143,8 @@ def groups_of(plain: Mapping[str, str], key: str) -> Group:
         return Group({})
     same = {path.name for path in group.directories} <= {key}
     return group if same else Group({})
+
+
+def identity_of_directory(directory: Path) -> str:
+    """Names a manager's cgroups: the same for the same directory, and unlike any other's."""
+    return hashlib.blake2s(os.fsencode(directory.resolve()), digest_size=6).hexdigest()

@@ -1,7 +1,8 @@
 """One descriptor for everything that can happen to an engine, and a callback for each.
 
 Nothing looks again and again: supervisors tell by pidfd and pipe, or by a record that appears,
-and the engine's own reports by an eventfd. An idle engine costs nothing.
+and the engine's own reports by an eventfd. An idle engine costs nothing. Only what the disk had
+no room for is tried again by the clock: nothing tells when there is room.
 """
 
 import os
@@ -12,12 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from wharfinger.errors import EngineFault
+from wharfinger.host.alarm import Alarm
 from wharfinger.host.directory_watch import DirectoryWatch
 
 Callback = Callable[[], None]
 
 SPARE_DESCRIPTORS = 8
 """Held back: a record that can't be opened must never pass for one that is not there."""
+
+RETRY_SECONDS = 0.5
+"""Between two tries of what there was no room for."""
 
 
 class Watcher:
@@ -27,6 +32,8 @@ class Watcher:
         self._callbacks: dict[int, Callback] = {}
         self._epoll: select.epoll | None = None
         self._news = -1
+        self._alarm: Alarm | None = None
+        self._later: list[Callback] = []
         self._directories: DirectoryWatch | None = None
         self._awaited: dict[Path, tuple[int, Callback]] = {}
         self._spare: list[int] = []
@@ -36,6 +43,8 @@ class Watcher:
         self._epoll = select.epoll()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._epoll.register(self._news, select.EPOLLIN)
+        self._alarm = Alarm()
+        self.add(self._alarm.fileno(), partial(self._rang, self._alarm))
         self._take_spare()
 
     def close(self) -> None:
@@ -44,10 +53,13 @@ class Watcher:
             return
         if self._directories is not None:
             self._directories.close()
+        if self._alarm is not None:
+            self._alarm.close()
         self._release_spare()
         self._epoll.close()
         os.close(self._news)
-        self._epoll, self._news, self._directories = None, -1, None
+        self._epoll, self._news, self._directories, self._alarm = None, -1, None, None
+        self._later.clear()
         self._callbacks.clear()
         self._awaited.clear()
 
@@ -82,6 +94,18 @@ class Watcher:
         if watch >= 0 and self._directories is not None:
             self._directories.remove(watch)
 
+    def try_later(self, callback: Callback) -> None:
+        """Call back once, a little later."""
+        if self._alarm is not None and callback not in self._later:
+            self._later.append(callback)
+            self._alarm.set(RETRY_SECONDS)
+
+    def _rang(self, alarm: Alarm) -> None:
+        alarm.drain()
+        due, self._later = self._later, []
+        for callback in due:
+            callback()
+
     def set_news(self, *, present: bool) -> None:
         """Keep the descriptor readable for what waits to be told, or no more."""
         with suppress(BlockingIOError):  # It may be so already.
@@ -92,14 +116,14 @@ class Watcher:
 
     def wait(self, timeout_seconds: float) -> None:
         """Wait up to that long for news, and let the callbacks take it in."""
-        ready = self._opened().poll(max(0.0, timeout_seconds))
+        ready = [fd for fd, _ in self._opened().poll(max(0.0, timeout_seconds))]
         if not ready:
             return
+        callbacks = [(fd, self._callbacks.get(fd)) for fd in ready]
         with self.spare_descriptors():
-            for descriptor, _ in ready:
-                # An earlier callback may have removed it.
-                callback = self._callbacks.get(descriptor)
-                if callback is not None:
+            for descriptor, callback in callbacks:
+                # An earlier callback may have removed it, and another may have got its number.
+                if callback is not None and self._callbacks.get(descriptor) is callback:
                     callback()
 
     @contextmanager

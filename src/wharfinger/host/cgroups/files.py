@@ -14,6 +14,8 @@ from wharfinger.errors import EngineFault
 
 _READ_BYTES = 1 << 16
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+# Deeper than a path is long only hostile groups lie; the kernel's own kill reaches them.
+_OUT_OF_REACH = _GONE | {errno.ENAMETOOLONG}
 _PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
 _POLL_SECONDS_FIRST = 0.0005
 _POLL_SECONDS_MOST = 0.02
@@ -55,7 +57,7 @@ def read_text(path: Path) -> str | None:
     try:
         return os.fsdecode(read_bytes(path)).strip()
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in _OUT_OF_REACH:
             return None
         raise fault(f"read {path}", error) from error
 
@@ -123,7 +125,7 @@ def subdirectories(path: Path) -> tuple[Path, ...]:
         with os.scandir(path) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in _OUT_OF_REACH:
             return ()
         raise fault(f"list {path}", error) from error
     return tuple(path / name for name in names)
@@ -152,6 +154,45 @@ def remove_directory(path: Path) -> bool:
             return False
         raise fault(f"remove the group {path}", error) from error
     return True
+
+
+def remove_tree(path: Path) -> bool:
+    """Remove a group and all that its processes made beneath it; whether all are gone.
+
+    By descriptors: a workload that may make groups can nest them deeper than any path is long.
+
+    Raises:
+        EngineFault: The kernel refuses for another reason than that something is in use.
+    """
+    try:
+        _remove_beneath(path)
+    except OSError as error:
+        if error.errno in {errno.EBUSY, errno.ENOTEMPTY}:
+            return False
+        if error.errno not in _GONE:
+            raise fault(f"remove the groups beneath {path}", error) from error
+    return remove_directory(path)
+
+
+def _remove_beneath(path: Path) -> None:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Down to a group without any beneath it, then up by "..", with one descriptor at a time.
+    names: list[str] = []
+    here = os.open(path, flags)
+    try:
+        while True:
+            below = next((e.name for e in os.scandir(here) if e.is_dir(follow_symlinks=False)), "")
+            if not below and not names:
+                return
+            following = os.open(below or "..", flags, dir_fd=here)
+            os.close(here)
+            here = following
+            if below:
+                names.append(below)
+            else:
+                os.rmdir(names.pop(), dir_fd=here)
+    finally:
+        os.close(here)
 
 
 def wait_until(condition: Callable[[], bool], timeout_seconds: float) -> bool:

@@ -16,8 +16,7 @@ from wharfinger.host.cgroups.claim import BASE_PREFIX
 from wharfinger.host.cgroups.files import (
     read_field,
     read_int,
-    remove_directory,
-    subtree,
+    remove_tree,
     wait_until,
 )
 from wharfinger.host.cgroups.limits import UNIFIED, Limits, limit_writes, write_all
@@ -216,12 +215,9 @@ class Group:
         return wait_until(self._try_to_remove, timeout_seconds)
 
     def _try_to_remove(self) -> bool:
-        gone = [
-            remove_directory(part)
-            for directory in self.directories
-            for part in reversed(subtree(directory))
-        ]
-        return all(gone)
+        # Each is tried, also when one before it stays.
+        gone = {directory: remove_tree(directory) for directory in self.directories}
+        return all(gone.values())
 
     def _freezer(self) -> tuple[Path, int] | None:
         if UNIFIED in self.paths and (self.paths[UNIFIED] / "cgroup.freeze").exists():

@@ -15,8 +15,11 @@ from wharfinger.model import units
 from wharfinger.model.manifest import kinds
 from wharfinger.model.manifest.kinds import Kind
 from wharfinger.model.workload import (
+    HttpMeasure,
     LatencyBound,
     Measure,
+    MetricKind,
+    NumberKind,
     Profile,
     ProfileMode,
     Reservation,
@@ -162,6 +165,8 @@ PERCENTILE = kinds.number("number, e.g. `99`", 0, 100, 99, 99.9, open_ends=True)
 PRIORITY = kinds.number("whole number, e.g. `10`", -MAX_PRIORITY, MAX_PRIORITY, 10, integer=True)
 SERVERS = kinds.number("whole number, e.g. `8`", 1, MAX_SERVERS, 8, integer=True)
 SECONDS = kinds.number("number of seconds, e.g. `8`", 0.1, MAX_PROFILE_SECONDS, 8)
+EVERY = kinds.number("number of seconds, e.g. `5`", 1, MAX_PROFILE_SECONDS, 5)
+AMOUNT = kinds.number("number, e.g. `100`", 1e-9, 1e18, 100)
 MONEY = kinds.number("number, e.g. `4.50`", 1e-6, units.MAX_MONEY, 4.5)
 
 METADATA = Section(
@@ -339,11 +344,69 @@ MEASURE = Section(
                     "regex",
                     "progress_regex",
                     kinds.REGEX,
-                    "Searched in its output; its first group is a number, work done or a rate.",
+                    "Searched in each line; its first group is a number, or its groups are named "
+                    "`done`, `rate`, `throughput`, `latency_s`, `latency_ms`, `latency_us`.",
                     required=True,
                 ),
+                Field(
+                    "kind",
+                    "progress_kind",
+                    kinds.choice(NumberKind, "counter"),
+                    "Whether the first group is work done so far or a rate.",
+                    default="`counter`",
+                ),
+                Field("total", "progress_total", AMOUNT, "The number when all work is done."),
+                Field(
+                    "file",
+                    "progress_file",
+                    kinds.FILE,
+                    "Where the lines are, if not on its output; a relative path starts where you "
+                    "call `submit`.",
+                ),
             ),
-            "Performance read from the workload's own output.",
+            "Performance read from the workload's own lines, on output or in a file.",
+        ),
+        Section(
+            "http",
+            "http",
+            HttpMeasure,
+            (
+                Field("url", "url", kinds.URL, "Asked by GET.", required=True),
+                Field(
+                    "metric",
+                    "metric",
+                    kinds.METRIC,
+                    "A Prometheus metric; all its series with these labels are added up. Without "
+                    "it the answer must be one number.",
+                ),
+                Field(
+                    "kind",
+                    "kind",
+                    kinds.choice(MetricKind, "counter"),
+                    "Work done so far, a performance, or a histogram of latencies in seconds.",
+                ),
+                Field(
+                    "percentile",
+                    "percentile",
+                    PERCENTILE,
+                    "Of the histogram.",
+                    default="the target's, else 99",
+                ),
+            ),
+            "Performance read from an HTTP endpoint.",
+        ),
+        Field(
+            "command",
+            "command",
+            kinds.COMMAND,
+            "Prints the number, or lines such as `latency_ms 1.5`; it has 5 seconds.",
+        ),
+        Field(
+            "commandKind",
+            "command_kind",
+            kinds.choice(NumberKind, "gauge"),
+            "Whether the command prints work done so far or a rate.",
+            default="`gauge`",
         ),
         Section(
             "load",
@@ -354,14 +417,22 @@ MEASURE = Section(
                     "command",
                     "load_command",
                     kinds.COMMAND,
-                    "A load generator run beside a `latency-critical` workload.",
+                    "A load generator run beside a `latency-critical` workload, again and again.",
                     required=True,
+                ),
+                Field(
+                    "regex",
+                    "load_regex",
+                    kinds.REGEX,
+                    "As in `progress`, but its first group is the service's performance.",
+                    default="`progress.regex`",
                 ),
             ),
             "Performance read from a load generator's report.",
         ),
+        Field("seconds", "every_seconds", EVERY, "Between two samples; at least 1."),
     ),
-    "How the manager reads its performance.",
+    "How the manager reads its performance; see [measure.md](measure.md).",
 )
 
 SPEC = Section(

@@ -8,7 +8,7 @@ prints can't differ.
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -28,6 +28,13 @@ REDACTED = "***"
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _LABEL_KEY = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")
 _ENV_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+# A host, perhaps a port, and a path; no user and no password, which would be logged.
+_URL = re.compile(
+    r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[!-\"$-~]*)?$", re.ASCII
+)
+_LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
+_METRIC = re.compile(rf"^[A-Za-z_:][A-Za-z0-9_:]*(\{{{_LABEL}(,{_LABEL})*\}})?$", re.ASCII)
+_MAX_URL = 512
 _MAX_NAME = 63
 _MAX_LABELS = 64
 _MAX_ENV = 1024
@@ -263,6 +270,26 @@ def _read_regex(node: Node, _place: Place) -> object:
     return text
 
 
+def _read_url(node: Node, _place: Place) -> object:
+    text = _string(node, _shown(node))
+    mend = "write e.g. http://127.0.0.1:8080/metrics"
+    if len(text) > _MAX_URL:
+        raise InvalidInput(f"{quoted(text)} is too long; at most {_MAX_URL} characters")
+    if not _URL.fullmatch(text):
+        raise InvalidInput(f"{quoted(text)} is not an http or https URL; {mend}")
+    return text
+
+
+def _read_metric(node: Node, _place: Place) -> object:
+    text = _string(node, _shown(node))
+    if len(text) > _MAX_URL or not _METRIC.fullmatch(text):
+        raise InvalidInput(
+            f"{quoted(text)} is not a metric; write e.g. http_requests_total"
+            " or 'http_requests_total{code=\"200\"}'"
+        )
+    return text
+
+
 def _read_command(node: Node, place: Place) -> object:
     if not isinstance(node, Sequence):
         raise InvalidInput(
@@ -355,6 +382,32 @@ DIRECTORY = Kind(
         "pattern": "^[^~\\u0000][^\\u0000]*$",
         "maxLength": _MAX_PATH,
         "examples": [".", "/srv/cache"],
+    },
+)
+
+FILE = replace(DIRECTORY, says="path, e.g. `progress.log`")
+
+URL = Kind(
+    "URL, e.g. `http://127.0.0.1:8080/metrics`",
+    _read_url,
+    str,
+    {
+        "type": "string",
+        "pattern": _URL.pattern,
+        "maxLength": _MAX_URL,
+        "examples": ["http://127.0.0.1:8080/metrics"],
+    },
+)
+
+METRIC = Kind(
+    "metric, e.g. `http_requests_total`",
+    _read_metric,
+    str,
+    {
+        "type": "string",
+        "pattern": _METRIC.pattern,
+        "maxLength": _MAX_URL,
+        "examples": ["http_requests_total"],
     },
 )
 

@@ -1,0 +1,109 @@
+"""What folding in a row and learning a matrix cost, against the least that NumPy can do.
+
+    python -m benchmarks.classification --rounds 2
+
+The floor of a fold-in is the conditional's arithmetic alone (a 2 × 2 solve and one outer
+product); that of a fit is one covariance of the matrix. The peer is ``row-column-means``, the
+plainest estimator behind the same interface. At 100×80, 500×40 and 5000×100, whole and with
+20% of the entries. Fits are timed once a round, fold-ins in turns.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from benchmarks._harness import arguments, compare, report, spread
+from wharfinger.learning import ESTIMATORS, Matrix, Recommender, Scale, fit
+from wharfinger.learning.matrix import Array
+from wharfinger.learning.tasks import masked
+
+T = TypeVar("T")
+
+SIZES = ((100, 80), (500, 40), (5000, 100))
+DENSITIES = (1.0, 0.2)
+FLOOR = "numpy"
+MAX_FIT_ROUNDS = 3
+
+
+def matrix(rows: int, columns: int, density: float, seed: int) -> Matrix:
+    """Run times with a level, column effects and three ways to differ."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(2, 1, (rows, 1)) + rng.normal(0, 0.5, columns)
+    logs += rng.normal(size=(rows, 3)) @ rng.normal(0, 0.3, size=(3, columns))
+    values = np.exp(logs + 0.05 * rng.normal(size=logs.shape))
+    values[rng.random(values.shape) >= density] = np.nan
+    values[:, 0] = np.exp(logs[:, 0])
+    names = tuple(f"r{i}" for i in range(rows))
+    return Matrix(names, tuple(f"c{j}" for j in range(columns)), names, values)
+
+
+def floor_fold_in(columns: int) -> Callable[[], object]:
+    """x_u | x_o of two known entries, and nothing around it."""
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(columns, columns))
+    covariance, residual = factors @ factors.T, np.array([0.3, -0.2])
+    seen = np.array([1, columns // 2])
+
+    def fold_in() -> tuple[Array, Array]:
+        cross = covariance[:, seen]
+        gain = np.linalg.solve(cross[seen], cross.T).T
+        return gain @ residual, covariance - gain @ cross.T
+
+    return fold_in
+
+
+def fold_ins(models: dict[str, Recommender], columns: int, rounds: int) -> dict[str, object]:
+    """One row of two known entries."""
+    row = masked(np.exp(np.linspace(0, 1, columns)), np.array([1, columns // 2]))
+    contenders: dict[str, Callable[[], object]] = {FLOOR: floor_fold_in(columns)}
+    for name, model in models.items():
+        contenders[name] = lambda model=model: model.predict(row)  # type: ignore[misc] # bound to this model
+    return compare(contenders, rounds).summary(FLOOR)
+
+
+def fits(found: Matrix, rounds: int) -> tuple[dict[str, object], dict[str, Recommender]]:
+    """Learn the whole matrix, rehearsals and calibration included."""
+    filled = np.where(np.isnan(found.values), 0.0, found.transformed)
+    seconds: dict[str, list[float]] = {FLOOR: []}
+    models = {}
+    for _ in range(min(rounds, MAX_FIT_ROUNDS)):
+        seconds[FLOOR].append(timed(lambda: np.cov(filled, rowvar=False))[0])
+        for name in ESTIMATORS:
+            taken, models[name] = timed(lambda name=name: fit(name, found, scale=Scale.ARBITRARY))  # type: ignore[misc] # bound to this name
+            seconds.setdefault(name, []).append(taken)
+    return {name: spread(times) for name, times in seconds.items()}, models
+
+
+def timed(call: Callable[[], T]) -> tuple[float, T]:
+    begin = time.perf_counter()
+    result = call()
+    return time.perf_counter() - begin, result
+
+
+def main() -> None:
+    options = arguments("Fold-in and fit of the estimators.")
+    results = []
+    for rows, columns in SIZES:
+        for density in DENSITIES:
+            found = matrix(rows, columns, density, options.seed)
+            learning, models = fits(found, options.rounds)
+            results.append(
+                {
+                    "rows": rows,
+                    "columns": columns,
+                    "density": density,
+                    "fit_seconds": learning,
+                    "fold_in": fold_ins(models, columns, options.rounds),
+                }
+            )
+    report("classification", options, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+/* wharfinger-ibench: a source of interference, one per shared resource, with tunable intensity.
+ *
+ * Source of the method: iBench (Delimitrou and Kozyrakis; dissertation, chapter 5). The driver
+ * (src/wharfinger/ibench/driver.py) starts it, sets the intensity by lines on its input and
+ * reads what it achieves from lines of JSON. It ends with its input, so it never outlives whoever
+ * asked for it, and it leaves nothing behind.
+ *
+ *   main.c      the order of things, and the event loop
+ *   options.c   the command line: text to values
+ *   control.c   lines on the input, signals
+ *   pacer.c     when to work, for an intensity: pure
+ *   worker.c    the threads that work, and how they rest
+ *   report.c    lines of JSON
+ *   sources.c   the table of sources; each of them is one file more and one line there
+ */
+#ifndef WHARFINGER_IBENCH_H
+#define WHARFINGER_IBENCH_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum status {
+    STATUS_DONE = 0,
+    STATUS_FAULT = 1,     /* the work could not be done */
+    STATUS_BAD_CALL = 2,  /* an option is wrong; nothing was done */
+    STATUS_NO_SIGNAL = 3, /* this source can exert no pressure here; the line says why */
+};
+
+enum { MAX_CPUS = 8192, CACHE_LINE_BYTES = 64, REASON_BYTES = 256 };
+
+#define SECOND_NS INT64_C(1000000000)
+#define FOREVER_NS INT64_MAX
+
+/* --- options.c --------------------------------------------------------------------------- */
+
+struct ramp {
+    double from, to, step;
+    int64_t step_ns; /* 0: no ramp */
+};
+
+struct source;
+
+struct options {
+    const struct source *source;
+    double intensity;
+    struct ramp ramp;
+    int cpus[MAX_CPUS]; /* those it may run on, whether given or not */
+    size_t cpu_count;
+    const char *directory;
+    uint64_t file_bytes;
+    double maximum_per_second; /* of the resource; 0: to be measured first */
+    int64_t run_ns;            /* 0: until the input ends */
+    int64_t report_ns;         /* from one report to the next */
+    const char *control_path;  /* NULL: standard input */
+    const char *report_path;   /* NULL: standard output */
+    bool probe;                /* only say whether there would be a signal */
+    bool measure_maximum;      /* only measure it */
+    bool list;                 /* only name the sources */
+};
+
+/* Ends the program with one line when the command line is wrong. */
+void options_read(int argc, char **argv, struct options *options);
+/* "40" to 40; false when it is no number from 0 to 100. */
+bool parse_intensity(const char *text, double *intensity);
+
+/* --- sources.c --------------------------------------------------------------------------- */
+
+struct worker;
+
+struct source {
+    const char *name; /* as in SharedResource, src/wharfinger/model/interference.py */
+    const char *unit; /* of what is counted */
+    /* One worker on each CPU, the first of them the main thread; otherwise `workers` threads
+     * that may run on any of the CPUs. */
+    bool per_cpu;
+    size_t workers;
+    /* What of its due a worker makes up for when it could not work in time, at most. */
+    double burst_seconds;
+    /* Of a worker at intensity 100, in what `work` returns; 0: the maximum must be measured. */
+    double full_per_second;
+    /* Whether there is a signal here; else the reason. */
+    bool (*probe)(const struct options *options, char reason[REASON_BYTES]);
+    /* Takes what the work needs; ends the program where that can't be had. */
+    void (*prepare)(const struct options *options, struct worker *workers, size_t count);
+    /* Works until `budget` is used up or about a millisecond is over; what it has used.
+     * Adds what it did to `worker->count`. */
+    double (*work)(struct worker *worker, double budget);
+    /* Whether the work is at the stage that a maximum may be measured at; NULL: always. */
+    bool (*settled)(const struct worker *workers, size_t count);
+};
+
+extern const struct source integer_source;
+extern const struct source storage_bandwidth_source;
+extern const struct source *const SOURCES[];
+extern const size_t SOURCE_COUNT;
+
+/* --- pacer.c ----------------------------------------------------------------------------- */
+
+/* Work comes due in short periods, so that the pressure is even. */
+#define PERIOD_NS (2 * SECOND_NS / 1000)
+
+struct pace {
+    double full_per_second; /* at intensity 100 */
+    double burst_seconds;
+};
+
+struct pacer {
+    double intensity;
+    double credit;      /* may be used now; negative: used before it was due */
+    int64_t granted_ns; /* up to when credit was given */
+};
+
+/* Gives what has come due. Returns the time until there is work to do; 0: there is now. */
+int64_t pacer_wait_ns(struct pacer *pacer, struct pace pace, double intensity, int64_t now_ns);
+/* The most that may be used in one go. */
+double pacer_budget(const struct pacer *pacer, struct pace pace);
+
+/* --- worker.c ---------------------------------------------------------------------------- */
+
+struct worker {
+    /* Each on cache lines of its own: counting must not be an interference of another kind. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t count; /* of operations or bytes */
+    _Atomic uint64_t used;                             /* of budget */
+    struct pacer pacer;
+    struct crew *crew;
+    pthread_t thread;
+    size_t index;
+    int64_t mark; /* the source's own */
+    void *memory; /* the source's own */
+};
+
+struct crew {
+    const struct source *source;
+    struct worker *workers;
+    size_t count;
+    _Atomic double intensity;
+    _Atomic double full_per_second; /* of one worker */
+    atomic_bool stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+};
+
+void crew_start(struct crew *crew, const struct options *options);
+/* Workers take it up within their turn, or at once where they rest. */
+void crew_set_intensity(struct crew *crew, double intensity);
+void crew_stop(struct crew *crew);
+/* The main thread's worker, where it is one: time until its next turn, and the turn. */
+int64_t crew_main_wait_ns(struct crew *crew);
+void crew_main_turn(struct crew *crew);
+
+int64_t now_ns(void);
+
+/* --- control.c --------------------------------------------------------------------------- */
+
+struct control {
+    int fd;
+    char line[128];
+    size_t length;
+    bool ended;       /* the input has, or a signal came */
+    bool asked;       /* for another intensity, below */
+    double intensity;
+};
+
+void control_open(struct control *control, const struct options *options);
+/* Waits for a line, for the end or for the time; lines that are wrong are complained of. */
+void control_wait(struct control *control, int64_t wait_ns);
+
+/* --- report.c ---------------------------------------------------------------------------- */
+
+struct report {
+    int fd;
+    int64_t since_ns;
+    uint64_t count, used;
+};
+
+void report_open(struct report *report, const struct options *options);
+/* Begins a period: what the crew has done until now is not counted. */
+void report_begin(struct report *report, const struct crew *crew);
+/* What was done since the period began; begins the next. */
+void report_period(struct report *report, const struct crew *crew, double intensity);
+/* An intensity is in force. */
+void report_intensity(const struct report *report, double intensity);
+/* All is prepared; with the rate that intensity 100 stands for, 0 where nothing is measured. */
+void report_ready(const struct report *report, const struct options *options, size_t workers);
+double crew_rate_per_second(const struct report *report, const struct crew *crew);
+
+/* --- main.c ------------------------------------------------------------------------------ */
+
+_Noreturn void fail(enum status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,179 @@
+/* The order of things: is there a signal, prepare, measure the maximum, work, stop.
+ *
+ * The main thread listens, keeps the time and reports; for sources that work on each CPU it is
+ * also the worker of the first, so that on one CPU there is one thread.
+ */
+#include "ibench.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLE_NS (4 * SECOND_NS)
+#define MEASURE_NS SECOND_NS
+/* A period shorter than this says nothing about a rate. */
+#define SHORTEST_PERIOD_NS (SECOND_NS / 50)
+
+struct run {
+    struct options options;
+    struct crew crew;
+    struct control control;
+    struct report report;
+    double intensity;
+    int64_t report_at, end_at, step_at;
+};
+
+_Noreturn void fail(enum status status, const char *format, ...) {
+    char text[PATH_MAX + 256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    dprintf(STDERR_FILENO, "wharfinger-ibench: %s\n", text);
+    /* Other threads may be at work: nothing is to be tidied up behind their back. */
+    _exit((int)status);
+}
+
+/* --- the maximum --------------------------------------------------------------------------- */
+
+static void listen_until(struct run *run, int64_t end, bool until_settled) {
+    while (!run->control.ended && now_ns() < end) {
+        const struct crew *crew = &run->crew;
+        if (until_settled && crew->source->settled(crew->workers, crew->count)) return;
+        control_wait(&run->control, SECOND_NS / 100);
+    }
+}
+
+/* At full intensity, whatever was asked for: later intensities are shares of it. */
+static void measure_maximum(struct run *run) {
+    struct crew *crew = &run->crew;
+    crew_set_intensity(crew, 100);
+    if (crew->source->settled != NULL) listen_until(run, now_ns() + SETTLE_NS, true);
+    report_begin(&run->report, crew);
+    listen_until(run, now_ns() + MEASURE_NS, false);
+    double rate = crew_rate_per_second(&run->report, crew);
+    crew_set_intensity(crew, 0);
+    if (run->control.ended) return;
+    if (rate <= 0) fail(STATUS_FAULT, "nothing was done within a second; is the device stuck?");
+    run->options.maximum_per_second = rate;
+    atomic_store(&crew->full_per_second, rate / (double)crew->count);
+}
+
+/* --- the work ------------------------------------------------------------------------------ */
+
+static void apply(struct run *run, double intensity) {
+    crew_set_intensity(&run->crew, intensity);
+    if (now_ns() - run->report.since_ns >= SHORTEST_PERIOD_NS)
+        report_period(&run->report, &run->crew, run->intensity);
+    else
+        report_begin(&run->report, &run->crew);
+    run->intensity = intensity;
+    run->report_at = now_ns() + run->options.report_ns;
+    report_intensity(&run->report, intensity);
+}
+
+static void obey(struct run *run) {
+    if (!run->control.asked) return;
+    run->control.asked = false;
+    run->step_at = FOREVER_NS; /* whoever asks has the ramp in hand from now on */
+    apply(run, run->control.intensity);
+}
+
+static void climb(struct run *run) {
+    const struct ramp *ramp = &run->options.ramp;
+    double next = run->intensity + ramp->step;
+    double rest = (ramp->to - next) * (ramp->step > 0 ? 1 : -1);
+    if (rest < -1e-9) {
+        run->control.ended = true;
+        return;
+    }
+    run->step_at += ramp->step_ns;
+    apply(run, next);
+}
+
+static void keep_time(struct run *run) {
+    int64_t now = now_ns();
+    if (now >= run->end_at) run->control.ended = true;
+    if (now >= run->step_at) climb(run);
+    if (now < run->report_at) return;
+    report_period(&run->report, &run->crew, run->intensity);
+    run->report_at = now + run->options.report_ns;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t wait_for_timers_ns(const struct run *run) {
+    int64_t wait = least(run->report_at, least(run->end_at, run->step_at)) - now_ns();
+    return wait > 0 ? wait : 0;
+}
+
+static void begin(struct run *run) {
+    const struct options *options = &run->options;
+    int64_t now = now_ns();
+    run->end_at = options->run_ns > 0 ? now + options->run_ns : FOREVER_NS;
+    run->step_at = options->ramp.step_ns > 0 ? now + options->ramp.step_ns : FOREVER_NS;
+    run->report.since_ns = now;
+    run->intensity = 0;
+    apply(run, options->ramp.step_ns > 0 ? options->ramp.from : options->intensity);
+}
+
+static void work(struct run *run) {
+    begin(run);
+    while (!run->control.ended) {
+        int64_t wait = crew_main_wait_ns(&run->crew);
+        if (wait == 0) crew_main_turn(&run->crew);
+        control_wait(&run->control, least(wait, wait_for_timers_ns(run)));
+        obey(run);
+        keep_time(run);
+    }
+    if (now_ns() - run->report.since_ns >= SHORTEST_PERIOD_NS)
+        report_period(&run->report, &run->crew, run->intensity);
+}
+
+/* --- the order ----------------------------------------------------------------------------- */
+
+static int list(void) {
+    for (size_t i = 0; i < SOURCE_COUNT; i++)
+        printf("{\"name\":\"%s\",\"unit\":\"%s\",\"maximum_is_measured\":%s}\n", SOURCES[i]->name,
+               SOURCES[i]->unit, SOURCES[i]->full_per_second > 0 ? "false" : "true");
+    return STATUS_DONE;
+}
+
+static int probe(const struct options *options) {
+    char reason[REASON_BYTES] = "";
+    bool signal = options->source->probe(options, reason);
+    if (options->probe)
+        printf("{\"signal\":%s,\"reason\":\"%s\"}\n", signal ? "true" : "false", reason);
+    else if (!signal)
+        fail(STATUS_NO_SIGNAL, "%s: no signal here: %s", options->source->name, reason);
+    return STATUS_DONE;
+}
+
+static void keep_to_cpus(const struct options *options) {
+    cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
+    memset(set, 0, sizeof set);
+    for (size_t i = 0; i < options->cpu_count; i++)
+        CPU_SET_S((size_t)options->cpus[i], sizeof set, set);
+    if (sched_setaffinity(0, sizeof set, set) < 0)
+        fail(STATUS_FAULT, "--cpus: they can't be bound to; name others");
+}
+
+int main(int argc, char **argv) {
+    static struct run run;
+    options_read(argc, argv, &run.options);
+    if (run.options.list) return list();
+    if (probe(&run.options), run.options.probe) return STATUS_DONE;
+    keep_to_cpus(&run.options);
+    control_open(&run.control, &run.options);
+    report_open(&run.report, &run.options);
+    crew_start(&run.crew, &run.options);
+    if (atomic_load(&run.crew.full_per_second) <= 0) measure_maximum(&run);
+    if (!run.control.ended) report_ready(&run.report, &run.options, run.crew.count);
+    if (!run.control.ended && !run.options.measure_maximum) work(&run);
+    crew_stop(&run.crew);
+    return STATUS_DONE;
+}

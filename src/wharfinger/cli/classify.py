@@ -1,0 +1,322 @@
+"""``wharfinger classify``: the estimators, on any matrix in a CSV file; needs no manager."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from wharfinger.cli.main import OK
+from wharfinger.cli.options import add_output
+from wharfinger.cli.output import Column, show, table
+from wharfinger.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from wharfinger.learning.base import Prediction
+    from wharfinger.learning.evaluation import Evaluation, Plan
+    from wharfinger.learning.matrix import Matrix
+
+SCALES = ("arbitrary", "common", "normalised")
+STRATEGIES = ("random", "variance", "improvement")
+MAX_REPEATS = 10_000
+EVALUATE = {"reveal": 2, "strategy": "random", "direction": "lower", "repeats": 20}
+"""Options of ``evaluate`` alone, and what they are when not given."""
+PREDICT = {"rows": None, "suggest": None}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument(
+        "action",
+        choices=["evaluate", "predict"],
+        help="evaluate: how well estimators predict rows of programs that were held out; "
+        "predict: fill in rows of which a few entries are known",
+    )
+    parser.add_argument(
+        "matrix",
+        metavar="MATRIX.csv",
+        help="known rows: a name, optionally the column group, a column for each configuration; "
+        "empty where not measured",
+    )
+    _add_shared(parser)
+    _add_evaluate(parser)
+    parser.add_argument("--rows", metavar="TEST.csv", help="predict: the rows to fill in")
+    parser.add_argument(
+        "--suggest",
+        metavar="K",
+        type=_count,
+        help="predict: also name K entries of each row to measure next, and what each is worth",
+    )
+    add_output(parser)
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--estimator",
+        metavar="NAME[,NAME]",
+        help="evaluate: which to compare (default: all); predict: which to use",
+    )
+    parser.add_argument(
+        "--scale",
+        choices=SCALES,
+        default="arbitrary",
+        help="what a row's level says: nothing, something (rows share a unit), or it is "
+        "relative to its run alone (default: arbitrary)",
+    )
+    parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="columns bear rows' names: the column of a new row is not known either",
+    )
+    parser.add_argument(
+        "--seed", type=_count, default=0, metavar="N", help="repeats a run exactly (default: 0)"
+    )
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reveal", type=_count, metavar="K", help="evaluate: known entries of a row (default: 2)"
+    )
+    parser.add_argument(
+        "--strategy", choices=STRATEGIES, help="evaluate: which entries those are (default: random)"
+    )
+    parser.add_argument(
+        "--direction",
+        choices=["lower", "higher"],
+        help="evaluate: which values are better (default: lower)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=_count,
+        metavar="N",
+        help="evaluate: how often to divide the programs anew (default: 20)",
+    )
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a whole number from 0")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate or predict, and print."""
+    _check(arguments)
+    # Before NumPy is imported: one thread adds up in one order, and is faster at these sizes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if arguments.action == "evaluate":
+        _evaluate(arguments)
+    else:
+        _predict(arguments)
+    return OK
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """An option that would be passed over is a wrong call."""
+    other = PREDICT if arguments.action == "evaluate" else EVALUATE
+    for name in other:
+        if getattr(arguments, name) is not None:
+            raise InvalidInput(f"--{name} is not for classify {arguments.action}; leave it out")
+    if arguments.action == "predict":
+        if arguments.rows is None:
+            raise InvalidInput("classify predict needs --rows TEST.csv: the rows to fill in")
+        return
+    for name, value in EVALUATE.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    if not 1 <= arguments.repeats <= MAX_REPEATS:
+        raise InvalidInput(f"--repeats: {arguments.repeats}: write 1 to {MAX_REPEATS}")
+
+
+def _estimators(given: str | None, default: Sequence[str]) -> list[str]:
+    from wharfinger.learning.registry import make_estimator  # noqa: PLC0415 - NumPy is heavy
+
+    names = list(dict.fromkeys(given.split(","))) if given is not None else list(default)
+    for name in names:
+        make_estimator(name)
+    return names
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    from wharfinger.learning import evaluation, matrix, reading, registry  # noqa: PLC0415
+
+    names = _estimators(arguments.estimator, list(registry.ESTIMATORS))
+    plan = evaluation.Plan(
+        reveal=arguments.reveal,
+        strategy=evaluation.Strategy(arguments.strategy),
+        scale=matrix.Scale(arguments.scale),
+        pairs=arguments.pairs,
+        higher=arguments.direction == "higher",
+        repeats=arguments.repeats,
+        seed=arguments.seed,
+    )
+    found = evaluation.evaluate(reading.read_matrix(arguments.matrix), names, plan, _progress())
+    document = _evaluation_document(found, plan, registry.DEFAULT_ESTIMATOR)
+    show(document, arguments.output, lambda: _evaluation_text(document))
+
+
+def _evaluation_document(found: "Evaluation", plan: "Plan", default: str) -> dict[str, Any]:
+    return {
+        "default": default,
+        "estimators": found.estimators,
+        "rows_predicted": found.rows,
+        "rows_passed_over": found.rows_passed_over,
+        "reveal": plan.reveal,
+        "strategy": str(plan.strategy),
+        "scale": str(plan.scale),
+        "pairs": plan.pairs,
+        "direction": "higher" if plan.higher else "lower",
+        "repeats": plan.repeats,
+        "seed": plan.seed,
+    }
+
+
+def _number_of(key: str) -> Any:
+    return lambda item: f"{item[1][key]:.3f}"
+
+
+EVALUATION: list[Column] = [
+    ("ESTIMATOR", lambda item: item[0]),
+    ("MEAN ERROR", _number_of("mean_relative_error")),
+    ("MEDIAN", _number_of("median_relative_error")),
+    ("P90", _number_of("p90_relative_error")),
+    ("LOG ERROR", _number_of("mean_absolute_log_error")),
+    ("BEST IN 5%", _number_of("best_within_5pct")),
+    ("BEST IN 10%", _number_of("best_within_10pct")),
+    ("REGRET", _number_of("mean_regret")),
+    ("COVERAGE 90%", _number_of("coverage_90")),
+    ("FIT", lambda item: f"{item[1]['fit_seconds'] * 1e3:.1f}ms"),
+    ("FOLD IN", lambda item: f"{item[1]['fold_in_seconds_median'] * 1e6:.0f}us"),
+]
+
+
+def _evaluation_text(document: dict[str, Any]) -> str:
+    rows = list(document["estimators"].items())
+    words = f"{document['rows_predicted']} rows predicted, each from {document['reveal']} entries"
+    if document["rows_passed_over"]:
+        words += f"; {document['rows_passed_over']} passed over, with no more entries than that"
+    return f"{table(rows, EVALUATION)}\n{words}"
+
+
+def _progress() -> Any:
+    """Shows the share that is done, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+
+    def show_share(share: float) -> None:
+        end = "\r\x1b[K" if share >= 1 else ""
+        sys.stderr.write(f"\r{share:4.0%}{end}")
+        sys.stderr.flush()
+
+    return show_share
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    from wharfinger.learning import reading, registry  # noqa: PLC0415
+    from wharfinger.learning.matrix import Scale  # noqa: PLC0415
+    from wharfinger.learning.recommender import fit  # noqa: PLC0415
+
+    names = _estimators(arguments.estimator, [registry.DEFAULT_ESTIMATOR])
+    if len(names) > 1:
+        raise InvalidInput(f"--estimator: {arguments.estimator!r}: predict takes one; name one")
+    training = reading.read_matrix(arguments.matrix)
+    tests = reading.read_matrix(arguments.rows)
+    _check_columns(tests, training, arguments)
+    if arguments.pairs:
+        training = _without_entries(training, tests.rows)
+    model = fit(names[0], training, scale=Scale(arguments.scale), seed=arguments.seed)
+    document = [
+        _prediction_document(name, model.predict(row), arguments.suggest)
+        for name, row in zip(tests.rows, _aligned(tests, training), strict=True)
+    ]
+    show(document, arguments.output, lambda: _prediction_text(document))
+
+
+def _check_columns(tests: "Matrix", training: "Matrix", arguments: argparse.Namespace) -> None:
+    known = set(training.columns)
+    for column in tests.columns:
+        if column not in known:
+            raise InvalidInput(
+                f"{arguments.rows}: column {column!r} is none of {arguments.matrix}; "
+                "name configurations as they are named there"
+            )
+
+
+def _without_entries(training: "Matrix", names: Sequence[str]) -> "Matrix":
+    """Columns that bear a new row's name were measured with it: none of that is known yet."""
+    import dataclasses  # noqa: PLC0415 - costs a client's start
+
+    import numpy as np  # noqa: PLC0415
+
+    hidden = np.isin(training.columns, names)
+    if not hidden.any():
+        return training
+    return dataclasses.replace(training, values=np.where(hidden, np.nan, training.values))
+
+
+def _aligned(tests: "Matrix", training: "Matrix") -> Any:
+    """The new rows' values under the known rows' columns."""
+    import numpy as np  # noqa: PLC0415
+
+    places = {column: j for j, column in enumerate(training.columns)}
+    values = np.full((len(tests.rows), len(training.columns)), np.nan)
+    values[:, [places[column] for column in tests.columns]] = tests.values
+    return values
+
+
+def _prediction_document(
+    name: str, prediction: "Prediction", suggest: int | None
+) -> dict[str, Any]:
+    low, high = prediction.interval_90()
+    numbers = zip(
+        prediction.columns,
+        prediction.mean.tolist(),
+        prediction.std.tolist(),
+        low.tolist(),
+        high.tolist(),
+        strict=True,
+    )
+    columns = {c: {"mean": m, "std": s, "low_90": a, "high_90": b} for c, m, s, a, b in numbers}
+    document: dict[str, Any] = {"name": name, "columns": columns}
+    if suggest is not None:
+        document["suggest"] = _suggestions(prediction, suggest)
+    return document
+
+
+def _suggestions(prediction: "Prediction", size: int) -> list[dict[str, Any]]:
+    import numpy as np  # noqa: PLC0415
+
+    from wharfinger.learning.design import suggest  # noqa: PLC0415
+
+    unknown = np.flatnonzero(prediction.log_std > 0)
+    return [
+        {
+            "name": prediction.columns[found.column],
+            "mean_log_std_before": found.std_before,
+            "mean_log_std_after": found.std_after,
+        }
+        for found in suggest(prediction.covariance, unknown, size)
+    ]
+
+
+PREDICTIONS: list[Column] = [
+    ("NAME", lambda item: item[0]),
+    ("COLUMN", lambda item: item[1]),
+    ("MEAN", lambda item: f"{item[2]['mean']:.4g}"),
+    ("STD", lambda item: f"{item[2]['std']:.2g}"),
+    ("LOW 90%", lambda item: f"{item[2]['low_90']:.4g}"),
+    ("HIGH 90%", lambda item: f"{item[2]['high_90']:.4g}"),
+]
+SUGGESTIONS: list[Column] = [
+    ("NAME", lambda item: item[0]),
+    ("MEASURE NEXT", lambda item: item[1]["name"]),
+    ("LOG STD BEFORE", lambda item: f"{item[1]['mean_log_std_before']:.3f}"),
+    ("AFTER", lambda item: f"{item[1]['mean_log_std_after']:.3f}"),
+]
+
+
+def _prediction_text(document: list[dict[str, Any]]) -> str:
+    cells = [(row["name"], c, numbers) for row in document for c, numbers in row["columns"].items()]
+    text = table(cells, PREDICTIONS)
+    next_ones = [(row["name"], item) for row in document for item in row.get("suggest", [])]
+    return f"{text}\n\n{table(next_ones, SUGGESTIONS)}" if next_ones else text

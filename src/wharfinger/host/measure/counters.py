@@ -1,0 +1,138 @@
+"""CPU time and instructions of a workload: what stands in where nothing else is told.
+
+Instructions come from perf counters, which the kernel gives for a cgroup or a process tree where
+there is hardware for it and we may; ``open_counters`` says why not. CPU time is always there.
+"""
+
+import ctypes
+import os
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from wharfinger.host.tree import descendants, measure_tree
+
+PERF_TYPE_HARDWARE = 0
+PERF_TYPE_SOFTWARE = 1
+INSTRUCTIONS = (PERF_TYPE_HARDWARE, 1)
+BRANCHES = (PERF_TYPE_HARDWARE, 4)
+TASK_CLOCK = (PERF_TYPE_SOFTWARE, 1)
+
+_NUMBERS = {"x86_64": 298, "aarch64": 241}
+_ATTRIBUTE_BYTES = 112
+_INHERIT = 1 << 1
+_EXCLUDE_KERNEL = 1 << 5
+_EXCLUDE_HYPERVISOR = 1 << 6
+_TOTAL_TIMES = 3  # time enabled and time running: counters are shared when there are too few
+_PID_CGROUP = 1 << 2
+_CLOSE_ON_EXEC = 1 << 3
+
+WAITING_BRANCH_SHARE = 0.3
+"""A loop that waits is a load, a comparison and a branch: a third of it are branches. In what
+computes, one instruction in five or fewer is one."""
+
+
+class NoCounters(Exception):
+    """There are no such counters; the message says why."""
+
+
+def cpu_seconds(cpu_file: str, root_pid: int) -> float | None:
+    """CPU time so far of a workload's whole tree; ``None`` = it can't be read."""
+    if cpu_file:
+        with suppress(OSError, ValueError, IndexError):
+            text = Path(cpu_file).read_text()
+            # v2's cpu.stat begins "usage_usec N"; v1's cpuacct.usage is a number.
+            if text.startswith("usage_usec"):
+                return int(text.split(None, 2)[1]) / 1e6
+            return int(text) / 1e9
+    return measure_tree(root_pid).cpu_seconds if root_pid else None
+
+
+def _open(event: tuple[int, int], pid: int, cpu: int, flags: int) -> int:
+    """One ``perf_event_open``; counts in user space only, children included."""
+    number = _NUMBERS.get(os.uname().machine)
+    if number is None:
+        raise NoCounters(f"not known how to ask on {os.uname().machine}")
+    kind, config = event
+    options = _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR | (0 if flags & _PID_CGROUP else _INHERIT)
+    attribute = struct.pack("=IIQQQQQ", kind, _ATTRIBUTE_BYTES, config, 0, 0, _TOTAL_TIMES, options)
+    buffer = ctypes.create_string_buffer(attribute.ljust(_ATTRIBUTE_BYTES, b"\0"))
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    arguments = (number, ctypes.byref(buffer), pid, cpu, -1, flags | _CLOSE_ON_EXEC)
+    descriptor = call(
+        ctypes.c_long(number), arguments[1], *(ctypes.c_long(value) for value in arguments[2:])
+    )
+    if descriptor < 0:
+        error = ctypes.get_errno()
+        raise NoCounters(f"the kernel gives no counters: {os.strerror(error)}")
+    return int(descriptor)
+
+
+class Counters:
+    """Counts of some events over a cgroup or a tree of processes, opened until ``close``."""
+
+    def __init__(self, descriptors: Sequence[Sequence[int]]) -> None:
+        self._descriptors = descriptors
+
+    def read(self) -> list[float]:
+        """Each event's count so far, scaled up where the counters were shared."""
+        return [sum(map(_count, group)) for group in self._descriptors]
+
+    def close(self) -> None:
+        """Give the counters back."""
+        for group in self._descriptors:
+            for descriptor in group:
+                os.close(descriptor)
+        self._descriptors = ()
+
+
+def _count(descriptor: int) -> float:
+    count, enabled, running = struct.unpack("=QQQ", os.read(descriptor, 24))
+    return float(count * enabled / running) if running else 0.0
+
+
+def open_counters(events: Sequence[tuple[int, int]], group: str, root_pid: int) -> Counters:
+    """Counters over a cgroup, or else over every process that is in the tree now.
+
+    Raises:
+        NoCounters: The hardware has none, or we may not.
+    """
+    opened: list[list[int]] = []
+    try:
+        for event in events:
+            opened.append([])
+            _open_event(event, group, root_pid, opened[-1])
+    except NoCounters:
+        Counters(opened).close()
+        raise
+    return Counters(opened)
+
+
+def _open_event(event: tuple[int, int], group: str, root_pid: int, into: list[int]) -> None:
+    if group:
+        directory = os.open(group, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            cpus = range(os.cpu_count() or 1)
+            into.extend(_open(event, directory, cpu, _PID_CGROUP) for cpu in cpus)
+        finally:
+            os.close(directory)
+        return
+    into.extend(_open(event, pid, -1, 0) for pid in sorted(descendants(root_pid)))
+    if not into:
+        raise NoCounters("it has no process yet")
+
+
+def useful_instructions(instructions: float, branches: float) -> float:
+    """Instructions without those that were spent on active waiting, by their branches' share.
+
+    The dissertation (chapter 3, "Performance scores") weighs segments of spinning out of the rate.
+
+    >>> useful_instructions(1000, 150)
+    1000
+    >>> useful_instructions(1000, 330)
+    0.0
+    """
+    waiting = instructions > 0 and branches / instructions >= WAITING_BRANCH_SHARE
+    return 0.0 if waiting else instructions

@@ -1,0 +1,135 @@
+"""GET with limits on time, size and redirects, in a thread of its own.
+
+A slow endpoint delays nobody else's sample: the meter asks ``Endpoint.take`` once a sample, which
+begins a request when none is under way and never waits.
+"""
+
+import http.client
+import socket
+import threading
+import time
+from contextlib import suppress
+from urllib.parse import urljoin, urlsplit
+
+LIMIT_SECONDS = 2.0
+MAX_BYTES = 1 << 20
+MAX_REDIRECTS = 3
+_REDIRECTS = {301, 302, 303, 307, 308}
+
+
+class EndpointError(Exception):
+    """It gave no answer that can be used; the message says why."""
+
+
+class _Request:
+    """One request, which can be ended from outside."""
+
+    def __init__(self, url: str) -> None:
+        self.began = time.monotonic()
+        self.result: str | EndpointError | None = None
+        self._url = url
+        self._socket: socket.socket | None = None
+        self._over = False
+
+    def run(self) -> None:
+        """Get the answer; the thread's whole work."""
+        try:
+            self.result = self._follow()
+        except EndpointError as error:
+            self.result = error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self.result = EndpointError(f"{self._url}: {reason}")
+
+    def end(self) -> None:
+        """Let go of the connection: whoever waits for it in the thread fails at once."""
+        self._over = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _follow(self) -> str:
+        url = self._url
+        for _ in range(MAX_REDIRECTS + 1):
+            answer, url = self._get(url)
+            if answer is not None:
+                return answer
+            # It was the user who named a host; an answer may not send us to another one.
+            if urlsplit(url).hostname != urlsplit(self._url).hostname:
+                raise EndpointError(f"{self._url}: redirects to another host, {url[:100]}")
+        raise EndpointError(f"{self._url}: redirects more than {MAX_REDIRECTS} times")
+
+    def _get(self, url: str) -> tuple[str | None, str]:
+        """The answer, or ``None`` and where it is to be had."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise EndpointError(f"{self._url}: redirects to what is no http URL, {url[:100]}")
+        secure = parts.scheme == "https"
+        connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection = connect(parts.hostname, parts.port, timeout=LIMIT_SECONDS)
+        try:
+            connection.connect()
+            self._socket = connection.sock
+            if self._over:
+                raise EndpointError(f"{self._url}: took too long")
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("GET", target, headers={"Accept": "text/plain, */*"})
+            return self._read(connection.getresponse(), url)
+        finally:
+            self._socket = None
+            connection.close()
+
+    def _read(self, response: http.client.HTTPResponse, url: str) -> tuple[str | None, str]:
+        if response.status in _REDIRECTS:
+            return None, urljoin(url, response.headers.get("Location", ""))
+        if response.status != 200:
+            raise EndpointError(f"{self._url}: answers with status {response.status}")
+        data = response.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise EndpointError(f"{self._url}: the answer is larger than {MAX_BYTES} bytes")
+        return data.decode(errors="replace"), url
+
+
+class Endpoint:
+    """One URL, asked at most once at a time."""
+
+    def __init__(self, url: str, limit_seconds: float = LIMIT_SECONDS) -> None:
+        self._url = url
+        self._limit_seconds = limit_seconds
+        self._request: _Request | None = None
+
+    def take(self) -> tuple[float, str] | None:
+        """When it was asked and the answer to the last request, once; and begin the next.
+
+        Returns:
+            ``None`` while the answer is awaited.
+
+        Raises:
+            EndpointError: There will be none.
+        """
+        request = self._request
+        if request is None:
+            self._begin()
+            return None
+        if request.result is None:
+            self._check_time(request)
+            return None
+        self._begin()
+        if isinstance(request.result, EndpointError):
+            raise request.result
+        return request.began, request.result
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._request is not None:
+            self._request.end()
+
+    def _check_time(self, request: _Request) -> None:
+        if time.monotonic() - request.began < self._limit_seconds:
+            return
+        request.end()
+        raise EndpointError(f"{self._url}: no answer within {self._limit_seconds:g} s")
+
+    def _begin(self) -> None:
+        self._request = _Request(self._url)
+        threading.Thread(target=self._request.run, daemon=True).start()

@@ -1,0 +1,96 @@
+"""Regular expressions with a limit on their time, and the numbers that they find.
+
+Python's matcher looks for signals while it backtracks, so a timer of the process's own CPU time
+ends it; what it can't end is the business of the meter's alarm (see ``meter``).
+"""
+
+import re
+import signal
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+LIMIT_SECONDS = 0.5
+"""CPU time for one pattern in one sample."""
+MAX_LINE_CHARACTERS = 4096
+
+NUMBER = "number"
+"""What the first group says where no group has a known name."""
+SCALES = {
+    "done": ("done", 1.0),
+    "rate": ("rate", 1.0),
+    "throughput": ("throughput", 1.0),
+    "latency_s": ("latency", 1.0),
+    "latency_ms": ("latency", 1e-3),
+    "latency_us": ("latency", 1e-6),
+}
+"""Known names: what they say, and what one is in the quantity's unit."""
+
+
+class TookTooLong(Exception):
+    """The time limit was over."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise ``TookTooLong`` in the body once it has used so much CPU time."""
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise TookTooLong
+
+    former = signal.signal(signal.SIGVTALRM, over)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
+
+
+class Pattern:
+    """A workload's pattern, and how to read what it finds."""
+
+    def __init__(self, regex: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._regex = re.compile(regex)
+        named = {name for name in self._regex.groupindex if name in SCALES}
+        self._groups: dict[str, int | str] = {name: name for name in named} or {NUMBER: 1}
+
+    def newest(
+        self, lines: Sequence[str], limit_seconds: float = LIMIT_SECONDS
+    ) -> dict[str, float]:
+        """The newest number of each group; empty where no line matches.
+
+        Raises:
+            TookTooLong: The pattern backtracks too much.
+            ValueError: What a group holds is no number.
+        """
+        found: dict[str, float] = {}
+        with limited(limit_seconds):
+            for line in reversed(lines):
+                match = self._regex.search(line[:MAX_LINE_CHARACTERS])
+                if match:
+                    self._take(match, found)
+                if len(found) == len(self._groups):
+                    break
+        return found
+
+    def _take(self, match: re.Match[str], found: dict[str, float]) -> None:
+        for name, group in self._groups.items():
+            text = match[group]
+            if text is not None and name not in found:
+                found[name] = number(text)
+
+
+def number(text: str) -> float:
+    """A finite number, with or without commas between thousands.
+
+    Raises:
+        ValueError: It is none.
+    """
+    value = float(text.strip().replace(",", ""))
+    if not abs(value) < float("inf"):
+        raise ValueError(f"{text!r} is not finite")
+    return value

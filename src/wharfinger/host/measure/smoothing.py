@@ -1,0 +1,79 @@
+"""Smoothing over time, and when a number is too old to be one.
+
+Exponentially weighted means over *time*, not over samples: each observation weighs as long as
+it stands for, so that lines that come irregularly need no resampling, and one constant, the
+half-life, says how fast a change shows. Weights are normalised, so the first observation is
+not held for a long history.
+"""
+
+HALF_LIFE_SECONDS = 5.0
+"""After so long an old level has half its weight: three quarters of a step show after 10 s."""
+STALE_SECONDS = 15.0
+"""Without news for so long there is no signal; slow reporters have three of their own gaps."""
+STALE_GAPS = 3.0
+
+
+class Level:
+    """A performance that is told as such.
+
+    The mean is Σ w·x / Σ w, where an observation that stands for dt has the weight
+    1 − 2^(−dt/h) and loses half of it every h seconds.
+
+    >>> level = Level()
+    >>> level.observe(0.0, 100.0)
+    >>> level.observe(5.0, 50.0)
+    >>> round(level.value, 1)
+    55.7
+    """
+
+    def __init__(self) -> None:
+        self.value = self.newest = 0.0
+        self.seen_at: float | None = None
+        self.longest_gap_seconds = 0.0
+        self._weight = 0.0
+
+    def observe(self, now: float, value: float, stands_for_seconds: float | None = None) -> None:
+        """Take in a value that holds since the one before, or for a stated time."""
+        gap_seconds = 1.0 if self.seen_at is None else max(0.0, now - self.seen_at)
+        if self.seen_at is not None:
+            self.longest_gap_seconds = max(gap_seconds, 0.9 * self.longest_gap_seconds)
+        seconds = gap_seconds if stands_for_seconds is None else stands_for_seconds
+        kept = 0.5 ** (seconds / HALF_LIFE_SECONDS)
+        weight = self._weight * kept + (1 - kept)
+        if weight > 0:
+            self.value += (1 - kept) / weight * (value - self.value)
+        self._weight, self.seen_at, self.newest = weight, now, value
+
+    def silent_seconds(self, now: float) -> float | None:
+        """How long there was no news, when that is too long; else ``None``."""
+        if self.seen_at is None:
+            return None
+        allowed = max(STALE_SECONDS, STALE_GAPS * self.longest_gap_seconds)
+        silence = now - self.seen_at
+        return silence if silence > allowed else None
+
+
+class Counter:
+    """Work done so far, whose growth is the performance.
+
+    >>> counter = Counter()
+    >>> counter.observe(0.0, 10.0)
+    >>> counter.rate.seen_at is None
+    True
+    >>> counter.observe(2.0, 30.0)
+    >>> counter.rate.value
+    10.0
+    """
+
+    def __init__(self) -> None:
+        self.rate = Level()
+        self.last: tuple[float, float] | None = None
+
+    def observe(self, now: float, total: float) -> None:
+        """Take in the count; one that falls has begun anew, and counts from there."""
+        if self.last is not None and now <= self.last[0]:
+            return
+        if self.last is not None and total >= self.last[1]:
+            seconds = now - self.last[0]
+            self.rate.observe(now, (total - self.last[1]) / seconds, seconds)
+        self.last = (now, total)

@@ -1,0 +1,156 @@
+"""What the meter is told of one workload: all it needs to read its performance.
+
+Made by the engine's side from a workload, sent as JSON, read by the meter.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from wharfinger.model.performance import Quantity
+from wharfinger.model.workload import MetricKind, NumberKind, Workload, WorkloadType
+
+DEFAULT_PERCENTILE = 99.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSpec:
+    """One workload to be measured.
+
+    Attributes:
+        key: The start's.
+        run_dir: Where its output is.
+        supervisor_pid: Root of its processes; 0 = not known.
+        cpu_file: Its cgroup's count of CPU time; empty = there is none.
+        perf_group: Its directory for perf counters; empty = there is none.
+        main: The quantity that a plain number stands for.
+        wanted: The quantities that its target needs.
+        percentile: Of latencies.
+        total: Work when all is done.
+        regex: For its own lines; empty = they are not read.
+        regex_is_counter: Whether the first group is work done so far.
+        file: Where its lines are; empty = on its output.
+        load_runs: Prefix of the load generator's run directories, numbered; empty = none.
+        load_regex: For the load generator's lines.
+        url: Asked by GET; empty = none.
+        metric: In the answer; empty = the answer is a number.
+        metric_kind: Of the metric.
+        command: Prints a number; empty = none.
+        command_is_counter: Whether that is work done so far.
+        env: Of the command.
+        working_directory: Of the command.
+        every_seconds: Between two samples.
+    """
+
+    key: str
+    run_dir: str
+    supervisor_pid: int = 0
+    cpu_file: str = ""
+    perf_group: str = ""
+    main: Quantity = Quantity.RATE
+    wanted: tuple[Quantity, ...] = ()
+    percentile: float = DEFAULT_PERCENTILE
+    total: float | None = None
+    regex: str = ""
+    regex_is_counter: bool = True
+    file: str = ""
+    load_runs: str = ""
+    load_regex: str = ""
+    url: str = ""
+    metric: str = ""
+    metric_kind: MetricKind = MetricKind.GAUGE
+    command: tuple[str, ...] = ()
+    command_is_counter: bool = False
+    env: dict[str, str] = field(default_factory=dict)
+    working_directory: str = "/"
+    every_seconds: float = 1.0
+
+    @property
+    def measured(self) -> bool:
+        """Whether it has a way of its own to say how it performs."""
+        return bool(self.regex or self.load_regex or self.url or self.command)
+
+    def to_json(self) -> str:
+        """As it is sent."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "WatchSpec":
+        """As it was sent."""
+        plain = json.loads(text)
+        plain["main"] = Quantity(plain["main"])
+        plain["wanted"] = tuple(map(Quantity, plain["wanted"]))
+        plain["metric_kind"] = MetricKind(plain["metric_kind"])
+        return cls(**plain)
+
+
+def spec_of(
+    key: str,
+    workload: Workload,
+    *,
+    run_dir: str,
+    supervisor_pid: int = 0,
+    cpu_file: str = "",
+    perf_group: str = "",
+    load_runs: str = "",
+    env: dict[str, str] | None = None,
+) -> WatchSpec:
+    """What a workload's manifest says about measuring, beside where its traces are."""
+    measure, http = workload.measure, workload.measure.http
+    load_regex = (measure.load_regex or measure.progress_regex or "") if load_runs else ""
+    # Without a pattern of its own, the load generator's report is what progress describes.
+    own = bool(measure.progress_regex) and (not load_runs or measure.load_regex is not None)
+    return WatchSpec(
+        key=key,
+        run_dir=run_dir,
+        supervisor_pid=supervisor_pid,
+        cpu_file=cpu_file,
+        perf_group=perf_group,
+        main=main_quantity(workload),
+        wanted=wanted_quantities(workload),
+        percentile=percentile_of(workload),
+        total=measure.progress_total,
+        regex=(measure.progress_regex or "") if own else "",
+        regex_is_counter=measure.progress_kind is not NumberKind.GAUGE,
+        file=measure.progress_file or "",
+        load_runs=load_runs if load_regex else "",
+        load_regex=load_regex,
+        url=http.url if http else "",
+        metric=(http.metric or "") if http else "",
+        metric_kind=http.kind if http else MetricKind.GAUGE,
+        command=measure.command or (),
+        command_is_counter=measure.command_kind is NumberKind.COUNTER,
+        env=env or {},
+        working_directory=workload.run.working_directory,
+        every_seconds=measure.every_seconds,
+    )
+
+
+def main_quantity(workload: Workload) -> Quantity:
+    """What a plain number says: what the target is about."""
+    if workload.type is not WorkloadType.LATENCY_CRITICAL:
+        return Quantity.RATE
+    target = workload.target
+    only_latency = target and target.latency and target.throughput_per_second is None
+    return Quantity.LATENCY if only_latency else Quantity.THROUGHPUT
+
+
+def wanted_quantities(workload: Workload) -> tuple[Quantity, ...]:
+    """What has to be measured to know whether the target is kept."""
+    target = workload.target
+    if target is None:
+        return ()
+    stated = {
+        Quantity.THROUGHPUT: target.throughput_per_second,
+        Quantity.LATENCY: target.latency,
+        Quantity.RATE: target.rate_per_second,
+        Quantity.REMAINING: target.completion_seconds,
+    }
+    return tuple(quantity for quantity, value in stated.items() if value is not None)
+
+
+def percentile_of(workload: Workload) -> float:
+    """The percentile that a histogram is read at."""
+    http, target = workload.measure.http, workload.target
+    if http and http.percentile is not None:
+        return http.percentile
+    return target.latency.percentile if target and target.latency else DEFAULT_PERCENTILE

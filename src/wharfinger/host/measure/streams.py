@@ -1,0 +1,129 @@
+"""New lines of a program's output or of a file, as they come.
+
+Only the newest 64 KiB of what is new are looked at: of a program that writes more between two
+samples the last lines tell how it does.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from wharfinger.errors import NotFound
+from wharfinger.host.run_dir import read_output
+
+CHUNK_BYTES = 65536
+_LINE_END = re.compile(rb"[\r\n]+")
+
+
+class Lines:
+    """Cuts bytes into whole lines; progress bars end theirs with a carriage return."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes, *, after_gap: bool = False) -> list[str]:
+        """The lines that are whole now; after a gap the first piece is not a line."""
+        if not data:
+            return []
+        *whole, rest = _LINE_END.split(data if after_gap else self._rest + data)
+        if after_gap:
+            whole = whole[1:]
+        self._rest = rest[-CHUNK_BYTES:]
+        return [line.decode(errors="replace") for line in whole if line]
+
+
+class OutputStream:
+    """What a program under a supervisor prints."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._offset = -CHUNK_BYTES
+        self._lines = Lines()
+
+    def read(self) -> list[str]:
+        """The lines since the last call.
+
+        Raises:
+            OSError: They can't be read.
+        """
+        try:
+            data, offset = read_output(self._run_dir, self._offset, CHUNK_BYTES)
+            gap = self._offset >= 0 and offset - len(data) > self._offset
+            if len(data) == CHUNK_BYTES:  # There may be more, of which only the end matters.
+                newest, end = read_output(self._run_dir, -CHUNK_BYTES, CHUNK_BYTES)
+                if end > offset:
+                    data, offset, gap = newest, end, True
+        except NotFound as error:
+            raise FileNotFoundError(2, "its output is gone") from error
+        if data or self._offset >= 0:
+            self._offset = offset
+        return self._lines.feed(data, after_gap=gap)
+
+
+class LoadStream:
+    """What a load generator prints that is started again and again, each time in a new run."""
+
+    def __init__(self, prefix: Path) -> None:
+        self._prefix = prefix
+        self._number = -1
+        self._stream: OutputStream | None = None
+
+    def read(self) -> list[str]:
+        """The lines since the last call, of the newest run."""
+        lines = [] if self._stream is None else self._rest()
+        newest = self._newest()
+        if newest > self._number:
+            self._number = newest
+            self._stream = OutputStream(self._prefix.with_name(f"{self._prefix.name}{newest}"))
+            lines += self._rest()
+        return lines
+
+    def _rest(self) -> list[str]:
+        try:
+            return self._stream.read() if self._stream else []
+        except FileNotFoundError:
+            return []
+
+    def _newest(self) -> int:
+        if not self._prefix.parent.is_dir():
+            return -1
+        names = (path.name for path in self._prefix.parent.iterdir())
+        ends = (n.removeprefix(self._prefix.name) for n in names if n.startswith(self._prefix.name))
+        return max((int(end) for end in ends if end.isdecimal()), default=-1)
+
+
+class FileStream:
+    """Lines of a regular file, which may be cut, or replaced by another."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+        self._offset = 0
+        self._lines = Lines()
+
+    def read(self) -> list[str]:
+        """The lines since the last call.
+
+        Raises:
+            OSError: It can't be read, or is no regular file.
+        """
+        # A FIFO or a terminal in its place must neither block nor become ours.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags)
+        try:
+            return self._new_lines(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _new_lines(self, descriptor: int) -> list[str]:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(22, "it is no regular file")
+        identity = (found.st_dev, found.st_ino)
+        if identity != self._identity or found.st_size < self._offset:
+            self._identity, self._offset, self._lines = identity, 0, Lines()
+        begin = max(self._offset, found.st_size - CHUNK_BYTES)
+        data = os.pread(descriptor, CHUNK_BYTES, begin)
+        gap, self._offset = begin > self._offset, begin + len(data)
+        return self._lines.feed(data, after_gap=gap)

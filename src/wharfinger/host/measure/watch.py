@@ -1,0 +1,322 @@
+"""One workload under measurement: its readers, its smoothed levels, its proxies.
+
+The meter calls ``sample`` at every period and ``report`` when the manager is to be told.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from wharfinger.host.measure import counters, prometheus
+from wharfinger.host.measure.commands import Command, CommandError
+from wharfinger.host.measure.endpoint import Endpoint, EndpointError
+from wharfinger.host.measure.patterns import LIMIT_SECONDS, NUMBER, SCALES, Pattern, TookTooLong
+from wharfinger.host.measure.proxy import ProxyCheck
+from wharfinger.host.measure.smoothing import Counter, Level
+from wharfinger.host.measure.spec import WatchSpec
+from wharfinger.host.measure.streams import FileStream, LoadStream, OutputStream
+from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
+from wharfinger.model.workload import MetricKind
+
+LINES, LOAD, HTTP, COMMAND = (
+    "progress lines",
+    "load generator's report",
+    "HTTP endpoint",
+    "command",
+)
+CPU_TIME, COUNTED = "CPU time", "instructions"
+
+QUANTITIES = {
+    "rate": Quantity.RATE,
+    "throughput": Quantity.THROUGHPUT,
+    "latency": Quantity.LATENCY,
+}
+
+
+class Source:
+    """What one reader has told, smoothed."""
+
+    def __init__(self, name: str, spec: WatchSpec) -> None:
+        self.name = name
+        self.levels: dict[Quantity, Level] = {}
+        self.done = Counter()
+        self.trouble = ""
+        self._spec = spec
+
+    def observe(self, now: float, numbers: dict[str, float], *, is_counter: bool) -> None:
+        """Take in numbers by the names that their groups have."""
+        if numbers:
+            self.trouble = ""
+        for name, value in numbers.items():
+            word, scale = ("done" if is_counter else "", 1.0) if name == NUMBER else SCALES[name]
+            if word == "done":
+                self.done.observe(now, value)
+                self.levels[self._counted] = self.done.rate
+            else:
+                quantity = QUANTITIES.get(word, self._spec.main)
+                self.level(quantity).observe(now, value * scale)
+
+    @property
+    def told(self) -> bool:
+        """Whether it has said anything that is a performance."""
+        return any(level.seen_at is not None for level in self.levels.values())
+
+    @property
+    def _counted(self) -> Quantity:
+        """What the growth of a counter is: of a service its throughput."""
+        main = self._spec.main
+        return Quantity.THROUGHPUT if main is Quantity.LATENCY else main
+
+    def level(self, quantity: Quantity) -> Level:
+        """The smoothed level of a quantity, made when it is first told."""
+        return self.levels.setdefault(quantity, Level())
+
+    def readings(self, now: float) -> dict[Quantity, Reading]:
+        """What it says now; what is stale it does not say."""
+        found = {
+            quantity: Reading(level.value, self.name)
+            for quantity, level in self.levels.items()
+            if level.seen_at is not None and level.silent_seconds(now) is None
+        }
+        total, rate = self._spec.total, found.get(self._counted)
+        if total is not None and self.done.last and rate and rate.value > 0:
+            told_at, done = self.done.last
+            left_seconds = max(0.0, total - done) / rate.value - (now - told_at)
+            found[Quantity.REMAINING] = Reading(max(0.0, left_seconds), self.name)
+        return found
+
+    def why_silent(self, now: float, quantity: Quantity) -> str:
+        """Why it does not say a quantity."""
+        if self.trouble:
+            return self.trouble
+        if quantity is Quantity.REMAINING:
+            return self._why_no_end(now)
+        level = self.levels.get(quantity)
+        silence = None if level is None else level.silent_seconds(now)
+        if silence is not None:
+            return f"nothing new from {self.name} for {silence:.0f} s"
+        if quantity in (self._counted, Quantity.RATE) and self.done.last:
+            return f"{self.name}: one number only, a rate needs two"
+        return f"nothing from {self.name} yet"
+
+    def _why_no_end(self, now: float) -> str:
+        if self._spec.total is None:
+            return "no total is stated, so its end is not known: write measure.progress.total"
+        rate = self.readings(now).get(self._counted)
+        return "it makes no progress" if rate else self.why_silent(now, self._counted)
+
+
+class Watch:
+    """One workload.
+
+    Args:
+        spec: What to read.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(self, spec: WatchSpec, clock: Callable[[], float] = time.monotonic) -> None:
+        self.spec = spec
+        self.told_first = False
+        self.due = clock()
+        self._clock = clock
+        self._readers: list[tuple[Source, Callable[[Source], None]]] = []
+        self._closers: list[Callable[[], None]] = []
+        self._buckets: dict[float, float] | None = None
+        self._cpu = Counter()
+        self._instructions = Counter()
+        self._useful = 0.0
+        self._counted: list[float] | None = None
+        self._counters: counters.Counters | None = None
+        self._counters_wanted = True
+        self._check = ProxyCheck()
+        self._add_readers()
+
+    def _add_readers(self) -> None:
+        """In the order in which they are believed: what users see comes first."""
+        spec = self.spec
+        if spec.load_runs and spec.load_regex:
+            self._add_lines(LOAD, LoadStream(Path(spec.load_runs)).read, spec.load_regex, False)
+        if spec.url:
+            endpoint = Endpoint(spec.url)
+            self._closers.append(endpoint.close)
+            self._add(HTTP, lambda source: self._read_endpoint(endpoint, source))
+        if spec.regex:
+            path = Path(spec.file) if spec.file else None
+            read = FileStream(path).read if path else OutputStream(Path(spec.run_dir)).read
+            self._add_lines(LINES, read, spec.regex, spec.regex_is_counter)
+        if spec.command:
+            command = Command(spec.command, spec.env, spec.working_directory)
+            self._closers.append(command.close)
+            self._add(COMMAND, lambda source: self._read_command(command, source))
+
+    def _add(self, name: str, read: Callable[[Source], None]) -> None:
+        self._readers.append((Source(name, self.spec), read))
+
+    def _add_lines(
+        self, name: str, read: Callable[[], list[str]], regex: str, is_counter: bool
+    ) -> None:
+        pattern: Pattern | None = Pattern(regex)
+
+        def take(source: Source) -> None:
+            nonlocal pattern
+            if pattern is None:
+                return
+            try:
+                numbers = pattern.newest(read())
+            except TookTooLong:
+                pattern = None  # It would take so long again, and the others wait meanwhile.
+                source.trouble = f"the pattern took longer than {LIMIT_SECONDS:g} s"
+                return
+            source.observe(self._clock(), numbers, is_counter=is_counter)
+
+        self._add(name, take)
+
+    def close(self) -> None:
+        """Let go of all that is open or under way."""
+        for close in self._closers:
+            close()
+        if self._counters is not None:
+            self._counters.close()
+
+    # --- sampling ------------------------------------------------------------------------------
+
+    def sample(self) -> None:
+        """Read everything once; what can't be read has its reason kept."""
+        for source, read in self._readers:
+            try:
+                read(source)
+            except (EndpointError, CommandError) as error:
+                source.trouble = str(error)
+            except OSError as error:
+                where = f"{self.spec.file}: " if self.spec.file and source.name == LINES else ""
+                source.trouble = f"{where}{error.strerror or error}"
+            except ValueError as error:
+                source.trouble = f"{source.name}: {error}"
+        self._sample_proxies()
+
+    def _read_endpoint(self, endpoint: Endpoint, source: Source) -> None:
+        answer = endpoint.take()
+        if answer is None:
+            return
+        asked_at, text = answer
+        spec = self.spec
+        if spec.metric_kind is MetricKind.HISTOGRAM:
+            self._read_histogram(asked_at, text, source)
+            return
+        value = prometheus.total(text, spec.metric) if spec.metric else float(text)
+        is_counter = spec.metric_kind is MetricKind.COUNTER
+        source.observe(asked_at, {NUMBER: value}, is_counter=is_counter)
+
+    def _read_histogram(self, asked_at: float, text: str, source: Source) -> None:
+        now = prometheus.buckets(text, self.spec.metric)
+        before, self._buckets = self._buckets, now
+        source.observe(asked_at, {"done": now[float("inf")]}, is_counter=True)
+        if before is None:
+            return
+        found = prometheus.percentile(prometheus.between(before, now), self.spec.percentile)
+        if found is not None:
+            source.level(Quantity.LATENCY).observe(asked_at, found)
+
+    def _read_command(self, command: Command, source: Source) -> None:
+        answer = command.take()
+        if answer is not None:
+            source.observe(answer[0], answer[1], is_counter=self.spec.command_is_counter)
+
+    def _sample_proxies(self) -> None:
+        now = self._clock()
+        used = counters.cpu_seconds(self.spec.cpu_file, self.spec.supervisor_pid)
+        if used is not None:
+            self._cpu.observe(now, used)
+        self._count_instructions(now)
+        metric = self._newest_metric(now)
+        proxy = self._proxy.rate
+        if metric is not None and proxy.seen_at is not None:
+            self._check.compare(proxy.newest, metric)
+
+    def _count_instructions(self, now: float) -> None:
+        if self._counters_wanted and self._counters is None:
+            self._counters_wanted = False
+            with suppress(counters.NoCounters, OSError):
+                events = (counters.INSTRUCTIONS, counters.BRANCHES)
+                spec = self.spec
+                self._counters = counters.open_counters(
+                    events, spec.perf_group, spec.supervisor_pid
+                )
+        if self._counters is None:
+            return
+        count = self._counters.read()
+        before, self._counted = self._counted or count, count
+        self._useful += counters.useful_instructions(count[0] - before[0], count[1] - before[1])
+        self._instructions.observe(now, self._useful)
+
+    @property
+    def _proxy(self) -> Counter:
+        return self._cpu if self._counters is None else self._instructions
+
+    def _newest_metric(self, now: float) -> float | None:
+        """The own metric of this moment, if more CPU time raises it: latency is none such."""
+        for source, _ in self._readers:
+            for quantity in (Quantity.RATE, Quantity.THROUGHPUT):
+                level = source.levels.get(quantity)
+                if level is None or level.seen_at is None:
+                    continue
+                if now - level.seen_at < self.spec.every_seconds / 2:
+                    return level.newest
+        return None
+
+    # --- reporting -----------------------------------------------------------------------------
+
+    @property
+    def has_number(self) -> bool:
+        """Whether there is anything to report but that there is nothing yet."""
+        own = any(source.told or source.trouble for source, _ in self._readers)
+        return own or (not self._readers and self._cpu.rate.seen_at is not None)
+
+    def report(self) -> Sample:
+        """What is known now."""
+        now = self._clock()
+        self._check.judge()
+        readings = self._proxy_readings(now)
+        for source, _ in reversed(self._readers):
+            readings.update(source.readings(now))
+        silent = {}
+        for quantity in self._expected():
+            if quantity not in readings:
+                self._stand_in(quantity, readings)
+            if quantity not in readings:
+                silent[quantity] = NoSignal(self._why_silent(now, quantity))
+        return Sample(self.spec.key, readings, silent)
+
+    def _expected(self) -> tuple[Quantity, ...]:
+        return self.spec.wanted or ((self.spec.main,) if self.spec.measured else ())
+
+    def _why_silent(self, now: float, quantity: Quantity) -> str:
+        if not self._readers:
+            return "its manifest does not say how to measure it: write spec.measure"
+        reasons = (source.why_silent(now, quantity) for source, _ in self._readers)
+        return "; ".join(dict.fromkeys(reasons))
+
+    def _proxy_readings(self, now: float) -> dict[Quantity, Reading]:
+        found = {}
+        for quantity, name, counter in (
+            (Quantity.CPU, CPU_TIME, self._cpu),
+            (Quantity.INSTRUCTIONS, COUNTED, self._instructions),
+        ):
+            level = counter.rate
+            if level.seen_at is not None and level.silent_seconds(now) is None:
+                checked = counter is self._proxy
+                correlation = self._check.correlation if checked else None
+                trusted = checked and self._check.trusted
+                found[quantity] = Reading(level.value, f"{name} (proxy)", trusted, correlation)
+        return found
+
+    def _stand_in(self, quantity: Quantity, readings: dict[Quantity, Reading]) -> None:
+        """A proxy that was found to go with the metric speaks for it while it is silent."""
+        name = CPU_TIME if self._counters is None else COUNTED
+        if quantity not in (Quantity.RATE, Quantity.THROUGHPUT):
+            return
+        estimate = self._check.estimate(self._proxy.rate.value)
+        if estimate is not None:
+            correlation = self._check.correlation
+            readings[quantity] = Reading(estimate, f"{name} (proxy, trusted)", True, correlation)

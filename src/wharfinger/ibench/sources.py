@@ -1,0 +1,160 @@
+"""The table of sources, and whether this machine gives each a signal.
+
+A source is one C file in ``native/ibench``, one line in ``native/ibench/sources.c`` and one
+entry here. Who calls: the driver, the profiler's planner, ``wharfinger ibench list``.
+"""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.errors import InvalidInput, Unavailable
+from wharfinger.model.interference import SharedResource
+from wharfinger.native import ibench_path
+
+PROBE_SECONDS = 20.0
+DEFAULT_FILE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of interference.
+
+    Attributes:
+        resource: What it puts pressure on; its value is the source's name.
+        about: What it does, in a few words.
+        unit: Of the rate at which it works.
+        intensity: What its intensity is a share of.
+        uses_directory: It works on a directory's file system; otherwise on CPUs alone.
+        measures_maximum: Its intensity is a share of a rate that must be measured first.
+    """
+
+    resource: SharedResource
+    about: str
+    unit: str
+    intensity: str
+    uses_directory: bool = False
+    measures_maximum: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the command line knows it."""
+        return self.resource.value
+
+
+SOURCES = (
+    Source(
+        resource=SharedResource.INTEGER,
+        about="integer work on the same CPU",
+        unit="operations/s",
+        intensity="of each CPU's time",
+    ),
+    Source(
+        resource=SharedResource.STORAGE_BANDWIDTH,
+        about="block I/O on the same file system",
+        unit="bytes/s",
+        intensity="of the rate it reaches at most",
+        uses_directory=True,
+        measures_maximum=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a source exerts its pressure.
+
+    Attributes:
+        source: Which.
+        cpus: Those it is bound to; empty = all that this process may use.
+        directory: Whose file system it works on; read by those that ``uses_directory``.
+        file_bytes: Of the file that it works on; the file has no name and leaves nothing.
+        maximum_per_second: What intensity 100 stands for, where ``measures_maximum``; ``None``:
+            measured at each start, which takes 1 to 5 seconds of full pressure.
+        report_seconds: From one report to the next.
+    """
+
+    source: Source
+    cpus: tuple[int, ...] = ()
+    directory: Path = Path()
+    file_bytes: int = DEFAULT_FILE_BYTES
+    maximum_per_second: float | None = None
+    report_seconds: float = 1.0
+
+    def command(self, *options: str) -> tuple[str, ...]:
+        """The program and its arguments."""
+        return (str(ibench_path()), self.source.name, *self._options(), *options)
+
+    def _options(self) -> Sequence[str]:
+        options = ["--report-seconds", repr(float(self.report_seconds))]
+        if self.cpus:
+            options += ["--cpus", ",".join(map(str, sorted(set(self.cpus))))]
+        if self.source.uses_directory:
+            directory = str(self.directory.absolute())
+            options += ["--directory", directory, "--file-bytes", str(self.file_bytes)]
+        if self.source.measures_maximum and self.maximum_per_second is not None:
+            options += ["--maximum", repr(float(self.maximum_per_second))]
+        return options
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Whether a source can exert pressure here.
+
+    Attributes:
+        there: It can.
+        reason: Why not; empty where it can.
+    """
+
+    there: bool
+    reason: str = ""
+
+
+def source_named(name: str) -> Source:
+    """The source of that name.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    for source in SOURCES:
+        if source.name == name:
+            return source
+    names = ", ".join(source.name for source in SOURCES)
+    raise InvalidInput(f"source: {name!r}; name one of: {names}")
+
+
+def signal_here(setting: Setting) -> Signal:
+    """Whether there is a signal, as the program itself finds; exerts no pressure.
+
+    Raises:
+        InvalidInput: The setting is wrong, such as CPUs that may not be used.
+        Unavailable: The program could not be run.
+    """
+    try:
+        done = subprocess.run(
+            setting.command("--probe"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{setting.source.name}: {error}") from error
+    if done.returncode != 0:
+        raise failure(done.returncode, done.stderr)
+    answer = json.loads(done.stdout)
+    return Signal(answer["signal"], answer["reason"])
+
+
+BAD_CALL = 2
+
+
+def failure(status: int, said: str) -> InvalidInput | Unavailable:
+    """The error that the program's exit status and last words are."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    words = lines[-1].removeprefix("wharfinger-ibench: ") if lines else f"ended with {status}"
+    return InvalidInput(words) if status == BAD_CALL else Unavailable(words)

@@ -1,0 +1,225 @@
+"""Whether a source does here what it says: reach its intensity, slow a neighbour, withdraw.
+
+Source: iBench, dissertation section 5.4: the pressure rises linearly with the intensity and
+shows on whoever shares the resource. Who calls: ``wharfinger ibench validate``.
+
+The margins are wide: they tell a source that works from one that doesn't, on machines that
+others use too. The measured figures stand beside them.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, linear_regression
+
+from wharfinger.ibench.driver import Report, RunningSource, measure_maximum, start
+from wharfinger.ibench.sources import Setting, Source, signal_here
+
+INTENSITIES = (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
+EXCESS_POINTS = 10.0
+"""More than this above what was asked for is too much; at 100 all that there is may be taken."""
+SHORTFALL_POINTS = 25.0
+"""More than this below is too little, where the resource had that much left."""
+RESTING_CPU_SHARE = 0.02
+"""Of a CPU, that a source may use at intensity 0, reports included."""
+SLOWED_SHARE = 0.85
+"""Of its performance alone that a neighbour may keep at most beside a source at 100."""
+EFFECT_ROUNDS = 3
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One intensity.
+
+    Attributes:
+        intensity: Asked for.
+        achieved: Reached, on the same scale.
+        left: What nobody used of the resource meanwhile, on the same scale; ``None`` where that
+            can't be told.
+        rate_per_second: Of the source's work.
+        cpu_share: Of one CPU, what the source used.
+    """
+
+    intensity: float
+    achieved: float
+    left: float | None
+    rate_per_second: float
+    cpu_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a neighbour of the same kind did alone and beside the source at 100.
+
+    Attributes:
+        alone_per_second: The neighbour's rate alone.
+        beside_per_second: Its rate beside the source.
+        withdrawal_seconds: The longest that the source took to be withdrawn.
+    """
+
+    alone_per_second: float
+    beside_per_second: float
+    withdrawal_seconds: float
+
+    @property
+    def kept_share(self) -> float:
+        """Of the performance alone."""
+        return self.beside_per_second / self.alone_per_second if self.alone_per_second else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What was found of one source.
+
+    Attributes:
+        source: Which.
+        reason: Why it gives no signal here; empty where it does, as is all that follows.
+        maximum_per_second: What intensity 100 stands for, where that was measured.
+        points: Achieved against asked.
+        slope: Of the line through them; 1 is as it should be.
+        effect: On a neighbour.
+        problems: What does not hold, one line each.
+    """
+
+    source: Source
+    reason: str = ""
+    maximum_per_second: float | None = None
+    points: tuple[Point, ...] = ()
+    slope: float | None = None
+    effect: Effect | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """It does what it says; a source without a signal promises nothing."""
+        return not self.problems
+
+
+def validate(setting: Setting, seconds_per_point: float, progress: Progress) -> Validation:
+    """Try one source.
+
+    Args:
+        setting: Where; name one CPU, so that source and neighbour are certain to meet on it.
+        seconds_per_point: At each intensity, and for each look at the neighbour.
+        progress: Told in a few words what is done.
+
+    Raises:
+        InvalidInput: The setting is wrong.
+        Unavailable: The source could not be started, or ended.
+    """
+    signal = signal_here(setting)
+    if not signal.there:
+        return Validation(setting.source, reason=signal.reason)
+    name = setting.source.name
+    if setting.source.measures_maximum:
+        progress(f"{name}: measuring the maximum")
+    setting = measure_maximum(setting)
+    with start(setting) as source:
+        points = tuple(_points(source, seconds_per_point, progress))
+        progress(f"{name}: effect on a neighbour")
+        effect = _effect(source, seconds_per_point)
+    return Validation(
+        source=setting.source,
+        maximum_per_second=setting.maximum_per_second,
+        points=points,
+        slope=linear_regression([p.intensity for p in points], [p.achieved for p in points]).slope,
+        effect=effect,
+        problems=(*_problems_of_points(points), *_problems_of_effect(effect)),
+    )
+
+
+def _points(source: RunningSource, seconds: float, progress: Progress) -> Sequence[Point]:
+    points = []
+    for intensity in INTENSITIES:
+        progress(f"{source.setting.source.name}: intensity {intensity:g}")
+        points.append(_point(source, intensity, seconds))
+    return points
+
+
+def _point(source: RunningSource, intensity: float, seconds: float) -> Point:
+    source.set_intensity(intensity)
+    before = source.read()[-1] if source.reports else None
+    idle_before = _idle_ticks(source.setting)
+    reports = _reports(source, seconds)
+    elapsed = sum(report.period_seconds for report in reports)
+    idle = _idle_ticks(source.setting)
+    cpu_before = before.cpu_seconds if before else 0.0
+    return Point(
+        intensity=intensity,
+        achieved=_mean(reports, lambda report: report.achieved),
+        left=None if idle is None or idle_before is None else (idle - idle_before) / elapsed,
+        rate_per_second=_mean(reports, lambda report: report.rate_per_second),
+        cpu_share=(reports[-1].cpu_seconds - cpu_before) / elapsed,
+    )
+
+
+def _reports(source: RunningSource, seconds: float) -> list[Report]:
+    """Those of whole periods, for as long as asked for or a little longer."""
+    reports = [source.next_report()]
+    while sum(report.period_seconds for report in reports) < seconds:
+        reports.append(source.next_report())
+    return reports
+
+
+def _mean(reports: Sequence[Report], of: Callable[[Report], float]) -> float:
+    return fmean((of(r) for r in reports), weights=[r.period_seconds for r in reports])
+
+
+def _idle_ticks(setting: Setting) -> float | None:
+    """Hundredths of a second that the CPU was idle, so in points of intensity per second."""
+    if setting.source.uses_directory or len(setting.cpus) != 1:
+        return None
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name == f"cpu{setting.cpus[0]}":
+            return float(ticks[3]) + float(ticks[4])
+    return None
+
+
+def _effect(source: RunningSource, seconds: float) -> Effect:
+    """Alone and beside by turns, so that a drift of the machine falls on both."""
+    alone, beside, withdrawals = [], [], []
+    source.withdraw()
+    with start(source.setting) as neighbour:
+        for _ in range(EFFECT_ROUNDS):
+            alone += _rates(neighbour, seconds)
+            source.set_intensity(100)
+            beside += _rates(neighbour, seconds)
+            withdrawals.append(_withdrawal_seconds(source))
+    return Effect(fmean(alone), fmean(beside), max(withdrawals))
+
+
+def _rates(neighbour: RunningSource, seconds: float) -> list[float]:
+    neighbour.set_intensity(100)
+    return [report.rate_per_second for report in _reports(neighbour, seconds)]
+
+
+def _withdrawal_seconds(source: RunningSource) -> float:
+    asked = time.monotonic()
+    return max(0.0, source.withdraw() - asked)
+
+
+def _problems_of_points(points: Sequence[Point]) -> Sequence[str]:
+    return [problem for point in points if (problem := _problem_of(point))]
+
+
+def _problem_of(point: Point) -> str:
+    where = f"intensity {point.intensity:g}: achieved {point.achieved:.1f}"
+    if point.intensity < 100 and point.achieved > point.intensity + EXCESS_POINTS:
+        return f"{where}, which is too much"
+    # What others used was not to be had: a source wants its share, it has no right to it.
+    left = 100.0 if point.left is None else point.left
+    if min(point.intensity - point.achieved, left) > SHORTFALL_POINTS:
+        return f"{where}, and more was to be had"
+    if point.intensity == 0 and point.cpu_share > RESTING_CPU_SHARE:
+        return f"{where}, and uses {point.cpu_share:.1%} of a CPU"
+    return ""
+
+
+def _problems_of_effect(effect: Effect) -> Sequence[str]:
+    if effect.kept_share <= SLOWED_SHARE:
+        return []
+    return [f"a neighbour keeps {effect.kept_share:.0%} of its performance beside intensity 100"]

@@ -1,0 +1,192 @@
+"""What was measured: named rows and columns, groups of rows, and entries that may be missing.
+
+Values are frozen: a change makes a new matrix. Everything that learns starts from one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.errors import InvalidInput, NotFound
+
+Array = NDArray[np.float64]
+
+
+class Transform(StrEnum):
+    """What an estimator sees of a value; errors are relative after a logarithm."""
+
+    LOG = "log"
+    IDENTITY = "identity"
+
+    def forward(self, values: Array) -> Array:
+        """From the matrix's own scale to the estimators'."""
+        return np.log(values) if self is Transform.LOG else values
+
+    def backward(self, values: Array) -> Array:
+        """The inverse; medians stay medians."""
+        return np.exp(values) if self is Transform.LOG else values
+
+
+class Scale(StrEnum):
+    """What a row's level says.
+
+    ``ARBITRARY``: nothing; a row times a constant is the same row. ``COMMON``: rows share a
+    unit, so that the levels of known rows tell something of a new one's. ``NORMALISED``:
+    relative to the row's run alone, so that 1 means the same in each row.
+    """
+
+    ARBITRARY = "arbitrary"
+    COMMON = "common"
+    NORMALISED = "normalised"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """Rows × columns in their own scale; an entry that was not measured is NaN, never zero.
+
+    Attributes:
+        rows: Names, each once.
+        columns: Names, each once.
+        groups: Per row, the program that it is a run of; rows of one group are no news to
+            one another, and are held out together.
+        values: (rows, columns); read-only.
+        transform: How estimators see the values.
+
+    Raises:
+        InvalidInput: Shapes or names contradict each other, a value is infinite, or has no
+            logarithm where one is needed.
+
+    >>> m = Matrix.of({"a": [1.0, 2.0], "b": [2.0, float("nan")]}, ["x", "y"])
+    >>> m.with_entry("b", "y", 4.0).row("b")
+    array([2., 4.])
+    >>> m.row("b")
+    array([ 2., nan])
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    groups: tuple[str, ...]
+    values: Array
+    transform: Transform = Transform.LOG
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        expected = (len(self.rows), len(self.columns))
+        if values.shape != expected or len(self.groups) != len(self.rows):
+            raise InvalidInput(
+                f"a matrix of {values.shape} values has {len(self.rows)} row names, "
+                f"{len(self.groups)} groups and {len(self.columns)} column names; name each once"
+            )
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        _check_names("row", self.rows)
+        _check_names("column", self.columns)
+        self._check_values()
+
+    @classmethod
+    def of(
+        cls,
+        rows: Mapping[str, Sequence[float]],
+        columns: Sequence[str],
+        groups: Sequence[str] | None = None,
+        transform: Transform = Transform.LOG,
+    ) -> "Matrix":
+        """From rows by name; without ``groups`` each row is a program of its own."""
+        values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(columns))
+        return cls(
+            tuple(rows),
+            tuple(columns),
+            tuple(rows if groups is None else groups),
+            values,
+            transform,
+        )
+
+    def _check_values(self) -> None:
+        bad = np.isinf(self.values)
+        words = "is not finite; leave the entry empty if it was not measured"
+        if not bad.any() and self.transform is Transform.LOG:
+            bad = self.values <= 0
+            words = (
+                "has no logarithm; values must be above 0, and an entry that was not measured "
+                "is left empty"
+            )
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            raise InvalidInput(
+                f"row {self.rows[i]!r}, column {self.columns[j]!r}: {self.values[i, j]:g} {words}"
+            )
+
+    @property
+    def transformed(self) -> Array:
+        """The values as estimators see them."""
+        return self.transform.forward(self.values)
+
+    def row(self, name: str) -> Array:
+        """One row's values."""
+        row: Array = self.values[self._index(self.rows, "row", name)]
+        return row
+
+    def row_of(self, entries: Mapping[str, float]) -> Array:
+        """A new row of this matrix from its known entries, the others missing."""
+        row = np.full(len(self.columns), np.nan)
+        for column, value in entries.items():
+            row[self._index(self.columns, "column", column)] = value
+        return row
+
+    def with_entry(self, row: str, column: str, value: float) -> "Matrix":
+        """Another matrix in which one entry is added, corrected, or (NaN) forgotten."""
+        values = self.values.copy()
+        place = self._index(self.rows, "row", row), self._index(self.columns, "column", column)
+        values[place] = value
+        return replace(self, values=values)
+
+    def with_column(self, name: str, entries: Mapping[str, float]) -> "Matrix":
+        """Another matrix with one more column, known for the named rows."""
+        column = np.full((len(self.rows), 1), np.nan)
+        for row, value in entries.items():
+            column[self._index(self.rows, "row", row)] = value
+        return replace(self, columns=(*self.columns, name), values=np.hstack([self.values, column]))
+
+    def with_row(self, name: str, group: str, row: Array) -> "Matrix":
+        """Another matrix with one more row."""
+        return replace(
+            self,
+            rows=(*self.rows, name),
+            groups=(*self.groups, group),
+            values=np.vstack([self.values, row]),
+        )
+
+    def take(self, rows: NDArray[np.intp]) -> "Matrix":
+        """These rows only."""
+        return replace(
+            self,
+            rows=tuple(self.rows[i] for i in rows),
+            groups=tuple(self.groups[i] for i in rows),
+            values=self.values[rows],
+        )
+
+    def without_columns(self, names: frozenset[str]) -> "Matrix":
+        """All columns but these."""
+        kept = [j for j, name in enumerate(self.columns) if name not in names]
+        return replace(
+            self, columns=tuple(self.columns[j] for j in kept), values=self.values[:, kept]
+        )
+
+    def _index(self, names: tuple[str, ...], kind: str, name: str) -> int:
+        try:
+            return names.index(name)
+        except ValueError:
+            raise NotFound(f"the matrix has no {kind} {name!r}") from None
+
+
+def _check_names(kind: str, names: tuple[str, ...]) -> None:
+    if not names:
+        raise InvalidInput(f"the matrix has no {kind}; give at least one")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidInput(f"{kind} {name!r} stands twice; give each its own name")
+        seen.add(name)

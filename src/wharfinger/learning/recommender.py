@@ -1,0 +1,205 @@
+"""A fitted estimator, as everybody else uses it: names, transform, calibration, changes.
+
+``fit`` learns; the ``Recommender`` that it gives never changes. It folds in rows, and gives
+another recommender when an entry is corrected or a column comes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.errors import InvalidInput
+from wharfinger.learning.base import NORMAL_90, Estimator, Learned, Prediction
+from wharfinger.learning.conditional import LEAST_VARIANCE
+from wharfinger.learning.effects import UNKNOWN_STD, two_way
+from wharfinger.learning.matrix import Array, Matrix, Scale, Transform
+from wharfinger.learning.registry import make_estimator
+from wharfinger.learning.tasks import Indices, draw_seen, group_folds, masked, number_groups
+
+CALIBRATED_COUNTS = (1, 2, 4)
+CALIBRATION_FOLDS = 10
+MAX_CALIBRATION_ROWS = 300
+UNCALIBRATED = 2.0
+"""Times the estimator's own standard deviation where no program can be left out to see."""
+LEAST_STD = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """By how much to widen an estimator's own standard deviations.
+
+    Attributes:
+        factors: For rows with 1, 2 and 4 known entries; between them by the logarithm.
+        unmeasured: (columns,) variance to add where no known row has an entry: how much
+            columns differ from one another.
+    """
+
+    factors: tuple[float, ...]
+    unmeasured: Array
+
+    def factor(self, known: int) -> float:
+        """For a row with so many known entries."""
+        at = np.log(CALIBRATED_COUNTS)
+        return float(np.interp(np.log(max(known, 1)), at, self.factors))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recommender:
+    """What was learned from one matrix.
+
+    Attributes:
+        estimator: By which way.
+        matrix: From what.
+        scale: What a row's level says.
+        seed: Of the rehearsals that settings and calibration were found on.
+        learned: The estimator's own.
+        calibration: Found by leaving out programs.
+    """
+
+    estimator: Estimator
+    matrix: Matrix
+    scale: Scale
+    seed: int
+    learned: Learned
+    calibration: Calibration
+
+    def predict(self, row: Array | Mapping[str, float]) -> Prediction:
+        """Fold in one new row.
+
+        Args:
+            row: Known entries by column, or (columns,) with NaN where not known; in the
+                matrix's own scale.
+
+        Raises:
+            InvalidInput: The row does not fit the matrix, or a value has no logarithm.
+            NotFound: There is no such column.
+        """
+        values = self.matrix.row_of(row) if isinstance(row, Mapping) else row
+        logs = self._checked(values)
+        found = self.learned.condition(logs).scaled(
+            self.calibration.factor(int((~np.isnan(logs)).sum()))
+        )
+        covariance = self._with_floor(found.covariance, np.isnan(logs))
+        return Prediction(self.matrix.columns, found.mean, covariance, self.matrix.transform)
+
+    def _with_floor(self, covariance: Array, unknown: NDArray[np.bool_]) -> Array:
+        """What was never measured is never certain, and rounding makes no variance negative."""
+        variances = np.maximum(covariance.diagonal() + self.calibration.unmeasured, LEAST_VARIANCE)
+        np.fill_diagonal(covariance, np.where(unknown, variances, 0.0))
+        return covariance
+
+    def predict_many(self, rows: Iterable[Array | Mapping[str, float]]) -> list[Prediction]:
+        """Fold in a batch: as each alone, whatever the others are."""
+        return [self.predict(row) for row in rows]
+
+    def _checked(self, row: Array) -> Array:
+        if row.shape != (len(self.matrix.columns),):
+            raise InvalidInput(
+                f"a row of {row.size} values does not fit a matrix of "
+                f"{len(self.matrix.columns)} columns; leave a gap as NaN"
+            )
+        bad = np.isinf(row)
+        if self.matrix.transform is Transform.LOG:
+            bad |= row <= 0
+        if bad.any():
+            j = int(np.flatnonzero(bad)[0])
+            raise InvalidInput(
+                f"column {self.matrix.columns[j]!r}: {row[j]:g} is not a value of this matrix; "
+                "leave the entry empty if it was not measured"
+            )
+        return self.matrix.transform.forward(row)
+
+    def with_entry(self, row: str, column: str, value: float) -> "Recommender":
+        """Another one, that knows this entry too, or knows it better."""
+        return self._on(self.matrix.with_entry(row, column, value))
+
+    def with_column(self, name: str, entries: Mapping[str, float]) -> "Recommender":
+        """Another one, with one more column."""
+        return self._on(self.matrix.with_column(name, entries))
+
+    def with_row(self, name: str, group: str, row: Array) -> "Recommender":
+        """Another one, that has learned from this row too."""
+        return self._on(self.matrix.with_row(name, group, row))
+
+    def _on(self, matrix: Matrix) -> "Recommender":
+        return fit(self.estimator, matrix, scale=self.scale, seed=self.seed)
+
+
+def fit(
+    estimator: Estimator | str, matrix: Matrix, *, scale: Scale = Scale.ARBITRARY, seed: int = 0
+) -> Recommender:
+    """Learn from a matrix.
+
+    Args:
+        estimator: One, or its name in the registry.
+        matrix: Rows without an entry are passed over.
+        scale: What a row's level says.
+        seed: The same gives the same.
+
+    Raises:
+        InvalidInput: No entry is known at all, or no estimator has that name.
+    """
+    way = make_estimator(estimator) if isinstance(estimator, str) else estimator
+    values = matrix.transformed
+    usable = np.flatnonzero((~np.isnan(values)).any(axis=1))
+    if not usable.size:
+        raise InvalidInput("the matrix has no entry that is known; measure one at least")
+    values, groups = values[usable], number_groups([matrix.groups[i] for i in usable])
+    rng = np.random.default_rng(seed)
+    learned = way.learn(values, groups, scale, rng)
+    calibration = calibrate(learned, values, groups, rng)
+    return Recommender(way, matrix, scale, seed, learned, calibration)
+
+
+def calibrate(
+    learned: Learned, values: Array, groups: Indices, rng: np.random.Generator
+) -> Calibration:
+    """Leave out programs; how wide would 90% intervals have had to be?
+
+    The factor is the 90% quantile over all left-out entries of |error| / s, over a normal's.
+    """
+    if len(values) > MAX_CALIBRATION_ROWS:
+        rows = np.sort(rng.choice(len(values), MAX_CALIBRATION_ROWS, replace=False))
+        values, groups = values[rows], groups[rows]
+    ratios: dict[int, list[Array]] = {known: [] for known in CALIBRATED_COUNTS}
+    if len(np.unique(groups)) > 1:
+        for held in group_folds(groups, CALIBRATION_FOLDS, rng):
+            training = np.setdiff1d(np.arange(len(values)), held)
+            rehearsed = learned.relearn(values[training], groups[training])
+            for known in CALIBRATED_COUNTS:
+                ratios[known] += _ratios(rehearsed, values[held], known, rng)
+    return Calibration(_factors(ratios), _unmeasured(values))
+
+
+def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator) -> list[Array]:
+    """|error| / s of the entries that were not revealed."""
+    found = []
+    for i, seen in zip(*draw_seen(rows, known, rng), strict=True):
+        gaussian = learned.condition(masked(rows[i], seen))
+        hidden = ~np.isnan(rows[i])
+        hidden[seen] = False
+        std = np.sqrt(np.clip(gaussian.covariance.diagonal()[hidden], 0, None))
+        error = np.abs(gaussian.mean - rows[i])[hidden]
+        found.append(error / np.maximum(std, LEAST_STD))
+    return found
+
+
+def _unmeasured(values: Array) -> Array:
+    columns = two_way(values, np.ones(len(values))).columns
+    never = np.isnan(values).all(axis=0)
+    between = float(np.var(columns[~never])) if (~never).sum() > 1 else UNKNOWN_STD**2
+    return np.where(never, between, 0.0)
+
+
+def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:
+    """Per count; one that no row could rehearse takes that of its neighbour."""
+    factors: list[float] = []
+    for known in CALIBRATED_COUNTS:
+        if ratios[known]:
+            quantile = float(np.quantile(np.concatenate(ratios[known]), 0.9))
+            factors.append(max(quantile / NORMAL_90, LEAST_STD))
+        else:
+            factors.append(factors[-1] if factors else UNCALIBRATED)
+    return tuple(factors)

@@ -1,0 +1,126 @@
+"""The lines before the servers: who waits for a place, and who is worth trying.
+
+Derived from the records, never kept: a replay makes the same lines. ``World`` enters and
+removes workloads; ``Manager`` goes through the open ones when there may be a place.
+"""
+
+from bisect import bisect_left, insort
+from heapq import heappop, heappush
+
+from wharfinger.manager.state import WorkloadRecord
+
+MAX_BACKOFF_SECONDS = 60.0
+
+Entry = tuple[int, int, str]
+"""(-priority, uid, name): the order of service."""
+
+
+class Lines:
+    """One line per queue.
+
+    A workload that no server can take even when empty stands aside until the servers change;
+    one whose start failed waits out its time; one behind a blocked head is not looked at. So
+    what an event costs does not grow with those who wait.
+    """
+
+    def __init__(self) -> None:
+        self._all: dict[str, list[Entry]] = {}
+        self._open: dict[str, list[Entry]] = {}
+        self._blocked: dict[str, Entry] = {}
+        self._until: dict[str, float] = {}
+        self._times: list[tuple[float, str]] = []
+
+    def length(self, queue: str) -> int:
+        """How many wait in a queue."""
+        return len(self._all.get(queue, ()))
+
+    def open(self, queue: str) -> list[Entry]:
+        """Those of a queue who may be tried, in order of service; it changes as they leave."""
+        return self._open.get(queue, [])
+
+    def before(self, queue: str, entry: Entry) -> int:
+        """How many open ones are served before ``entry``."""
+        return bisect_left(self.open(queue), entry)
+
+    def join(self, record: WorkloadRecord) -> bool:
+        """Enter a workload; whether it is worth trying at once."""
+        entry = entry_of(record)
+        for lines in (self._all, self._open):
+            insort(lines.setdefault(record.queue, []), entry)
+        if record.not_before is not None:
+            self._until[record.name] = record.not_before
+            heappush(self._times, (record.not_before, record.name))
+        blocked = self._blocked.get(record.queue)
+        return blocked is None or entry < blocked
+
+    def leave(self, record: WorkloadRecord) -> None:
+        """Take a workload out."""
+        for lines in (self._all, self._open):
+            _take_out(lines[record.queue], entry_of(record))
+        self._until.pop(record.name, None)
+
+    # --- who need not be tried -----------------------------------------------------------
+
+    def set_aside(self, record: WorkloadRecord) -> None:
+        """No server can take it, even when empty."""
+        _take_out(self._open[record.queue], entry_of(record))
+
+    def take_back(self) -> None:
+        """The servers have changed: those who stood aside stand in line again."""
+        for queue, line in self._all.items():
+            if len(self._open[queue]) != len(line):
+                self._open[queue] = list(line)
+
+    def block(self, record: WorkloadRecord) -> None:
+        """Whoever comes behind this one waits for it."""
+        self._blocked[record.queue] = entry_of(record)
+
+    def unblock(self) -> None:
+        """There may be room: everyone is worth trying again."""
+        self._blocked.clear()
+
+    def is_delayed(self, record: WorkloadRecord) -> bool:
+        """Whether it has to wait out the time after a failed start."""
+        return record.name in self._until
+
+    def wake_at(self, now: float) -> float | None:
+        """When the next delay ends; ``None`` = nobody is delayed."""
+        self._drop_stale()
+        if not self._times:
+            return None
+        until = self._times[0][0]
+        return until if _is_backing_off(now, until) else now
+
+    def end_delays(self, now: float) -> bool:
+        """End those delays whose time has come; whether there were any."""
+        ended = False
+        self._drop_stale()
+        while self._times and not _is_backing_off(now, self._times[0][0]):
+            del self._until[heappop(self._times)[1]]
+            self._drop_stale()
+            ended = True
+        return ended
+
+    def _drop_stale(self) -> None:
+        """Times of workloads that have left meanwhile, or wait for another time now."""
+        while self._times and self._until.get(self._times[0][1]) != self._times[0][0]:
+            heappop(self._times)
+
+
+def entry_of(record: WorkloadRecord) -> Entry:
+    """A workload's place in the order of service."""
+    return -record.workload.priority, record.uid, record.name
+
+
+def _take_out(line: list[Entry], entry: Entry) -> None:
+    at = bisect_left(line, entry)
+    if at < len(line) and line[at] == entry:
+        del line[at]
+
+
+def _is_backing_off(now: float, until: float) -> bool:
+    """Whether a failed start has to wait still.
+
+    More than the longest backoff is left only when the clock was set back.
+    """
+    return 0 < until - now <= MAX_BACKOFF_SECONDS

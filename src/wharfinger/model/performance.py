@@ -1,0 +1,221 @@
+"""What was measured of a workload, and whether that keeps its target.
+
+Engines report ``Sample`` values, the core keeps the newest as ``Performance``, views and
+policies read ``achieved`` and ``meets``. What nobody could measure is a ``NoSignal`` with its
+reason, never a zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from wharfinger.model.workload import Target
+
+MAX_PACE = 1000.0
+"""Stands for a ratio whose lower part is zero: nothing is left to do, or no latency."""
+
+STALE_SECONDS = 60.0
+"""After so long without a new sample, the last one says nothing of now."""
+
+
+class Quantity(StrEnum):
+    """What a number says, with its unit."""
+
+    THROUGHPUT = "throughput_per_second"
+    """Queries or operations a service answers."""
+    LATENCY = "latency_seconds"
+    """The percentile that the target bounds."""
+    RATE = "rate_per_second"
+    """Work in the unit that ``measure`` reads."""
+    REMAINING = "remaining_seconds"
+    """Until the stated total is done, at the present rate."""
+    CPU = "cpu_seconds_per_second"
+    """A proxy: CPU time of the whole tree."""
+    INSTRUCTIONS = "instructions_per_second"
+    """A proxy: instructions retired, active waiting left out."""
+
+
+PROXIES = frozenset({Quantity.CPU, Quantity.INSTRUCTIONS})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One smoothed number.
+
+    Attributes:
+        value: In the unit of its quantity.
+        source: Where it comes from, for people, e.g. ``"progress lines"``.
+        trusted: Whether it stands for the target; a proxy has to prove that first.
+        correlation: Of a proxy with the workload's own metric, by rank, from -1 to 1;
+            ``None`` = not a proxy, or not enough to compare.
+    """
+
+    value: float
+    source: str
+    trusted: bool = True
+    correlation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoSignal:
+    """A number that should be there and is not.
+
+    Attributes:
+        reason: Why, for people.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What an engine knows now of how one workload performs.
+
+    Attributes:
+        key: The start's.
+        readings: What was measured, by quantity.
+        silent: What should have been and was not; no quantity is in both.
+    """
+
+    key: str
+    readings: Mapping[Quantity, Reading] = field(default_factory=dict)
+    silent: Mapping[Quantity, NoSignal] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """The newest sample of a workload.
+
+    Attributes:
+        measured_at: Seconds since the epoch.
+        readings: As in ``Sample``; so is ``silent``.
+    """
+
+    measured_at: float
+    readings: Mapping[Quantity, Reading] = field(default_factory=dict)
+    silent: Mapping[Quantity, NoSignal] = field(default_factory=dict)
+
+    def at(self, now: float) -> "Performance":
+        """What of it still holds: nothing, once it is older than ``STALE_SECONDS``."""
+        age_seconds = now - self.measured_at
+        if age_seconds <= STALE_SECONDS:
+            return self
+        reason = NoSignal(f"measured last {age_seconds:.0f} s ago")
+        return Performance(
+            self.measured_at, {}, {**self.silent, **dict.fromkeys(self.readings, reason)}
+        )
+
+    def trusted(self, quantity: Quantity) -> float | None:
+        """A reading that stands for the target; ``None`` where there is none."""
+        reading = self.readings.get(quantity)
+        return reading.value if reading is not None and reading.trusted else None
+
+
+@dataclass(frozen=True, slots=True)
+class Achieved:
+    """Performance in a target's terms; ``None`` = not measured.
+
+    Attributes:
+        throughput_per_second: Of a service.
+        latency_seconds: At the target's percentile.
+        rate_per_second: In the unit that ``measure`` reads.
+        completion_seconds: From being handed in to the end; predicted while it runs.
+    """
+
+    throughput_per_second: float | None = None
+    latency_seconds: float | None = None
+    rate_per_second: float | None = None
+    completion_seconds: float | None = None
+
+
+NOTHING = Achieved()
+
+
+def achieved(performance: Performance, submitted_at: float) -> Achieved:
+    """What a running workload achieves, from readings that are trusted.
+
+    Args:
+        performance: The newest.
+        submitted_at: When it was handed in, in seconds since the epoch.
+    """
+    remaining = performance.trusted(Quantity.REMAINING)
+    passed_seconds = max(0.0, performance.measured_at - submitted_at)
+    return Achieved(
+        throughput_per_second=performance.trusted(Quantity.THROUGHPUT),
+        latency_seconds=performance.trusted(Quantity.LATENCY),
+        rate_per_second=performance.trusted(Quantity.RATE),
+        completion_seconds=None if remaining is None else passed_seconds + remaining,
+    )
+
+
+def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
+    """Whether every part of a target is kept within the tolerance.
+
+    Returns:
+        ``False`` as soon as one part is missed; ``None`` while a part is not measured.
+
+    >>> from wharfinger.model.workload import LatencyBound
+    >>> target = Target(throughput_per_second=100, latency=LatencyBound(99, 0.01))
+    >>> meets(target, 0.05, Achieved(throughput_per_second=96, latency_seconds=0.0104))
+    True
+    >>> meets(target, 0.05, Achieved(throughput_per_second=90))
+    False
+    >>> meets(target, 0.05, Achieved(throughput_per_second=96)) is None
+    True
+    """
+    bound = target.latency.below_seconds if target.latency else None
+    verdicts = [
+        _reaches(found.throughput_per_second, target.throughput_per_second, tolerance),
+        _reaches(found.rate_per_second, target.rate_per_second, tolerance),
+        _stays_below(found.latency_seconds, bound, tolerance),
+        _stays_below(found.completion_seconds, target.completion_seconds, tolerance),
+    ]
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def pace(target: Target, performance: Performance, submitted_at: float) -> float | None:
+    """Performance over target: 1 = exactly kept, below 1 = missed, the worst part counts.
+
+    For a completion time it is the time that is left over the time that the rest will take.
+
+    Returns:
+        ``None`` while a part of the target is not measured.
+
+    >>> readings = {Quantity.RATE: Reading(60.0, "progress lines")}
+    >>> pace(Target(rate_per_second=80), Performance(0.0, readings), 0.0)
+    0.75
+    """
+    left = submitted_at + (target.completion_seconds or 0.0) - performance.measured_at
+    bound = target.latency.below_seconds if target.latency else None
+    parts: list[float | None] = []
+    if target.throughput_per_second is not None:
+        throughput = performance.trusted(Quantity.THROUGHPUT)
+        parts.append(_ratio(throughput, target.throughput_per_second))
+    if target.rate_per_second is not None:
+        parts.append(_ratio(performance.trusted(Quantity.RATE), target.rate_per_second))
+    if bound is not None:
+        parts.append(_ratio(bound, performance.trusted(Quantity.LATENCY)))
+    if target.completion_seconds is not None:
+        parts.append(_ratio(max(0.0, left), performance.trusted(Quantity.REMAINING)))
+    known = [part for part in parts if part is not None]
+    return min(known) if known and len(known) == len(parts) else None
+
+
+def _ratio(over: float | None, under: float | None) -> float | None:
+    if over is None or under is None:
+        return None
+    return over / under if under > 0 else MAX_PACE
+
+
+def _reaches(value: float | None, wanted: float | None, tolerance: float) -> bool | None:
+    if wanted is None:
+        return True
+    return None if value is None else value >= wanted * (1 - tolerance)
+
+
+def _stays_below(value: float | None, bound: float | None, tolerance: float) -> bool | None:
+    if bound is None:
+        return True
+    return None if value is None else value <= bound * (1 + tolerance)

@@ -1,0 +1,73 @@
+"""The local engine between two supervisors, and between a stop and what comes after it."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+from tests.support.supervised import until
+from wharfinger.engines.local import LocalEngine
+from wharfinger.errors import EngineFault
+from wharfinger.host.cgroups import Group
+from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, read_run
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.testing import EngineHarness, ShellPrograms
+
+
+def _harness(directory: Path) -> EngineHarness:
+    return EngineHarness(directory, LocalEngine, ShellPrograms(directory))
+
+
+def _children() -> set[str]:
+    return set(Path("/proc/thread-self/children").read_text().split())
+
+
+def test_a_stop_reaches_the_supervisor_that_came_first(tmp_path: Path) -> None:
+    """One of a dead engine had the claim when ours was asked to stop."""
+    harness = _harness(tmp_path)
+
+    def launch_second(run_dir: Path, spec: LaunchSpec) -> Supervisor:
+        first = launch(run_dir, spec)
+        until(lambda: read_run(run_dir).started, "start by the first supervisor")
+        first.close()
+        return launch(run_dir, spec)
+
+    with harness.session() as session:
+        start = harness.start(session, "k", harness.programs.lasting("k"))
+        with patch("wharfinger.engines.local.engine.launch", launch_second):
+            session.perform(start, act.StopWorkload("k", 5.0))
+        assert session.wait_for(ev.WorkloadFinished, "k").reason == "stopped"
+        harness.expect_started_once(session, "k")
+
+
+def test_what_is_forgotten_before_it_began_leaves_nothing(tmp_path: Path) -> None:
+    """No process that nobody reaps, no directory in which a late supervisor finds no claim."""
+    harness = _harness(tmp_path)
+    keys = [f"k{number}" for number in range(10)]
+    children = _children()
+    with harness.session() as session:
+        for key in keys:
+            session.perform(
+                harness.start(session, key, harness.programs.lasting(key)),
+                act.StopWorkload(key, 0.0),
+                act.ForgetWorkload(key),
+            )
+        for key in keys:
+            session.wait_for_end(key)
+            session.perform(act.ForgetWorkload(key))
+        session.wait_until(lambda: not list(harness.state.iterdir()), "empty state")
+        assert _children() == children
+
+
+def test_a_group_that_cannot_be_read_hurts_nobody(tmp_path: Path) -> None:
+    harness = _harness(tmp_path)
+    fault = EngineFault("cannot list it: ENAMETOOLONG")
+    with (
+        harness.session() as session,
+        patch.object(Group, "usage", side_effect=fault),
+        patch.object(Group, "out_of_memory_kills", side_effect=fault),
+    ):
+        session.perform(harness.start(session, "lasts", harness.programs.lasting("lasts")))
+        session.wait_for(ev.WorkloadStarted, "lasts")
+        assert session.engine.usage()["lasts"].processes == 1
+        session.perform(harness.start(session, "ends", harness.programs.exiting("ends", 3)))
+        assert session.wait_for(ev.WorkloadFinished, "ends").exit_code == 3

@@ -1,0 +1,264 @@
+"""Real programs, measured by a real meter under the local engine: what the core is told of them."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support import wait_until
+from tests.support.live import LiveManager, manifest
+from tests.support.local import finished, is_gone, names, session, start, started
+from wharfinger.engines.local import LocalEngine
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.workload import (
+    HttpMeasure,
+    LatencyBound,
+    Measure,
+    MetricKind,
+    Target,
+    WorkloadType,
+)
+from wharfinger.testing.harness import Session
+
+COUNTING = "i=0; while true; do i=$((i+1)); echo done=$i; sleep 0.05; done"
+LINES = Measure(r"done=(\d+)")
+RATE = Target(rate_per_second=1.0)
+
+SERVER = """
+import http.server, time
+began = time.monotonic()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        count = int(100 * (time.monotonic() - began))
+        body = f'lat_bucket{{le="0.1"}} 0\\nlat_bucket{{le="0.2"}} {count}\\n'
+        body += f'lat_bucket{{le="+Inf"}} {count}\\nhits_total {count}\\n'
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body.encode())
+    def log_message(self, *arguments):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def measured(
+    session: Session,
+    key: str,
+    script: str,
+    measure: Measure,
+    target: Target | None = RATE,
+    kind: WorkloadType = WorkloadType.BATCH,
+) -> act.MeasureWorkload:
+    """Start a script and ask for its measuring."""
+    action = start(session, key, script)
+    workload = replace(action.workload, type=kind, target=target, measure=measure)
+    started(session, replace(action, workload=workload))
+    asked = act.MeasureWorkload(key, workload)
+    session.perform(asked)
+    return asked
+
+
+def samples(session: Session, key: str) -> list[Sample]:
+    session.take_in(0.05)
+    return [
+        sample
+        for report in session.reports
+        if isinstance(report, ev.ServerMeasured)
+        for sample in report.samples
+        if sample.key == key
+    ]
+
+
+def await_reading(
+    session: Session, key: str, quantity: Quantity, condition: Callable[[Reading], bool]
+) -> Reading:
+    def look() -> Reading | None:
+        found = (s.readings.get(quantity) for s in samples(session, key))
+        return next((reading for reading in found if reading and condition(reading)), None)
+
+    found = wait_until(look, 30.0, f"{quantity} of {key}")
+    assert found is not None
+    return found
+
+
+def await_silence(session: Session, key: str, quantity: Quantity, word: str) -> None:
+    wait_until(
+        lambda: any(
+            word in s.silent[quantity].reason for s in samples(session, key) if quantity in s.silent
+        ),
+        30.0,
+        f"no signal of {key}: {word}",
+    )
+
+
+def engine_of(session: Session) -> LocalEngine:
+    assert isinstance(session.engine, LocalEngine)
+    return session.engine
+
+
+def meter_of(session: Session) -> int:
+    pid = engine_of(session)._measuring.meter_pid
+    assert pid is not None
+    return pid
+
+
+def positive(reading: Reading) -> bool:
+    return reading.value > 0
+
+
+def test_progress_lines_on_output_and_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "out", COUNTING, LINES)
+        to_file = f"{{ {COUNTING}; }} > {file}"
+        measured(opened, "file", to_file, replace(LINES, progress_file=str(file)))
+        total = replace(LINES, progress_total=1e6)
+        measured(opened, "total", COUNTING, total, Target(completion_seconds=60.0))
+        for key in ("out", "file"):
+            found = await_reading(opened, key, Quantity.RATE, positive)
+            assert (found.source, found.trusted) == ("progress lines", True)
+            assert found.value < 21  # It sleeps 50 ms between two.
+        left = await_reading(opened, "total", Quantity.REMAINING, positive)
+        assert left.value > 1e6 / 21 - 60
+
+
+def test_one_bad_pattern_harms_only_itself(tmp_path: Path) -> None:
+    with session(tmp_path, report_seconds=1.0) as opened:
+        hostile = f"while true; do echo {'a' * 60}!; sleep 0.05; done"
+        measured(opened, "bad", hostile, Measure("(a+)+$"))
+        measured(opened, "good", COUNTING, LINES)
+        await_silence(opened, "bad", Quantity.RATE, "took longer than 0.5 s")
+        await_reading(opened, "good", Quantity.RATE, positive)
+
+
+def test_a_meter_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "k", COUNTING, LINES)
+        for number in (signal.SIGKILL, signal.SIGALRM):  # The latter is what ends one that hangs.
+            await_reading(opened, "k", Quantity.RATE, positive)
+            before = meter_of(opened)
+            os.kill(before, number)
+            wait_until(lambda: samples(opened, "k") and meter_of(opened) != before)  # noqa: B023
+            opened.forget_reports()
+        await_reading(opened, "k", Quantity.RATE, positive)
+        last = meter_of(opened)
+    wait_until(lambda: is_gone(last))
+
+
+def test_an_endpoint_and_a_command(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(SERVER)
+    with session(tmp_path, report_seconds=1.0) as opened:
+        service = start(opened, "server", f"exec {sys.executable} {program}")
+        started(opened, service)
+        wait_until(lambda: opened.engine.read_log("server").data.endswith(b"\n"))
+        url = f"http://127.0.0.1:{int(opened.engine.read_log('server').data)}/metrics"
+        bound = LatencyBound(50.0, 1.0)
+        http = HttpMeasure(url, "lat", MetricKind.HISTOGRAM)
+        both = Target(throughput_per_second=1.0, latency=bound)
+        critical = WorkloadType.LATENCY_CRITICAL
+        measured(opened, "svc", "sleep 300", Measure(http=http), both, critical)
+        assert await_reading(opened, "svc", Quantity.LATENCY, positive).value == pytest.approx(0.15)
+        found = await_reading(opened, "svc", Quantity.THROUGHPUT, lambda r: r.value > 50)
+        assert found.source == "HTTP endpoint"
+        hits = HttpMeasure(url, "hits_total", MetricKind.COUNTER)
+        measured(opened, "counter", "sleep 300", Measure(http=hits))
+        await_reading(opened, "counter", Quantity.RATE, lambda r: r.value > 50)
+        measured(opened, "command", "sleep 300", Measure(command=("echo", "7")))
+        assert await_reading(opened, "command", Quantity.RATE, positive).value == 7.0
+        gone = HttpMeasure("http://127.0.0.1:1/")
+        measured(opened, "gone", "sleep 300", Measure(http=gone))
+        await_silence(opened, "gone", Quantity.RATE, "refused")
+
+
+def test_what_nobody_tells_is_cpu_time_and_not_trusted(tmp_path: Path) -> None:
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "busy", "while true; do :; done", Measure())
+        found = await_reading(opened, "busy", Quantity.CPU, lambda r: r.value > 0.05)
+        assert (found.source, found.trusted) == ("CPU time (proxy)", False)
+        await_silence(opened, "busy", Quantity.RATE, "spec.measure")
+
+
+def test_a_load_generator_runs_beside_its_service_and_ends_with_it(tmp_path: Path) -> None:
+    loads = tmp_path / "state" / ".loads"
+    script = "echo rps=120 p99=2.5; exec sleep 300"
+    pattern = r"rps=(?P<throughput>\d+) p99=(?P<latency_ms>[\d.]+)"
+    load = Measure(load_command=("sh", "-c", script), load_regex=pattern)
+    both = Target(throughput_per_second=100, latency=LatencyBound(99, 0.01))
+    with session(tmp_path, report_seconds=1.0) as opened:
+        critical = WorkloadType.LATENCY_CRITICAL
+        asked = measured(opened, "svc", "sleep 300", load, both, critical)
+        assert await_reading(opened, "svc", Quantity.THROUGHPUT, positive).value == 120
+        assert await_reading(opened, "svc", Quantity.LATENCY, positive).value == 0.0025
+        assert names(loads) == {"svc.1"}
+        # Another manager finds it and goes on with it.
+        opened.reopen()
+        opened.perform(asked)
+        await_reading(opened, "svc", Quantity.THROUGHPUT, positive)
+        assert names(loads) == {"svc.1"}
+        opened.perform(act.StopWorkload("svc", 0.0))
+        finished(opened, "svc")
+        wait_until(lambda: opened.take_in() is None and not loads.exists())
+
+
+def test_a_load_generator_that_ends_is_started_again(tmp_path: Path) -> None:
+    loads = tmp_path / "state" / ".loads"
+    load = Measure(load_command=("echo", "ops", "120"), load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+
+        def again() -> bool:
+            opened.take_in(0.05)
+            return loads.exists() and any(int(n.rpartition(".")[2]) > 2 for n in names(loads))
+
+        wait_until(again, 30.0, "a third run")
+        opened.perform(act.StopWorkload("svc", 0.0))
+        finished(opened, "svc")
+        wait_until(lambda: opened.take_in() is None and not loads.exists())
+
+
+def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path: Path) -> None:
+    live = LiveManager(tmp_path / "state", "--servers", "1")
+    live.start()
+    try:
+        job = manifest(
+            "job",
+            "sh",
+            "-c",
+            COUNTING,
+            target={"rate": "1/s"},
+            measure={"progress": {"regex": LINES.progress_regex}},
+        )
+        live.submit(job)
+        found = live.wait_for(lambda all_: all_["job"]["met"] is True)["job"]
+        assert found["achieved"]["rate_per_second"] >= 1
+        assert "progress lines" in live.run("describe", "workload", "job")
+        meters = [pid for pid in children(live) if "measure.meter" in command_of(pid)]
+        assert len(meters) == 1
+        live.kill()
+        wait_until(lambda: is_gone(meters[0]))
+        live.start()
+        live.wait_for(lambda all_: all_["job"]["met"] is True)
+        live.run("delete", "job")
+        live.wait_for_all()
+    finally:
+        live.kill()
+
+
+def children(live: LiveManager) -> list[int]:
+    assert live.process is not None
+    pid = live.process.pid
+    return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()

@@ -1,0 +1,182 @@
+"""``wharfinger classify``: its JSON, and one line about whatever is wrong."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.support.matrices import pairs, performance, to_csv
+from wharfinger.cli.main import main
+from wharfinger.learning import DEFAULT_ESTIMATOR, ESTIMATORS
+
+METRICS = {
+    "mean_relative_error", "median_relative_error", "p90_relative_error",
+    "mean_absolute_log_error", "best_within_5pct", "best_within_10pct", "mean_regret",
+    "coverage_90", "fit_seconds", "fold_in_seconds_median",
+}  # fmt: skip
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> str:
+    path = tmp_path / "train.csv"
+    path.write_text(to_csv(performance(1, rows=16, columns=6)))
+    return str(path)
+
+
+@pytest.fixture
+def test(tmp_path: Path) -> str:
+    path = tmp_path / "test.csv"
+    path.write_text("name,config 4,config 1\nnew,20,10\nnothing,,\n")
+    return str(path)
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    try:
+        status = main(["classify", *argv])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
+    status, out, err = call(capsys, "evaluate", train, "--repeats", "1", "-o", "json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert found["default"] == DEFAULT_ESTIMATOR
+    assert list(found["estimators"]) == list(ESTIMATORS)
+    assert all(set(metrics) == METRICS for metrics in found["estimators"].values())
+    assert (found["rows_predicted"], found["rows_passed_over"]) == (16, 0)
+
+
+@pytest.mark.parametrize("strategy", ["random", "variance", "improvement"])
+def test_the_same_seed_gives_the_same(
+    capsys: pytest.CaptureFixture[str], train: str, strategy: str
+):
+    argv = ["evaluate", train, "--estimator", "gaussian", "--repeats", "1", "-o", "json"]
+    found = []
+    for _ in range(2):
+        _, out, _ = call(capsys, *argv, "--strategy", strategy, "--seed", "5")
+        metrics = json.loads(out)["estimators"]["gaussian"]
+        found.append({k: v for k, v in metrics.items() if "seconds" not in k})
+    assert found[0] == found[1]
+
+
+def test_pairs_of_relative_values(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path = tmp_path / "pairs.csv"
+    path.write_text(to_csv(pairs(2)))
+    status, out, _ = call(
+        capsys, "evaluate", str(path), "--pairs", "--scale", "normalised", "--repeats", "1",
+        "--estimator", "row-column-means,gaussian",
+    )  # fmt: skip
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()] == [
+        "ESTIMATOR", "row-column-means", "gaussian", "16"
+    ]  # fmt: skip
+
+
+def test_predict_fills_in_rows(capsys: pytest.CaptureFixture[str], train: str, test: str):
+    status, out, err = call(
+        capsys,
+        "predict",
+        train,
+        "--rows",
+        test,
+        "--scale",
+        "common",
+        "--suggest",
+        "2",
+        "-o",
+        "json",
+    )
+    assert (status, err) == (0, "")
+    new, nothing = json.loads(out)
+    assert [new["name"], nothing["name"]] == ["new", "nothing"]
+    assert list(new["columns"]) == [f"config {j}" for j in range(6)]
+    known = new["columns"]["config 4"]
+    assert known["mean"] == pytest.approx(20)
+    assert known["std"] == 0
+    for column in ("config 0", "config 2", "config 3", "config 5"):
+        numbers, blind = new["columns"][column], nothing["columns"][column]
+        assert 0 < numbers["low_90"] < numbers["mean"] < numbers["high_90"]
+        assert numbers["high_90"] / numbers["low_90"] < blind["high_90"] / blind["low_90"]
+    assert len(new["suggest"]) == 2
+    assert not {s["name"] for s in new["suggest"]} & {"config 1", "config 4"}
+
+
+def test_predict_for_people(capsys: pytest.CaptureFixture[str], train: str, test: str):
+    status, out, _ = call(capsys, "predict", train, "--rows", test, "--suggest", "1")
+    assert status == 0
+    assert out.splitlines()[0].split() == [
+        "NAME",
+        "COLUMN",
+        "MEAN",
+        "STD",
+        "LOW",
+        "90%",
+        "HIGH",
+        "90%",
+    ]
+    assert "MEASURE NEXT" in out
+
+
+def test_in_pairs_a_new_rows_column_is_not_believed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    matrix = pairs(3)
+    train, test = tmp_path / "a.csv", tmp_path / "b.csv"
+    lines = to_csv(matrix).splitlines()
+    train.write_text("\n".join(lines[:1] + lines[2:]) + "\n")
+    test.write_text("name,job 1,job 2\njob 0,1.5,1.1\n")
+    argv = ["predict", str(train), "--rows", str(test), "--scale", "normalised", "-o", "json"]
+    _, out, _ = call(capsys, *argv, "--pairs")
+    hidden = json.loads(out)[0]["columns"]["job 0"]
+    _, out, _ = call(capsys, *argv)
+    seen = json.loads(out)[0]["columns"]["job 0"]
+    assert math.log(hidden["high_90"] / hidden["low_90"]) > math.log(
+        seen["high_90"] / seen["low_90"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["guess", "TRAIN"], "invalid choice: 'guess'"),
+        (["evaluate"], "MATRIX.csv"),
+        (["evaluate", "/no/such"], "/no/such: No such file or directory; name a CSV file"),
+        (["evaluate", "TRAIN", "--rows", "x"], "--rows is not for classify evaluate"),
+        (["evaluate", "TRAIN", "--reveal", "9"], "--reveal: no row has more than 9 entries"),
+        (["evaluate", "TRAIN", "--reveal", "-1"], "'-1': write a whole number"),
+        (["evaluate", "TRAIN", "--repeats", "0"], "--repeats: 0: write 1 to 10000"),
+        (["evaluate", "TRAIN", "--estimator", "oracle"], "'oracle' is not an estimator; there are"),
+        (["evaluate", "TRAIN", "--estimator", ""], "'' is not an estimator"),
+        (["evaluate", "TRAIN", "--pairs"], "--pairs: no column bears a row's name"),
+        (["predict", "TRAIN"], "needs --rows TEST.csv"),
+        (["predict", "TRAIN", "--rows", "TEST", "--reveal", "2"], "--reveal is not for"),
+        (["predict", "TRAIN", "--rows", "TEST", "--estimator", "gaussian,svd-pq"], "takes one"),
+        (["predict", "TEST", "--rows", "TRAIN"], "column 'config 0' is none of"),
+    ],
+)
+def test_a_wrong_call_is_one_line(
+    capsys: pytest.CaptureFixture[str], train: str, test: str, argv: list[str], words: str
+):
+    given = [{"TRAIN": train, "TEST": test}.get(word, word) for word in argv]
+    status, out, err = call(capsys, *given)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    matrix = performance(9, rows=1000, columns=8, missing=0.3)
+    header, *lines = to_csv(matrix).splitlines()
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    with train.open("w") as file:
+        print(header, file=file)
+        for copy in range(100):
+            print("\n".join(f"{copy} {line}" for line in lines), file=file)
+    test.write_text("name,config 1,config 3\nnew,10,20\n")
+    status, out, _ = call(capsys, "predict", str(train), "--rows", str(test), "-o", "json")
+    assert status == 0
+    assert len(json.loads(out)[0]["columns"]) == 8

@@ -1,0 +1,62 @@
+"""``wharfinger-ibench`` is told what is wrong with a call in one line; nothing is done."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from wharfinger.native import ibench_path
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "0 sources are named; name one"),
+        (["integer", "integer"], "2 sources are named"),
+        (["cpu"], "SOURCE: 'cpu'; name one of: integer, storage-bandwidth"),
+        (["integer", "--intensity", "101"], "--intensity: '101'; give a number from 0 to 100"),
+        (["integer", "--intensity", "-1"], "--intensity: '-1'"),
+        (["integer", "--intensity", "nan"], "--intensity: 'nan'"),
+        (["integer", "--intensity", "0x10"], "--intensity: '0x10'"),
+        (["integer", "--intensity", ""], "--intensity: ''"),
+        (["integer", "--intensity"], "--intensity: no value"),
+        (["integer", "--loud"], "--loud: no such option"),
+        (["integer", "--seconds", "0"], "--seconds: '0'"),
+        (["integer", "--seconds", "1e300"], "--seconds: '1e300'"),
+        (["integer", "--report-seconds", "0.001"], "--report-seconds: '0.001'"),
+        (["integer", "--cpus", ""], "--cpus: ''; give ascending numbers"),
+        (["integer", "--cpus", "0,0"], "--cpus: '0,0'"),
+        (["integer", "--cpus", "0-"], "--cpus: '0-'"),
+        (["integer", "--cpus", "0 1"], "--cpus: '0 1'"),
+        (["integer", "--cpus", "99999999999999999999"], "--cpus: '99999999999999999999'"),
+        (["integer", "--cpus", "8191"], "CPU 8191 may not be used"),
+        (["integer", "--ramp", "0:100:10"], "--ramp: '0:100:10'; give FROM:TO:STEP:SECONDS"),
+        (["integer", "--ramp", "0:100:0:1"], "--ramp"),
+        (["integer", "--ramp", "100:0:10:1"], "--ramp"),
+        (["integer", "--ramp", "0:120:10:1"], "--ramp"),
+        (["integer", "--ramp", "0:100:10:1:2"], "--ramp"),
+        (["storage-bandwidth", "--file-bytes", "5"], "--file-bytes: '5'; give a number from"),
+        (["storage-bandwidth", "--maximum", "0"], "--maximum: '0'"),
+    ],
+)
+def test_a_wrong_call_gets_one_line(argv: list[str], words: str):
+    done = subprocess.run(
+        [ibench_path(), *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("wharfinger-ibench: ")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_memory_is_no_device():
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    if ["/dev/shm", "tmpfs"] not in [mount[1:3] for mount in mounts]:
+        pytest.skip("no tmpfs at /dev/shm")
+    done = subprocess.run(
+        [ibench_path(), "storage-bandwidth", "--directory", "/dev/shm"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "no signal here: tmpfs" in done.stderr

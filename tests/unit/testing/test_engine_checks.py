@@ -1,0 +1,89 @@
+"""The checks of an engine find what they are for, and say what they could not check."""
+
+import time
+import unittest
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from wharfinger.engines.base import Engine
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.testing import EngineHarness, MemoryCluster, MemoryEngine, MemoryPrograms
+from wharfinger.testing import run_checks as checks
+from wharfinger.testing.memory import make_server
+
+
+class DeafToSuspend(MemoryEngine):
+    """Says that it suspends, and does nothing."""
+
+    def perform(self, action: act.Action) -> None:
+        if not isinstance(action, act.SuspendWorkload):
+            super().perform(action)
+
+
+class SilentAboutStarts(MemoryEngine):
+    """Forgets to tell of those that were starting when their server left."""
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        reports = super().poll(timeout_seconds)
+        left = any(isinstance(report, ev.ServerLeft) for report in reports)
+        return [r for r in reports if not left or getattr(r, "key", None) != "k0"]
+
+
+class ByTheWallClock(MemoryEngine):
+    """Takes what it has not heard of for an hour for lost."""
+
+    def open(self) -> None:
+        self._heard_at_seconds = time.time()
+        super().open()
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        lost = abs(time.time() - self._heard_at_seconds) > 3600
+        self._heard_at_seconds = time.time()
+        if not lost:
+            return super().poll(timeout_seconds)
+        return [ev.WorkloadVanished(key, "not heard of") for key in ("before0", "after0")]
+
+
+def harness(
+    directory: Path, make_engine: Callable[[MemoryCluster], Engine] = MemoryEngine
+) -> EngineHarness:
+    cluster = MemoryCluster()
+
+    def remove_servers(_engine: Engine) -> None:
+        cluster.remove_server("a")
+        cluster.put_server(make_server("b"))
+
+    return EngineHarness(
+        directory,
+        lambda _state: make_engine(cluster),
+        MemoryPrograms(cluster),
+        remove_servers=remove_servers,
+        deadline_seconds=0.5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("check", "make_engine", "told"),
+    [
+        (checks.what_is_suspended_stands_still, DeafToSuspend, "pause in the work"),
+        (checks.a_server_that_leaves_while_something_starts, SilentAboutStarts, "start of k0"),
+        (checks.clock_jumps_change_nothing, ByTheWallClock, "before0 exited with 4"),
+    ],
+)
+def test_a_broken_promise_is_found(
+    tmp_path: Path,
+    check: Callable[[EngineHarness], None],
+    make_engine: Callable[[MemoryCluster], Engine],
+    told: str,
+) -> None:
+    check(harness(tmp_path))
+    with pytest.raises(AssertionError, match=told):
+        check(harness(tmp_path, make_engine))
+
+
+def test_what_a_harness_can_not_make_happen_is_said(tmp_path: Path) -> None:
+    with pytest.raises(unittest.SkipTest, match="make_elsewhere"):
+        checks.servers_that_left_while_nobody_watched_take_nothing_with_them(harness(tmp_path))
