@@ -277,7 +277,9 @@ def supervised(box: Box, *command: str) -> tuple[str, ...]:
 
 def test_under_the_supervisor_it_is_a_workload_like_any_other(own_box: Box, runs: Runs):
     run = runs.new()
-    run.launch(*supervised(own_box, "sh", "-c", "echo hello; exit 9"), working_directory=own_box.work)
+    run.launch(
+        *supervised(own_box, "sh", "-c", "echo hello; exit 9"), working_directory=own_box.work
+    )
     record = run.end()
     assert (record.exit_code, record.signal) == (9, None)
     assert run.output() == b"hello\n"

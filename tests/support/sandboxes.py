@@ -131,7 +131,9 @@ def _interpreter(prefix: Sequence[str]) -> str:
     """A Python that this user may run; the tests' own may lie in somebody's home."""
     for candidate in (sys.executable, "/usr/bin/python3"):
         with contextlib.suppress(OSError):
-            done = subprocess.run([*prefix, "env", candidate, "-c", ""], check=False, capture_output=True)
+            done = subprocess.run(
+                [*prefix, "env", candidate, "-c", ""], check=False, capture_output=True
+            )
             if done.returncode == 0:
                 return candidate
     pytest.skip(f"no Python that {' '.join(prefix)} may run")
