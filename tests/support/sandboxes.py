@@ -145,7 +145,7 @@ def boxes(kind: str) -> Iterator[Box]:
     if kind == "root" and not is_root:
         pytest.skip("needs root")
     prefix = AS_NOBODY if kind == "user" and is_root else ()
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-box-", dir="/var/tmp"))  # noqa: S108 - on disk
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-box-", dir="/var/tmp"))
     folder.chmod(0o755)
     try:
         box = Box(folder, prefix)  # may skip: then nothing but the folder is there

@@ -220,7 +220,7 @@ def _call(
     *arguments: str, timeout_seconds: float | None = _PROBE_TIMEOUT_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(  # noqa: S603 - our own program, no shell
+        return subprocess.run(
             [os.fspath(sandbox_path()), *arguments],
             capture_output=True,
             check=False,
