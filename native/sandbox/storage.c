@@ -46,7 +46,7 @@ static bool remove_entry(struct removal *removal, int directory, const char *nam
     if (unlinkat(directory, name, 0) == 0) return true;
     if (errno != EISDIR && errno != EPERM) return false;
     /* To be moved or emptied it must be writable; overlayfs leaves one with mode 0. */
-    fchmodat(directory, name, 0700, 0);
+    if (fchmodat(directory, name, 0700, 0) != 0) return false;
     if (unlinkat(directory, name, AT_REMOVEDIR) == 0) return true;
     return directory != removal->top && move_up(removal, directory, name);
 }
