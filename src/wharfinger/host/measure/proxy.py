@@ -14,7 +14,8 @@ from statistics import fmean, median
 WINDOW_SAMPLES = 60
 LEAST_SAMPLES = 20
 TRUSTED_CORRELATION = 0.7
-"""At 20 samples of nothing but chance, so much comes up in fewer than one of 1,000 windows."""
+"""Two unrelated series of 20 independent samples reach it in 0.03 % of windows; ones that drift do
+more often (3 % where each sample keeps 0.9 of the last), over 60 samples rarely (simulated)."""
 
 
 def ranks(values: Sequence[float]) -> list[float]:
