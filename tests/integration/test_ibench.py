@@ -265,8 +265,10 @@ def test_a_killed_source_leaves_no_file(storage: Setting):
         (pid,) = children_named("wharfinger-ibench")
         deleted = [str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()]
         assert any(str(storage.directory) in name for name in deleted)
+        identity = identity_of(pid)
+        assert identity is not None
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{pid}/fd/0").exists(), what="the source's end")
+        wait_until(lambda: not identity.is_alive(), what="the source's end")
         assert list(storage.directory.iterdir()) == []
 
 

@@ -78,6 +78,8 @@ class LiveManager:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Whoever runs the tests in the background hands down an ignored interrupt.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         if text is not None:
             assert process.stdin is not None
