@@ -79,7 +79,7 @@ class LiveManager:
             stderr=subprocess.PIPE,
             text=True,
             # Whoever runs the tests in the background hands down an ignored interrupt.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no threads here
         )
         if text is not None:
             assert process.stdin is not None
