@@ -23,11 +23,13 @@ from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import off_target
+from wharfinger.manager.fold import apply
 from wharfinger.manager.lifecycle import ENDED, Phase
 from wharfinger.manager.lines import Entry
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
@@ -104,7 +106,7 @@ class Manager:
 
     def apply(self, time: float, event: ev.Event) -> None:
         """Fold one event of the log into the state, deciding nothing."""
-        self._world.apply(time, event)
+        apply(self._world, time, event)
 
     def wake_at(self, now: float) -> float | None:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
@@ -232,11 +234,21 @@ class Manager:
         self._record(now, answer(record.name, decision))
 
     def _profile(self, now: float, record: WorkloadRecord) -> bool:
-        decision = self._planner and self._planner.plan(record.workload, self.view)
-        if not decision:
+        verdict = self._planner and self._planner.plan(record.workload, self.view)
+        if not verdict:
             return False
-        self._record(now, ev.ProfilingPlanned(record.name, self._new_key(record), decision))
+        if verdict.decision.accepted:
+            key = self._new_key(record)
+            planned = ev.ProfilingPlanned(record.name, key, verdict.decision, verdict.plan)
+            self._record(now, planned)
+        else:
+            self._hold(now, record, verdict.decision)
         return True
+
+    def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
+        """It waits; why is logged when that changes."""
+        if record.held is not decision.reason:
+            self._record(now, ev.WorkloadHeld(record.name, decision))
 
     def _adapt(self, now: float) -> None:
         """Resize those who want it: the newly changed, and all when there may be room.
@@ -275,8 +287,16 @@ class Manager:
         world.lines.unblock()
         for queue in self._admission.queues:
             self._serve(now, world.lines.open(queue))
+        self._profile_waiting(now)
         # Placing takes room and a place in line; neither lets anyone else in.
         world.room_changed = False
+
+    def _profile_waiting(self, now: float) -> None:
+        """Profile those who waited for room, in order, as far as there is some."""
+        for _, _, name in list(self._world.unprofiled):
+            self._advance(now, self.state.workloads[name])
+            if self.state.workloads[name].phase is Phase.ADMITTED:
+                return
 
     def _serve(self, now: float, line: list[Entry]) -> None:
         """Go through one line; whoever gets a place leaves it, or who can never have one."""
@@ -291,8 +311,7 @@ class Manager:
                     key = self._new_key(record)
                     self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
                 case Refusal(decision):
-                    if record.held is not decision.reason:
-                        self._record(now, ev.WorkloadHeld(record.name, decision))
+                    self._hold(now, record, decision)
                     if self._admission.blocks(decision.reason):
                         self._world.lines.block(record)
                         return
@@ -326,7 +345,7 @@ class Manager:
 
     def _record(self, now: float, event: ev.Event) -> None:
         self._events.append(event)
-        self._world.apply(now, event)
+        apply(self._world, now, event)
 
     def _new_key(self, record: WorkloadRecord) -> str:
         """Never used before, also not in a part of the log that was lost."""
@@ -377,10 +396,11 @@ def _owed(record: WorkloadRecord | None, able: Capabilities) -> act.Action | Non
             return act.ResizeAllocation(record.key, record.planned)
         case Phase.RUNNING if able.measures:
             return act.MeasureWorkload(record.key, record.workload)
-        case Phase.PROFILING if record.profiled:
-            return act.ClassifyWorkload(record.key, record.workload)
+        case Phase.PROFILING if record.profiling is not None:
+            return act.ProfileWorkload(record.key, record.workload, record.profiling)
         case Phase.PROFILING:
-            return act.ProfileWorkload(record.key, record.workload)
+            found = record.measurements or Measurements()
+            return act.ClassifyWorkload(record.key, record.workload, found)
         case _:
             return None
 

@@ -25,6 +25,7 @@ class Capabilities:
         suspend: A workload may be suspended and resumed.
         memory_limit: A workload can't take more memory than it was given.
         measures: It reads how workloads perform when it is asked to.
+        profiles: It runs copies of workloads whose effects are thrown away.
     """
 
     max_servers_per_workload: int = 1
@@ -33,6 +34,7 @@ class Capabilities:
     suspend: bool = True
     memory_limit: bool = True
     measures: bool = False
+    profiles: bool = False
 
 
 @dataclass(frozen=True, slots=True)

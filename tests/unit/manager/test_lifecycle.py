@@ -9,8 +9,10 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import ENDED, NEXT, TRANSITIONS, Phase, Transition, Trigger
 from wharfinger.manager.triggers import MAX_START_FAILURES
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.profile import Classification
 
 NAME = "w"
+CLASSIFIED = Classification("e", "1")
 DECISION = Decision(Stage.ADMISSION, "test", True, ReasonCode.OK, "because the test says so")
 
 
@@ -25,7 +27,7 @@ def _in_phase(phase: Phase) -> Cluster:
         # are real, and a replay that stops there must go on from them.
         if phase is Phase.CLASSIFIED:
             cluster.tell(submitted)
-            cluster.manager.apply(0.0, ev.WorkloadClassified(cluster.key(NAME), "e", "1", {}, {}))
+            cluster.manager.apply(0.0, ev.WorkloadClassified(cluster.key(NAME), CLASSIFIED))
             return cluster
         cluster.manager.apply(0.0, submitted)
         if phase is Phase.ADMITTED:
@@ -71,7 +73,7 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.REJECT: _fold(lambda _: ev.WorkloadRejected(NAME, DECISION)),
     Trigger.PROFILE: _fold(lambda _: ev.ProfilingPlanned(NAME, "k", DECISION)),
     Trigger.PROFILING_FAILED: _fold(lambda c: ev.ProfilingFailed(_key(c), "no copy")),
-    Trigger.CLASSIFY: _fold(lambda c: ev.WorkloadClassified(_key(c), "e", "1", {}, {})),
+    Trigger.CLASSIFY: _fold(lambda c: ev.WorkloadClassified(_key(c), CLASSIFIED)),
     Trigger.ENQUEUE: _fold(lambda _: ev.WorkloadQueued(NAME, "guaranteed")),
     Trigger.PLACE: lambda c: c.sync(),
     Trigger.ACCEPT: lambda c: c.tell(ev.StartAccepted(_key(c))),
