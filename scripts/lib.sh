@@ -179,16 +179,19 @@ make_environment() {
     fi
 }
 
-# `install_requirements run|dev`: dev is everything that tests and checks need.
+# `install_requirements run|demo|dev`: demo also shows and draws; dev is everything that tests
+# and checks need.
 install_requirements() {
     local groups=(build run)
-    [[ $1 == run ]] || groups+=(test check)
+    [[ $1 == run ]] || groups+=(demo)
+    [[ $1 != dev ]] || groups+=(test check)
     make_environment
     say "installing what pyproject.toml asks for (${groups[*]})"
     requirements "${groups[@]}" >"$STAMPS/requirements.txt"
     quietly pip "$VENV/bin/python" -m pip install --disable-pip-version-check \
         -r "$STAMPS/requirements.txt"
     environment_stamp >"$STAMPS/run"
+    [[ $1 == run ]] || environment_stamp >"$STAMPS/demo"
     if [[ $1 == dev ]]; then
         environment_stamp >"$STAMPS/dev"
         # One test watches system calls; without strace it says so and is skipped.
@@ -233,7 +236,7 @@ install_package() {
 
 # --- what the scripts call ------------------------------------------------------------------
 
-# `is_ready run|dev [package]`
+# `is_ready run|demo|dev [package]`
 is_ready() {
     environment_is_fresh "$1" || return 1
     [[ -z ${2:-} ]] || { is_fresh package "$(package_stamp)" && [[ -d $(installed_folder) ]]; }
@@ -245,7 +248,7 @@ wait_for_lock() { # -s: beside other users of the environment; -x: alone
     flock "$1" 8
 }
 
-# `prepare run|dev [package]`: afterwards the environment holds the requirements, and the
+# `prepare run|demo|dev [package]`: afterwards the environment holds the requirements, and the
 # package as it is in src/. Until the script ends, no other script changes it: users of the
 # environment share a lock (descriptor 8), and who must change it waits for them.
 prepare() {

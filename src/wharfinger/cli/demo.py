@@ -1,316 +1,148 @@
-"""``wharfinger demo``: the whole loop on this machine, with real programs and a killed manager.
-
-It uses nothing but the command line, as a user would, and says at each step what it does.
-"""
+"""``wharfinger demo``: real programs with targets on this machine, under two policies."""
 
 import argparse
 import contextlib
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING
 
-READY_SECONDS = 20.0
-END_SECONDS = 120.0
+from wharfinger.cli.main import NOT_AS_EXPECTED, OK
+from wharfinger.cli.options import seconds
+from wharfinger.errors import InvalidInput
 
-ENDED = {"completed", "failed", "vanished", "revoked", "rejected"}
+if TYPE_CHECKING:
+    from wharfinger.demonstration.play import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One workload of the demo, and how it has to end.
-
-    Attributes:
-        about: What it shows.
-        phase: The phase in which it has to end.
-        exit_code: Its exit code; ``None`` where there must be none.
-    """
-
-    name: str
-    about: str
-    command: tuple[str, ...]
-    phase: str = "completed"
-    exit_code: int | None = 0
-    type: str = "batch"
-    cpu: str = "400m"
-    stop_grace: str = "10s"
-
-    def manifest(self, directory: Path) -> dict[str, Any]:
-        """As a user would write it."""
-        return {
-            "apiVersion": "wharfinger.dev/v1alpha1",
-            "kind": "Workload",
-            "metadata": {"name": self.name},
-            "spec": {
-                "type": self.type,
-                "resources": {"cpu": self.cpu, "memory": "128Mi"},
-                "run": {
-                    "command": list(self.command),
-                    "workingDir": str(directory),
-                    "stopGrace": self.stop_grace,
-                },
-            },
-        }
-
-
-def _shell(script: str) -> tuple[str, ...]:
-    """A shell command that first notes that it was started."""
-    return ("sh", "-c", 'echo started >> "$WHARFINGER_WORKLOAD.starts"; ' + script)
-
-
-def _jobs() -> list[Job]:
-    primes = "print(sum(all(n % d for d in range(2, int(n ** .5) + 1)) for n in range(2, 120000)))"
-    count = "for i in $(seq 1 14); do echo step $i; sleep 0.5; done"
-    return [
-        Job(
-            "compress",
-            "gzip on 24 MB",
-            _shell("head -c 24000000 /dev/urandom | gzip -9 > out.gz && gzip -t out.gz"),
-        ),
-        Job(
-            "hash",
-            "sha256 of 300 MB",
-            _shell("head -c 300000000 /dev/zero | sha256sum"),
-        ),
-        Job(
-            "sort",
-            "sorts a million numbers",
-            _shell("seq 1000000 -1 1 | sort -n | tail -n 1"),
-        ),
-        Job("primes", "Python, counts primes", _shell(f'"{sys.executable}" -c "{primes}"')),
-        Job("steps", "prints for 7 s, while the manager is dead too", _shell(count), cpu="100m"),
-        Job("fails", "exits with 3", _shell("sleep 4; exit 3"), "failed", 3, cpu="100m"),
-        Job(
-            "stubborn",
-            "ignores SIGTERM, is deleted, and has to go all the same",
-            _shell("trap '' TERM; while :; do sleep 0.2; done"),
-            "revoked",
-            None,
-            # It needs no place of its own, so it runs wherever the others leave none.
-            type="best-effort",
-            stop_grace="1s",
-        ),
-        Job(
-            "daemon",
-            "leaves a daemon behind, which must not survive it",
-            _shell("setsid sh -c 'echo $$ > daemon.pid; exec sleep 1000' & sleep 2"),
-            cpu="100m",
-        ),
-        Job(
-            "filler",
-            "best-effort: uses what the others leave",
-            _shell('end=$(($(date +%s) + 6)); while [ "$(date +%s)" -lt $end ]; do :; done'),
-            type="best-effort",
-        ),
-        Job("last", "finds no room at first, and waits", _shell("sleep 1"), cpu="900m"),
-    ]
-
-
-class Demo:
-    """One run in a directory of its own."""
-
-    def __init__(self, directory: Path, *, quiet: bool) -> None:
-        self.directory = directory
-        self.state = directory / "state"
-        self.quiet = quiet
-        self.manager: subprocess.Popen[str] | None = None
-
-    def say(self, text: str = "") -> None:
-        """Tell the user, unless only JSON is wanted."""
-        if not self.quiet:
-            print(text, flush=True)
-
-    def run(self, *arguments: str, show: bool = True) -> str:
-        """One command of ours, shown as the user would type it.
-
-        Raises:
-            RuntimeError: It failed.
-        """
-        if show:
-            self.say(f"\n$ wharfinger {' '.join(arguments)}")
-        done = subprocess.run(
-            [sys.executable, "-m", "wharfinger", *arguments, "--state", str(self.state)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"wharfinger {arguments[0]}: {done.stderr.strip()}")
-        if show:
-            self.say(done.stdout.rstrip())
-        return done.stdout
-
-    def start_manager(self) -> None:
-        """Start ``wharfinger up`` and wait until it is ready.
-
-        Raises:
-            RuntimeError: It did not come up.
-        """
-        servers = str(min(2, len(os.sched_getaffinity(0))))
-        self.say(f"\n$ wharfinger up --servers {servers} &")
-        command = ["up", "--servers", servers, "--state", str(self.state)]
-        self.manager = subprocess.Popen(
-            [sys.executable, "-m", "wharfinger", *command],
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self.manager.stdout is not None
-        for line in self.manager.stdout:
-            self.say(line.rstrip())
-            if line.strip() == "ready":
-                return
-        raise RuntimeError("the manager did not come up")
-
-    def kill_manager(self) -> int:
-        """End it as kill -9 does, as a crash would."""
-        assert self.manager is not None
-        self.manager.send_signal(signal.SIGKILL)
-        self.manager.wait()
-        return self.manager.pid
-
-    def stop_manager(self) -> None:
-        """Let it end in peace."""
-        if self.manager is not None and self.manager.poll() is None:
-            self.manager.terminate()
-            self.manager.wait()
-
-    def workloads(self) -> list[dict[str, Any]]:
-        """All workloads, as ``get workloads`` gives them."""
-        found: list[dict[str, Any]] = json.loads(
-            self.run("get", "workloads", "-o", "json", show=False)
-        )
-        return found
-
-    def wait_until_started(self, name: str) -> None:
-        """Wait until a program has noted its start.
-
-        Raises:
-            RuntimeError: It takes too long.
-        """
-        deadline = time.monotonic() + READY_SECONDS
-        while not (self.directory / f"{name}.starts").exists():
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{name} was not started within {READY_SECONDS:.0f} s")
-            time.sleep(0.1)
-        time.sleep(1)  # for something to look at: the others run
-
-    def wait_for_end(self) -> list[dict[str, Any]]:
-        """Wait until nothing runs or waits any more.
-
-        Raises:
-            RuntimeError: It takes too long.
-        """
-        deadline = time.monotonic() + END_SECONDS
-        while time.monotonic() < deadline:
-            workloads = self.workloads()
-            live = [w["name"] for w in workloads if w["phase"] not in ENDED]
-            if not live:
-                return workloads
-            time.sleep(0.3)
-        raise RuntimeError(f"after {END_SECONDS:.0f} s there still are: {', '.join(live)}")
-
-
-def check(job: Job, workload: dict[str, Any] | None, directory: Path) -> dict[str, Any]:
-    """Whether one workload ended as it had to, started once, and left nothing behind."""
-    started = directory / f"{job.name}.starts"
-    starts = len(started.read_text().splitlines()) if started.exists() else 0
-    found = workload or {"phase": "lost", "exit_code": None}
-    problems = []
-    if found["phase"] != job.phase:
-        problems.append(f"ended as {found['phase']}, not {job.phase}")
-    if job.exit_code is not None and found["exit_code"] != job.exit_code:
-        problems.append(f"exit code {found['exit_code']}, not {job.exit_code}")
-    if starts != 1:
-        problems.append(f"was started {starts} times")
-    left = directory / "daemon.pid"
-    if job.name == "daemon" and left.exists() and Path("/proc", left.read_text().strip()).exists():
-        problems.append("its daemon survived it")
-    return {
-        "name": job.name,
-        "passed": not problems,
-        "message": "; ".join(problems) or "as it had to",
-    }
-
-
-def play(demo: Demo, jobs: Sequence[Job]) -> dict[str, Any]:
-    """The demo's story; returns what ``-o json`` prints."""
-    demo.say("A manager starts. Its state is one directory; this machine is its cluster.")
-    demo.start_manager()
-    manifest = demo.directory / "workloads.yaml"
-    manifest.write_text("\n---\n".join(json.dumps(j.manifest(demo.directory)) for j in jobs))
-    demo.say("\nTen real programs come in, in one file:")
-    for job in jobs:
-        demo.say(f"  {job.name:10} {job.about}")
-    demo.run("submit", "-f", str(manifest))
-    demo.wait_until_started("stubborn")
-    demo.run("get", "servers")
-    demo.run("get", "workloads")
-    demo.say("\nWhy does the last one wait?")
-    demo.run("explain", "last")
-    demo.run("delete", "stubborn")
-
-    pid = demo.kill_manager()
-    demo.say(f"\n$ kill -9 {pid}     # the manager; the programs go on without it")
-    time.sleep(2)
-    demo.say("\nAnother manager takes over. It reads its log and finds what runs, by identity.")
-    demo.start_manager()
-    demo.run("get", "workloads")
-    workloads = demo.wait_for_end()
-    demo.say("\nAll have ended:")
-    demo.run("get", "workloads")
-    demo.run("logs", "steps", "--tail", "3")
-
-    found = {w["name"]: w for w in workloads}
-    checks = [check(job, found.get(job.name), demo.directory) for job in jobs]
-    demo.say("\nWas every exit status right, nothing lost, nothing started twice, nothing left?")
-    for result in checks:
-        mark = "yes" if result["passed"] else "NO "
-        demo.say(f"  {mark}  {result['name']:10} {result['message']}")
-    status = json.loads(demo.run("get", "status", "-o", "json", show=False))
-    return {"policy": status["policy"], "workloads": workloads, "checks": checks}
+POLICY = "feedback"
+LEAST_SECONDS = 20.0
+PICTURE = "wharfinger-demo.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("--keep", action="store_true", help="leave the manager and its files")
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    parser.add_argument(
+        "--policy", default=POLICY, metavar="NAME", help=f"of the first run (default: {POLICY})"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of what users would reserve (default: 0)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=100.0,
+        metavar="DURATION",
+        help="length of each of the two runs (default: 100s)",
+    )
+    parser.add_argument(
+        "--png",
+        metavar="FILE",
+        type=Path,
+        help=f"the picture (default: {PICTURE} in the current directory)",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the first run's manager up, and its records"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=["table", "json"], default="table", help="default: table"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when everything ended as it had to, 3 when not, 1 when the demo itself failed."""
+    """0 when enough targets were met, 3 when not."""
+    # Here and not above: no other command pays for it.
+    from wharfinger.cli.client import Client  # noqa: PLC0415
+    from wharfinger.demonstration.play import play  # noqa: PLC0415
+    from wharfinger.demonstration.report import as_json, as_text  # noqa: PLC0415
+    from wharfinger.demonstration.screen import make_screen  # noqa: PLC0415
+
+    as_text_wanted = arguments.output == "table"
+    # Whoever wants JSON in a pipe wants nothing else there; on a terminal progress helps.
+    stream = sys.stderr if as_text_wanted or sys.stderr.isatty() else None
     directory = Path(tempfile.mkdtemp(prefix="wharfinger-demo-"))
-    demo = Demo(directory, quiet=arguments.output == "json")
+    kept = False
     try:
-        result = play(demo, _jobs())
-    except RuntimeError as error:
-        print(f"wharfinger: demo: {error}", file=sys.stderr)
-        return 1
+        settings = _settings(arguments, directory)
+        with _ended_in_order(), make_screen(stream) as screen:
+            report = play(settings, Client, screen)
+        kept = arguments.keep
     finally:
-        _clean_up(demo, keep=arguments.keep)
-    if arguments.output == "json":
-        print(json.dumps(result, indent=2))
-    passed = all(check["passed"] for check in result["checks"])
-    demo.say("\nAll as it had to be." if passed else "\nSomething is not as it had to be.")
-    if arguments.keep:
-        demo.say(f"The manager runs on: wharfinger get workloads --state {demo.state}")
-    return 0 if passed else 3
+        if not kept:
+            shutil.rmtree(directory, ignore_errors=True)
+    print(as_text(report) if as_text_wanted else json.dumps(as_json(report), indent=2))
+    if kept:
+        _say_how_to_go_on(settings.directory / "state", as_text_wanted)
+    return OK if report.passed else NOT_AS_EXPECTED
 
 
-def _clean_up(demo: Demo, *, keep: bool) -> None:
-    if keep:
-        return
-    with contextlib.suppress(RuntimeError, OSError):
-        for workload in demo.workloads():
-            demo.run("delete", workload["name"], show=False)
-        demo.wait_for_end()
-    demo.stop_manager()
-    shutil.rmtree(demo.directory, ignore_errors=True)
+def _settings(arguments: argparse.Namespace, directory: Path) -> "Settings":
+    from wharfinger.demonstration.plan import Timing  # noqa: PLC0415 - as in run
+    from wharfinger.demonstration.play import Settings  # noqa: PLC0415 - as in run
+    from wharfinger.placement.registry import make_policy  # noqa: PLC0415 - as in run
+
+    make_policy(arguments.policy)  # A wrong name is said now, not after the first measurements.
+    if arguments.seconds < LEAST_SECONDS:
+        raise InvalidInput(
+            f"--seconds: {arguments.seconds:g} s is too short; {LEAST_SECONDS:g} s is the least"
+        )
+    whole = Timing()
+    share = min(1.0, arguments.seconds / whole.run_seconds)
+    timing = Timing(
+        run_seconds=arguments.seconds,
+        solo_seconds=max(1.0, whole.solo_seconds * share),
+        profile_seconds=max(1.0, whole.profile_seconds * share),
+    )
+    return Settings(
+        directory=directory,
+        policy=arguments.policy,
+        seed=arguments.seed,
+        timing=timing,
+        picture=arguments.png if arguments.png is not None else Path(PICTURE),
+        keep=arguments.keep,
+    )
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does, and neither twice: what was started is ended."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for ignored in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    former = {n: signal.signal(n, leave) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _say_how_to_go_on(state: Path, to_output: bool) -> None:
+    lines = [
+        "",
+        "The manager of the first run is up, with its records:",
+        f"  wharfinger get workloads --state {state}",
+        f"  wharfinger explain web --state {state}",
+        f"Its end: kill {_manager_pid(state)}; then remove {state.parent}",
+    ]
+    print("\n".join(lines), file=sys.stdout if to_output else sys.stderr)
+
+
+def _manager_pid(state: Path) -> int:
+    from wharfinger.cli.client import Client  # noqa: PLC0415 - as in run
+
+    pid: int = Client(state).get("status")["pid"]
+    return pid

@@ -24,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from wharfinger.programs.load_clients import CLIENTS, Client, Request
 from wharfinger.programs.serving import port
@@ -253,12 +254,15 @@ class Generator:
             1000 * percentile(latencies, percent)
             for percent in (self._options.percentile, 50.0, 99.0)
         )
-        print(
+        line = (
             f"second={now:.0f} throughput={succeeded / span:.1f} latency_ms={chosen:.2f} "
             f"p50_ms={median:.2f} p99_ms={high:.2f} failed={len(self._window.ended) - succeeded} "
-            f"waiting={len(self._waiting)}",
-            flush=True,
+            f"waiting={len(self._waiting)}"
         )
+        print(line, flush=True)
+        if self._options.log is not None:
+            with self._options.log.open("a") as log:
+                log.write(line + "\n")
 
 
 _TASKS: set["asyncio.Future[None]"] = set()
@@ -327,6 +331,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--percentile", type=positive, default=95.0, metavar="P", help="of latency_ms (95)")
     add("--window", type=positive, default=3.0, metavar="SECONDS", help="default: 3")
     add("--timeout", type=positive, default=3.0, metavar="SECONDS", help="users wait (3)")
+    add("--log", type=Path, metavar="FILE", help="append the lines to this file too")
     add("--seconds", type=positive, default=0.0, metavar="S", help="to run (default: no end)")
     add("--keys", type=whole, default=100, metavar="N", help="documents or keys asked for (100)")
     add("--write-every", type=whole, default=0, metavar="N", help="each N-th request is a SET")
