@@ -19,7 +19,7 @@ from wharfinger.errors import InvalidInput
 if TYPE_CHECKING:
     from wharfinger.demonstration.play import Settings
 
-POLICY = "feedback"
+POLICY = "quasar"
 LEAST_SECONDS = 20.0
 PICTURE = "wharfinger-demo.png"
 

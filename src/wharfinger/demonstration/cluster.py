@@ -73,7 +73,7 @@ class Cluster:
     def __init__(self, state: Path, policy: str, connect: Connect) -> None:
         self.state = state
         self.policy = policy
-        self.options: list[str] = []
+        self.cpu_numbers = choose_cpus()
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
@@ -91,12 +91,12 @@ class Cluster:
             Unavailable: It does not come up.
         """
         self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(choose_cpus()))
-        self.options = ["--servers", servers, "--policy", self.policy, "--state", str(self.state)]
+        servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
+        options = ["--servers", servers, "--policy", self.policy, "--state", str(self.state)]
         said = self.state.parent / f"{self.state.name}.out"
         with said.open("wb") as output, self._complaints.open("ab") as complaints:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "wharfinger", "up", *self.options],
+                [sys.executable, "-m", "wharfinger", "up", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=complaints,

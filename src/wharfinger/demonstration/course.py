@@ -1,16 +1,21 @@
 """What is seen of a run, second by second: by the API, as any user sees it."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from wharfinger.demonstration.cluster import Cluster
 
 PERIOD_SECONDS = 1.0
-ADAPTATION = "adaptation"
-RUNNING = frozenset({"running", "adjusting", "suspended"})
+ADJUSTING = frozenset(
+    {"AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMoved"}
+)
+"""Events by which something that runs is changed."""
+ON_SERVER = frozenset({"running", "adjusting", "suspended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class Step:
     @property
     def adjusts(self) -> bool:
         """Whether something that runs was changed by it."""
-        return self.stage == ADAPTATION and self.accepted
+        return self.kind in ADJUSTING and self.accepted
 
 
 @dataclass(slots=True)
@@ -76,6 +81,8 @@ class Course:
         cpus: All that there are.
         times: Seconds since the begin, one for each look.
         looks: What was seen, by name.
+        busy_seconds: For each look, how long the servers' CPUs have not been idle, whoever used
+            them, since the machine came up; not known without ``/proc/stat``.
         steps: The manager's decisions, oldest first.
         workloads: As ``get workloads`` gave them last.
     """
@@ -85,6 +92,7 @@ class Course:
     cpus: float
     times: list[float] = field(default_factory=list)
     looks: list[dict[str, Moment]] = field(default_factory=list)
+    busy_seconds: list[float] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     workloads: list[dict[str, Any]] = field(default_factory=list)
 
@@ -102,6 +110,14 @@ class Course:
         if not self.times or not self.times[-1]:
             return 0.0
         return sum(map(self.used, names)) / (self.cpus * self.times[-1])
+
+    @property
+    def busy(self) -> float | None:
+        """Share of the CPUs that anybody used; ``None`` = not known."""
+        if len(self.busy_seconds) < 2 or self.times[-1] <= self.times[0]:
+            return None
+        span = self.times[-1] - self.times[0]
+        return (self.busy_seconds[-1] - self.busy_seconds[0]) / (self.cpus * span)
 
 
 class Observer:
@@ -138,6 +154,7 @@ class Observer:
         course.workloads = self._cluster.workloads()
         usage = self._cluster.usage()
         course.times.append(max(0.0, time.time() - course.epoch))
+        course.busy_seconds += busy_seconds(self._cluster.cpu_numbers)
         course.looks.append({w["name"]: self._moment(w, usage) for w in course.workloads})
         for event in self._cluster.events(self._after):
             self._after = event["sequence"]
@@ -152,7 +169,7 @@ class Observer:
         seconds = workload["cpu_seconds"] if ended else used.get("cpu_seconds")
         count = self._counts.setdefault(name, _CpuTime())
         count.see(workload["key"], seconds)
-        runs = workload["phase"] in RUNNING
+        runs = workload["phase"] in ON_SERVER
         return Moment(
             phase=workload["phase"],
             server=",".join(workload["servers"]) if runs else "",
@@ -181,6 +198,21 @@ class _CpuTime:
     @property
     def total(self) -> float:
         return self.before + self.newest
+
+
+def busy_seconds(cpus: Sequence[int], stat: Path = Path("/proc/stat")) -> list[float]:
+    """How long these CPUs have worked for anybody, together; empty = the kernel does not say."""
+    try:
+        lines = stat.read_text().splitlines()
+    except OSError:
+        return []
+    wanted = {f"cpu{number}" for number in cpus}
+    rows = [line.split() for line in lines if line.partition(" ")[0] in wanted]
+    if len(rows) != len(wanted):
+        return []
+    # user nice system idle iowait irq softirq steal: idle and waiting is not work.
+    ticks = sum(int(row[at]) for row in rows for at in (1, 2, 3, 6, 7, 8))
+    return [ticks / os.sysconf("SC_CLK_TCK")]
 
 
 def step_of(event: Mapping[str, Any], epoch: float) -> Step | None:

@@ -115,6 +115,7 @@ def _run_json(run: Run, reservations: Mapping[str, Reservation]) -> dict[str, An
         "policy": run.course.policy,
         "utilization": round(run.utilization, 4),
         "targeted_utilization": round(run.targeted_utilization, 4),
+        "machine_utilization": _rounded(run.course.busy),
         "duration_seconds": round(run.course.times[-1], 1) if run.course.times else 0.0,
         "adjustments": [step_json(step) for step in run.course.adjustments],
         "workloads": workloads,
@@ -240,7 +241,7 @@ def _summary(report: Report) -> Iterator[str]:
         yield (
             f"{name.ljust(width)}  {run.met} of {len(run.outcomes)} targets met; "
             f"{words.percent(run.utilization)} of {run.course.cpus:g} CPUs used by workloads, "
-            f"{words.percent(run.targeted_utilization)} by those with targets"
+            f"{words.percent(run.targeted_utilization)} by those with targets" + _others(run)
         )
     better = list(_where_better(report))
     if better:
@@ -248,6 +249,14 @@ def _summary(report: Report) -> Iterator[str]:
         yield from map("  - {}".format, better)
     else:
         yield f"{base.course.policy} did better nowhere in this run."
+
+
+def _others(run: Run) -> str:
+    """What else the CPUs did: the same for whoever manages, and noise for both."""
+    if run.course.busy is None:
+        return ""
+    rest = max(0.0, run.course.busy - run.utilization)
+    return f" ({words.percent(rest)} by clients, manager, profiling and the rest of this machine)"
 
 
 def _where_better(report: Report) -> Iterator[str]:

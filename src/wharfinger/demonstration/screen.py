@@ -132,15 +132,15 @@ class LiveScreen:
         from rich.console import Console  # noqa: PLC0415 - an extra
         from rich.live import Live  # noqa: PLC0415 - an extra
 
-        self._console = Console(stderr=True)
-        self._live = Live(
-            console=self._console, refresh_per_second=4, transient=True, get_renderable=self._view
-        )
         self._steps: list[str] = []
         self._notes: list[str] = []
         self._goals: Mapping[str, Goal] = {}
         self._course: Course | None = None
         self._length = 0
+        self._console = Console(stderr=True)
+        self._live = Live(
+            console=self._console, refresh_per_second=2, transient=True, get_renderable=self._view
+        )
 
     def __enter__(self) -> Self:
         """Take the terminal."""
