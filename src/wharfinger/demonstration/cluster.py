@@ -215,6 +215,8 @@ class Cluster:
             if self._process is not None and not self.alive:
                 self.start()  # What a dead manager left running, the next one finds and ends.
             if self._client is not None:
+                # A new one: we may have been interrupted in the middle of a request.
+                self._client = self._connect(self.state)
                 self.clear()
         self.stop_manager()
 

@@ -1,14 +1,14 @@
 """The demo's story, from top to bottom."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wharfinger.demonstration import solo
 from wharfinger.demonstration.cluster import Cluster, Connect
-from wharfinger.demonstration.course import Course, Observer
+from wharfinger.demonstration.course import Course, Observer, busy_seconds
 from wharfinger.demonstration.manifests import Place, manifest
 from wharfinger.demonstration.picture import draw
 from wharfinger.demonstration.plan import (
@@ -27,6 +27,8 @@ from wharfinger.demonstration.screen import Screen
 from wharfinger.demonstration.verdict import judge, read_clients
 
 STEPS = 5
+NOISE = 0.15
+"""Of the CPUs: what others may use without a word."""
 TARGETED = tuple(member for member in MEMBERS if member.targeted)
 
 
@@ -111,6 +113,7 @@ def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:
     """Each program alone, and the targets that follow."""
     screen.step(1, STEPS, "each program alone on one CPU, to know what it can do here")
     cluster = Cluster(settings.directory / "solo", BASELINE, connect)
+    noise = others_share(cluster.cpu_numbers, settings.timing.solo_seconds / 2)
     try:
         cluster.start()
         servers = cluster.servers()
@@ -131,7 +134,21 @@ def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:
     )
     screen.goals(goals)
     stated = reservations(goals, settings.seed, min(server["cpus"] for server in servers))
-    return Stage(cpus, goals, stated, tuple(limits(servers)))
+    notes = limits(servers)
+    if noise > NOISE:
+        notes.append(
+            f"others used {noise:.0%} of these CPUs before the demo began: what it shows is noisy"
+        )
+        screen.note(notes[-1])
+    return Stage(cpus, goals, stated, tuple(notes))
+
+
+def others_share(cpus: Sequence[int], seconds: float) -> float:
+    """How busy others keep these CPUs, before anything of ours runs; 0 where nobody says."""
+    before, began = busy_seconds(cpus), time.monotonic()
+    time.sleep(seconds)
+    after, span = busy_seconds(cpus), time.monotonic() - began
+    return (after[0] - before[0]) / (len(cpus) * span) if before and after else 0.0
 
 
 def limits(servers: list[dict[str, Any]]) -> list[str]:

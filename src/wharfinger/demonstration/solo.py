@@ -28,7 +28,7 @@ LATENCY_SHARE = 0.7
 
 
 def measure(cluster: Cluster, member: Member, cpus: float, timing: Timing, directory: Path) -> Solo:
-    """One program alone.
+    """One program alone; it has ended afterwards, unless this fails.
 
     Args:
         cluster: Nothing else may run there.
@@ -48,13 +48,13 @@ def measure(cluster: Cluster, member: Member, cpus: float, timing: Timing, direc
     whole["spec"]["type"] = "single-node"  # A service would have to state a target.
     whole["spec"]["resources"]["cpu"] = f"{whole_cpu(cluster.servers())}m"
     cluster.submit([whole], directory)
-    try:
-        if member.kind is Kind.BATCH:
-            return Solo(_batch(cluster, member.name, timing.solo_seconds))
-        return _service(cluster, member, port, cpus, timing)
-    finally:
-        cluster.clear()
-        cluster.drop_records()
+    if member.kind is Kind.BATCH:
+        found = Solo(_batch(cluster, member.name, timing.solo_seconds))
+    else:
+        found = _service(cluster, member, port, cpus, timing)
+    cluster.clear()
+    cluster.drop_records()
+    return found
 
 
 def whole_cpu(servers: list[dict[str, Any]]) -> int:

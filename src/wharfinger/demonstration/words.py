@@ -37,10 +37,12 @@ def rate(per_second: float) -> str:
 def latency(seconds: float) -> str:
     """In milliseconds below a second.
 
-    >>> latency(0.0123), latency(2.5)
-    ('12 ms', '2.5 s')
+    >>> latency(0.0123), latency(0.00321), latency(2.5)
+    ('12 ms', '3.2 ms', '2.5 s')
     """
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.2g} ms"
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{1000 * seconds:.{0 if seconds >= 0.01 else 1}f} ms"
 
 
 def percent(share: float | None) -> str:
