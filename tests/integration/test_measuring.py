@@ -262,3 +262,65 @@ def children(live: LiveManager) -> list[int]:
 
 def command_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+DAEMON = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(os.open("MARK", os.O_CREAT | os.O_WRONLY | os.O_APPEND), b"%d\\n" % os.getpid())
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+print(7, flush=True)
+time.sleep(LASTS)
+"""
+
+
+def daemons(mark: Path) -> list[int]:
+    """Process ids of the daemons that a measuring command has left so far."""
+    return [int(line) for line in mark.read_text().split()] if mark.exists() else []
+
+
+@pytest.mark.parametrize(("lasts", "killed"), [("0.0", False), ("4.0", True)])
+def test_what_a_measuring_command_leaves_ends_with_it(
+    tmp_path: Path, lasts: str, killed: bool
+) -> None:
+    mark = tmp_path / "daemons"
+    script = DAEMON.replace("MARK", str(mark)).replace("LASTS", lasts)
+    live = LiveManager(tmp_path / "state", "--servers", "1")
+    live.start()
+    try:
+        measure = {"command": [sys.executable, "-c", script]}
+        live.submit(manifest("job", "sleep", "300", target={"rate": "1/s"}, measure=measure))
+        if killed:  # The manager dies while a command and its daemon are at work.
+            wait_until(lambda: daemons(mark))
+            live.kill()
+        else:
+            wait_until(lambda: len(daemons(mark)) >= 3)
+            live.run("delete", "job")
+            live.wait_for_all()
+        wait_until(lambda: all(map(is_gone, daemons(mark))))
+        if killed:
+            live.start()
+            live.run("delete", "job")
+            live.wait_for_all()
+    finally:
+        live.kill()
+
+
+def test_what_escapes_its_reader_is_found_by_its_mark(tmp_path: Path) -> None:
+    mark = tmp_path / "daemons"
+    script = DAEMON.replace("MARK", str(mark)).replace("LASTS", "300")
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "k", "sleep 300", Measure(command=(sys.executable, "-c", script)))
+        wait_until(lambda: daemons(mark))
+        meter = meter_of(opened)
+        reader = int(Path(f"/proc/{meter}/task/{meter}/children").read_text().split()[0])
+        os.kill(reader, signal.SIGKILL)
+        first = daemons(mark)[0]
+        assert not is_gone(first)
+        opened.perform(act.StopWorkload("k", 0.0))
+        finished(opened, "k")
+        wait_until(lambda: all(map(is_gone, daemons(mark))))

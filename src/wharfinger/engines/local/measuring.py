@@ -12,7 +12,7 @@ from wharfinger.engines.local.start import environment
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.measure.client import MARK, MeterClient
+from wharfinger.host.measure.client import MARK, MeterClient, kill_commands
 from wharfinger.host.measure.spec import WatchSpec, spec_of
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.manager import actions as act
@@ -53,6 +53,10 @@ class Measuring:
     def meter_pid(self) -> int | None:
         """The meter's process; ``None`` while nothing is measured."""
         return self._client.pid
+
+    def adopt(self) -> None:
+        """End what an earlier manager's commands have left of these runs' measuring."""
+        kill_commands(self._runs)
 
     def measure(self, action: act.MeasureWorkload) -> None:
         """Measure a run from now on, by what its manifest says now."""
