@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.host.measure.patterns import NUMBER, SCALES, number
+from wharfinger.host.measure.patterns import NUMBER, number
+from wharfinger.model.workload import NAMED_NUMBERS
 
 LIMIT_SECONDS = 5.0
 MAX_BYTES = 65536
@@ -145,7 +146,7 @@ def numbers(output: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for line in output.splitlines():
         name, _, value = line.strip().replace("=", " ").replace(":", " ").rpartition(" ")
-        known = name.strip() in SCALES or not name
+        known = name.strip() in NAMED_NUMBERS or not name
         with suppress(ValueError):
             if known and value:
                 found[name.strip() or NUMBER] = number(value)

@@ -11,13 +11,13 @@ from pathlib import Path
 from wharfinger.host.measure import counters, prometheus
 from wharfinger.host.measure.commands import Command, CommandError
 from wharfinger.host.measure.endpoint import Endpoint, EndpointError
-from wharfinger.host.measure.patterns import LIMIT_SECONDS, NUMBER, SCALES, Pattern, TookTooLong
+from wharfinger.host.measure.patterns import LIMIT_SECONDS, NUMBER, Pattern, TookTooLong
 from wharfinger.host.measure.proxy import ProxyCheck
 from wharfinger.host.measure.smoothing import Counter, Level
 from wharfinger.host.measure.spec import WatchSpec
 from wharfinger.host.measure.streams import FileStream, LoadStream, OutputStream
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
-from wharfinger.model.workload import MetricKind
+from wharfinger.model.workload import NAMED_NUMBERS, MetricKind
 
 LINES, LOAD, HTTP, COMMAND = (
     "progress lines",
@@ -49,7 +49,8 @@ class Source:
         if numbers:
             self.trouble = ""
         for name, value in numbers.items():
-            word, scale = ("done" if is_counter else "", 1.0) if name == NUMBER else SCALES[name]
+            plain = ("done" if is_counter else "", 1.0)
+            word, scale = plain if name == NUMBER else NAMED_NUMBERS[name]
             if word == "done":
                 self.done.observe(now, value)
                 self.levels[self._counted] = self.done.rate
