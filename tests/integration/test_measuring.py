@@ -226,6 +226,39 @@ def test_a_load_generator_that_ends_is_started_again(tmp_path: Path) -> None:
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 
+def test_a_load_generators_last_words_are_read(tmp_path: Path) -> None:
+    """Most tell their figures when they end."""
+    load = Measure(load_command=("sh", "-c", "sleep 2.5; echo ops 120"), load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+        assert await_reading(opened, "svc", Quantity.THROUGHPUT, positive).value == 120
+        opened.perform(act.StopWorkload("svc", 0.0))
+        finished(opened, "svc")
+        wait_until(lambda: opened.take_in() is None and not (tmp_path / "state/.loads").exists())
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (
+            ("sh", "-c", "echo cannot connect >&2; exit 1"),
+            "load generator ended with exit status 1: cannot connect",
+        ),
+        (("sh", "-c", "exit 3"), "ended with exit status 3 and printed nothing"),
+        (("no-such-program",), "load generator: no such program: 'no-such-program'"),
+    ],
+)
+def test_a_load_generator_that_fails_is_why_there_is_no_signal(
+    tmp_path: Path, command: tuple[str, ...], why: str
+) -> None:
+    load = Measure(load_command=command, load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+        await_silence(opened, "svc", Quantity.THROUGHPUT, why)
+
+
 def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path: Path) -> None:
     live = LiveManager(tmp_path / "state", "--servers", "1")
     live.start()

@@ -102,7 +102,7 @@ def test_a_load_generators_next_run_is_found(tmp_path: Path):
         (tmp_path / f"k.{number}").mkdir()
         (tmp_path / f"k.{number}" / "output.00000000000000000000").write_text(f"run {number}\n")
     stream = LoadStream(tmp_path / "k.")
-    assert stream.read() == ["run 2"]
+    assert stream.read() == ["run 1", "run 2"]
     (tmp_path / "k.10").mkdir()
     (tmp_path / "k.10" / "output.00000000000000000000").write_text("run 10\n")
     assert stream.read() == ["run 10"]
