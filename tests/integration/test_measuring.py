@@ -275,6 +275,11 @@ def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path
         found = live.wait_for(lambda all_: all_["job"]["met"] is True)["job"]
         assert found["achieved"]["rate_per_second"] >= 1
         assert "progress lines" in live.run("describe", "workload", "job")
+        assert "ServerMeasured" not in live.run("get", "events")
+        assert "ServerMeasured" in live.run("get", "events", "--all")
+        shown = live.run("get", "events", "--kind", "ServerMeasured").splitlines()[1:]
+        assert shown
+        assert all("ServerMeasured" in line for line in shown)
         meters = [pid for pid in children(live) if "measure.meter" in command_of(pid)]
         assert len(meters) == 1
         live.kill()

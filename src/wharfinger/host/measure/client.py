@@ -19,7 +19,7 @@ from wharfinger.model.performance import NoSignal, Sample
 
 log = logging.getLogger(__name__)
 
-REPORT_SECONDS = 10.0
+REPORT_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 30.0
 MARK = ".measure"
 """Ends the key that stands in the environment of the commands that measure."""
