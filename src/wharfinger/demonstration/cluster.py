@@ -195,7 +195,8 @@ class Cluster:
         """
         deadline = time.monotonic() + END_SECONDS
         while live := [w for w in self.workloads() if w["phase"] not in ENDED]:
-            for workload in live:
+            # The last come first: who waits in line must not be placed when one before it goes.
+            for workload in reversed(live):
                 if not workload["stopping"]:
                     self.client.call("DELETE", "workloads", workload["name"])
             if time.monotonic() > deadline:
