@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wharfinger.demonstration.play import Settings
 
 POLICY = "quasar"
-LEAST_SECONDS = 20.0
+LEAST_SECONDS = 15.0
 PICTURE = "wharfinger-demo.png"
 
 

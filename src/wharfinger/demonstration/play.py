@@ -159,8 +159,15 @@ def limits(servers: list[dict[str, Any]]) -> list[str]:
             "one CPU, so one server: nothing can be placed elsewhere or moved, and the programs "
             "disturb each other and their clients more"
         )
-    conditions = {c["name"]: c["message"] for server in servers for c in server["conditions"]}
+    # What is missing, without why and the mend: those `describe server` tells.
+    conditions = {
+        condition["name"]: condition["message"].partition(": ")[0]
+        for server in servers
+        for condition in server["conditions"]
+    }
     found += [f"{name}: {message}" for name, message in conditions.items()]
+    if conditions:
+        found.append("a manager of your own says how to mend that: wharfinger describe server")
     return found
 
 

@@ -1,0 +1,75 @@
+"""``wharfinger demo``, shortened: it runs to its end, and leaves nothing wherever it is stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.live import processes_with
+
+
+def demo(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "wharfinger", "demo", *options],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever runs the tests in the background hands down an ignored interrupt.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no threads here
+    )
+
+
+@pytest.mark.slow
+def test_it_runs_to_its_end_and_tells_programs_what_came_of_it(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--seconds", "15", "--policy", "feedback", "-o", "json")
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode in (0, 3), errors
+    assert errors == ""
+    found = json.loads(output)
+    for run, policy in ((found, "feedback"), (found["baseline"], "least-loaded")):
+        assert run["policy"] == policy
+        assert 0 < run["targeted_utilization"] <= run["utilization"]
+        kinds = [workload["type"] for workload in run["workloads"]]
+        assert [kinds.count(k) for k in ("latency-critical", "batch", "best-effort")] == [2, 3, 3]
+        mets = [w["met"] for w in run["workloads"] if w["target"] is not None]
+        assert all(isinstance(met, bool) for met in mets)
+        assert len(mets) == 5
+    assert (process.returncode == 0) == (found["targets_met"] >= 4)
+    assert [str(path.name) for path in tmp_path.iterdir()] == found["files"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["[1/5]", "[3/5]"])
+def test_an_interrupt_ends_everything(tmp_path: Path, step: str) -> None:
+    process = demo(tmp_path, "--seconds", "15", "--policy", "feedback")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(step):
+            process.stderr.readline()
+            break
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "")
+    assert list(tmp_path.iterdir()) == []
+    assert processes_with(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(("--policy", "best"), "'best' is not a policy"), (("--seconds", "3"), "too short")],
+)
+def test_a_wrong_call_is_refused_before_anything_starts(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    process = demo(tmp_path, *options)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said in errors
+    assert len(errors.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
