@@ -31,11 +31,13 @@ enum { MAX_STOP_PASSES = 16 };
 /* A tree can take up more CPUs at any moment: so long it may go unseen. */
 #define LONGEST_SLICE_NS (20 * MILLISECOND_NS)
 #define LONGEST_IDLE_NS (50 * MILLISECOND_NS)
-
-struct known {
-    clockid_t clock;
-    int64_t cpu_ns;
-};
+/* One that gets little may get more at any moment. */
+#define LEAST_PARALLEL 0.25
+/* So long a stop waits for parents that other work keeps from stopping. */
+#define LONGEST_AWAIT_NS (20 * MILLISECOND_NS)
+/* In a period: what it costs a sleeper to be stopped and continued is no work. */
+#define HARDLY_NS (MILLISECOND_NS / 5)
+#define SECOND_NS INT64_C(1000000000)
 
 int64_t now_ns(void) {
     struct timespec now;
@@ -88,11 +90,6 @@ static int64_t slice_ns(const struct pace *pace) {
 
 /* --- looking ----------------------------------------------------------------------------- */
 
-static int64_t clock_ns(clockid_t clock) {
-    struct timespec used;
-    return clock_gettime(clock, &used) < 0 ? -1 : used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
-}
-
 static int64_t reaped_here_ns(void) {
     struct rusage usage;
     getrusage(RUSAGE_CHILDREN, &usage);
@@ -102,47 +99,46 @@ static int64_t reaped_here_ns(void) {
 
 /* Whether no process has run since we last looked: then there is no new one either. */
 static bool is_idle(const struct pace *pace) {
-    for (size_t i = 0; i < pace->known_count; i++)
-        if (clock_ns(pace->known[i].clock) != pace->known[i].cpu_ns) return false;
-    return pace->known_count > 0;
-}
-
-static bool make_known(struct pace *pace, size_t count) {
-    pace->known_count = 0;
-    if (count <= pace->known_room) return true;
-    struct known *known = realloc(pace->known, count * sizeof *known);
-    if (known == NULL) return false;
-    pace->known = known;
-    pace->known_room = count;
-    return true;
+    const struct snapshot *tree = &pace->tree;
+    for (size_t i = 0; i < tree->count; i++)
+        if (tree->items[i].state == 'R' || clock_ns(tree->items[i].clock) != tree->items[i].cpu_ns)
+            return false;
+    return tree->count > 0;
 }
 
 /* What the whole tree has used, as far as its clocks show. A parent's account is read before its
  * children's clocks, so one that dies meanwhile is missed once and never counted twice. */
-static int64_t used_ns(struct pace *pace, const struct snapshot *tree, int64_t *coarse_ns) {
+static int64_t used_ns(const struct snapshot *tree, int64_t *coarse_ns) {
     const int64_t tick_ns = INT64_C(1000000000) / sysconf(_SC_CLK_TCK);
-    bool is_kept = make_known(pace, tree->count);
     int64_t total = reaped_here_ns();
     *coarse_ns = 2 * tick_ns;
     for (size_t i = 0; i < tree->count; i++) {
-        const struct process *process = &tree->items[i];
-        struct known known;
-        if (clock_getcpuclockid(process->pid, &known.clock) != 0) continue;
-        known.cpu_ns = clock_ns(known.clock);
-        total += most(known.cpu_ns, 0) + process->reaped_ticks * tick_ns;
-        if (process->reaped_ticks > 0) *coarse_ns += 2 * tick_ns;
-        if (is_kept) pace->known[pace->known_count++] = known;
+        total += most(tree->items[i].cpu_ns, 0) + tree->items[i].reaped_ticks * tick_ns;
+        if (tree->items[i].reaped_ticks > 0) *coarse_ns += 2 * tick_ns;
     }
     return total;
+}
+
+static void refresh(struct pace *pace, enum look look, int64_t now) {
+    if (now - pace->looked_well_at_ns >= SECOND_NS) look = LOOK_ALL;
+    if (look == LOOK_ALL) pace->looked_well_at_ns = now;
+    struct snapshot tree = tree_members(&pace->tree, look);
+    free(pace->tree.items);
+    pace->tree = tree;
+    for (size_t i = 0; i < tree.count; i++) {
+        struct process *process = &tree.items[i];
+        if (process->ran_at_ns == 0 || process->cpu_ns - process->settled_ns > HARDLY_NS)
+            process->ran_at_ns = now;
+    }
 }
 
 /* Takes in what the clocks show, and returns how much that is. They may show less than before: for want of a whole tick, which
  * passes, or because somebody's time is on no account, which is then made up for. They can't
  * truly show more than all CPUs together can have done. */
-static int64_t charge(struct pace *pace, const struct snapshot *tree, int64_t now) {
+static int64_t charge(struct pace *pace, int64_t now) {
     int64_t coarse;
     int64_t elapsed = now - pace->looked_at_ns;
-    int64_t seen = used_ns(pace, tree, &coarse) + pace->lost_ns;
+    int64_t seen = used_ns(&pace->tree, &coarse) + pace->lost_ns;
     int64_t lowest = pace->counted_ns - coarse;
     int64_t highest = pace->counted_ns + elapsed * pace->cpus + coarse;
     if (seen < lowest) pace->lost_ns += lowest - seen;
@@ -154,11 +150,12 @@ static int64_t charge(struct pace *pace, const struct snapshot *tree, int64_t no
     return used;
 }
 
-/* On how many CPUs it ran since it was last looked at, or continued. */
+/* On how many CPUs it ran since it was last looked at, or continued; a part of one where others
+ * had the CPU. */
 static void reckon_parallel(struct pace *pace, int64_t used, int64_t elapsed) {
     double cpus = (double)pace->cpus;
     double parallel = elapsed > 0 ? (double)used / (double)elapsed : 1;
-    pace->parallel = parallel < 1 ? 1 : parallel > cpus ? cpus : parallel;
+    pace->parallel = parallel < LEAST_PARALLEL ? LEAST_PARALLEL : parallel > cpus ? cpus : parallel;
 }
 
 /* --- stopping and continuing ------------------------------------------------------------- */
@@ -183,12 +180,45 @@ static void remember_paused(struct pace *pace, const struct process *process) {
     paused->items[paused->count++] = *process;
 }
 
+/* Marks, as descendants, those that are to be stopped: all that have run lately, and whoever is
+ * above them and could see them stopped. What has slept for long is left in peace. */
+static void mark_moving(struct pace *pace, int64_t now) {
+    for (size_t i = 0; i < pace->tree.count; i++) {
+        struct process *process = &pace->tree.items[i];
+        process->descendant = pace->suspended || process->state == 'R' ||
+                              now - process->ran_at_ns < SECOND_NS;
+    }
+    for (size_t i = pace->tree.count; i-- > 0;) {
+        const struct process *process = &pace->tree.items[i];
+        if (process->descendant && process->above != NOBODY)
+            pace->tree.items[process->above].descendant = true;
+    }
+}
+
+/* A parent that waits for its children must stop before it can see one of them stopped: a shell
+ * with job control would go on without it. */
+static void await_parent(const struct pace *pace, const struct process *process, int64_t until) {
+    struct timespec pause = {.tv_nsec = MILLISECOND_NS / 10};
+    if (process->above == NOBODY) return;
+    const struct process *parent = &pace->tree.items[process->above];
+    char state;
+    while ((state = process_state(parent)) != 0 && !process_is_still(state) && now_ns() < until) {
+        nanosleep(&pause, NULL);
+        pause.tv_nsec = least(2 * pause.tv_nsec, 2 * MILLISECOND_NS);
+    }
+}
+
 /* Returns how many were new. One is remembered before it is stopped, so that none is forgotten. */
-static size_t stop_moving(struct pace *pace, const struct snapshot *tree) {
+static size_t stop_moving(struct pace *pace, int64_t now) {
     size_t before = pace->paused.count;
-    for (size_t i = 0; i < tree->count; i++) {
-        const struct process *process = &tree->items[i];
-        if (process_is_still(process->state) || is_paused(pace, process)) continue;
+    size_t awaited = NOBODY;
+    mark_moving(pace, now);
+    for (size_t i = 0; i < pace->tree.count; i++) {
+        const struct process *process = &pace->tree.items[i];
+        if (!process->descendant || process_is_still(process->state) || is_paused(pace, process))
+            continue;
+        if (process->above != awaited) await_parent(pace, process, now + LONGEST_AWAIT_NS);
+        awaited = process->above;
         size_t count = pace->paused.count;
         remember_paused(pace, process);
         if (pace->paused.count > count) process_signal(process, SIGSTOP);
@@ -196,15 +226,16 @@ static size_t stop_moving(struct pace *pace, const struct snapshot *tree) {
     return pace->paused.count - before;
 }
 
-/* Parents first, so that they neither fork nor, mostly, see their children stopped; again until
- * nobody new shows up. What is used until then is charged, too. */
-static void stop_tree(struct pace *pace, struct snapshot *tree) {
+/* Parents first, so that they neither fork nor see their children stopped; again until nobody new
+ * shows up. What is used until then is charged, too. */
+static void stop_tree(struct pace *pace) {
     pace->stopped = true;
-    for (int pass = 0; pass < MAX_STOP_PASSES && stop_moving(pace, tree) > 0; pass++) {
-        free(tree->items);
-        *tree = tree_members();
-        charge(pace, tree, now_ns());
-    }
+    refresh(pace, LOOK_STATES, now_ns());
+    for (int pass = 0; pass < MAX_STOP_PASSES && stop_moving(pace, now_ns()) > 0; pass++)
+        refresh(pace, LOOK_CHANGED, now_ns());
+    charge(pace, now_ns());
+    for (size_t i = 0; i < pace->tree.count; i++)
+        pace->tree.items[i].settled_ns = pace->tree.items[i].cpu_ns;
 }
 
 /* Children first: before their parents can look they are no longer stopped. */
@@ -223,15 +254,14 @@ static bool is_off(const struct pace *pace) {
 }
 
 static void start_afresh(struct pace *pace, int64_t now) {
-    struct snapshot tree = tree_members();
     int64_t coarse;
+    refresh(pace, LOOK_ALL, now);
     pace->granted_at_ns = pace->looked_at_ns = now;
     pace->credit_ns = grant_ns(pace);
-    pace->counted_ns = used_ns(pace, &tree, &coarse);
+    pace->counted_ns = used_ns(&pace->tree, &coarse);
     pace->lost_ns = 0;
     pace->idle_wait_ns = 0;
     pace->parallel = 1;
-    free(tree.items);
 }
 
 void pace_begin(struct pace *pace, int64_t cpus) {
@@ -269,19 +299,13 @@ static int64_t wait_idle(struct pace *pace, int64_t now) {
 }
 
 static int64_t look(struct pace *pace, int64_t now) {
-    struct snapshot tree = tree_members();
-    int64_t next;
     int64_t since = most(pace->looked_at_ns, pace->continued_at_ns);
-    reckon_parallel(pace, charge(pace, &tree, now), now - since);
+    refresh(pace, LOOK_CHANGED, now);
+    reckon_parallel(pace, charge(pace, now), now - since);
     pace->idle_wait_ns = 0;
-    if (pace->suspended || is_used_up(pace)) {
-        stop_tree(pace, &tree);
-        next = wait_stopped(pace);
-    } else {
-        next = now + slice_ns(pace);
-    }
-    free(tree.items);
-    return next;
+    if (!pace->suspended && !is_used_up(pace)) return now + slice_ns(pace);
+    stop_tree(pace);
+    return wait_stopped(pace);
 }
 
 int64_t pace_step(struct pace *pace) {
@@ -310,7 +334,7 @@ void pace_restart(struct pace *pace) {
 }
 
 void pace_end(struct pace *pace) {
-    free(pace->known);
+    free(pace->tree.items);
     free(pace->paused.items);
     *pace = (struct pace){.cpu_millicpus = UNPACED};
 }

@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* Known to src/wharfinger/host/supervisor.py as SupervisorStatus. */
 enum status {
@@ -163,6 +164,16 @@ struct process {
     long threads;
     char state;
     bool descendant;
+
+    /* Of tree_members only. */
+    clockid_t clock;
+    int64_t cpu_ns; /* its own; -1: not known */
+    bool unchanged; /* it has not run since the former look */
+    size_t above;   /* index of its parent, or NOBODY */
+    size_t first_below;
+    size_t below_count;
+    int64_t settled_ns; /* these two are its user's, and kept */
+    int64_t ran_at_ns;
 };
 
 struct snapshot {
@@ -171,6 +182,14 @@ struct snapshot {
     size_t room;
     int proc;
 };
+
+/* How closely to look. One that slept and has used no CPU time since has nothing new to show. */
+enum look {
+    LOOK_CHANGED, /* at those that have run */
+    LOOK_STATES,  /* and whether the others run by now: clocks are late by up to a tick */
+    LOOK_ALL,     /* and for children that came to one without its doing: orphans, siblings */
+};
+#define NOBODY SIZE_MAX
 
 struct tree {
     int kill_fd;    /* cgroup.kill, or -1 */
@@ -189,15 +208,16 @@ size_t tree_count(void);
 /* Every process of the tree, parents before their children, at a cost that grows with the tree and
  * not with the machine; one that is being born or left by its parent may be missing. The caller
  * frees `items`. */
-struct snapshot tree_members(void);
+struct snapshot tree_members(const struct snapshot *former, enum look look);
+int64_t clock_ns(clockid_t clock); /* -1: there is no such process any more */
+/* 'R' for one that runs, as /proc has it; 0 when it is gone. */
+char process_state(const struct process *process);
 /* Signals this very process, or nobody. */
 void process_signal(const struct process *process, int number);
 /* Whether it is stopped or dead. */
 bool process_is_still(char state);
 
 /* --- pace.c ------------------------------------------------------------------------------ */
-
-struct known; /* a process whose CPU clock was read */
 
 struct pace {
     bool begun;
@@ -214,9 +234,8 @@ struct pace {
     int64_t continued_at_ns;
     int64_t idle_wait_ns;
     double parallel; /* CPUs that it was using when last looked at */
-    struct known *known;
-    size_t known_count;
-    size_t known_room;
+    struct snapshot tree; /* as last looked at */
+    int64_t looked_well_at_ns;
 
     bool stopped; /* by us, all in `paused`, in the order in which they were stopped */
     int64_t resume_at_ns;

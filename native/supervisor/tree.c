@@ -127,29 +127,88 @@ static struct snapshot descendants(void) {
 
 /* --- the short walk ---------------------------------------------------------------------- */
 
+struct walk {
+    struct snapshot all;
+    const struct snapshot *former;
+    const struct process **by_pid; /* of the former, in order; NULL: there is none */
+    enum look look;
+};
+
+int64_t clock_ns(clockid_t clock) {
+    struct timespec used;
+    return clock_gettime(clock, &used) < 0 ? -1 : used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+static bool runs(char state) { return state == 'R' || state == 'D'; }
+
+static int pointers_by_pid(const void *a, const void *b) {
+    return by_pid(*(const struct process *const *)a, *(const struct process *const *)b);
+}
+
+static void index_former(struct walk *walk) {
+    size_t count = walk->former->count;
+    walk->by_pid = count > 0 ? malloc(count * sizeof *walk->by_pid) : NULL;
+    if (walk->by_pid == NULL) return;
+    for (size_t i = 0; i < count; i++) walk->by_pid[i] = &walk->former->items[i];
+    qsort(walk->by_pid, count, sizeof *walk->by_pid, pointers_by_pid);
+}
+
+static const struct process *find_former(const struct walk *walk, pid_t pid) {
+    const struct process key = {.pid = pid};
+    const struct process *wanted = &key;
+    if (walk->by_pid == NULL) return NULL;
+    const struct process **found = bsearch(&wanted, walk->by_pid, walk->former->count,
+                                           sizeof *walk->by_pid, pointers_by_pid);
+    return found == NULL ? NULL : *found;
+}
+
+/* What a new look at a process takes over from the former one at the same. */
+static void take_over(struct process *process, const struct process *old) {
+    process->cpu_ns = -1;
+    if (clock_getcpuclockid(process->pid, &process->clock) == 0)
+        process->cpu_ns = clock_ns(process->clock);
+    if (old == NULL || old->start_ticks != process->start_ticks) return;
+    process->settled_ns = old->settled_ns;
+    process->ran_at_ns = old->ran_at_ns;
+    process->unchanged =
+        process->cpu_ns == old->cpu_ns && !runs(process->state) && !runs(old->state);
+}
+
 /* Takes in one whose pid stood in its parent's list; it may be gone by now, and the pid another's,
  * whose parent is then neither that one nor, after that one's end, us. */
-static void add_child(struct snapshot *all, pid_t parent, const char *name) {
+static void add_child(struct walk *walk, pid_t parent, size_t above, pid_t pid) {
+    struct snapshot *all = &walk->all;
+    char name[NAME_BYTES];
     if (!has_room(all)) return;
     struct process *child = &all->items[all->count];
-    if (!read_process(all->proc, name, child)) return;
-    if (child->parent == parent || child->parent == getpid()) all->count++;
+    const struct process *old = find_former(walk, pid);
+    if (old != NULL && walk->look == LOOK_CHANGED && old->parent == parent && !runs(old->state) &&
+        old->cpu_ns >= 0 && clock_ns(old->clock) == old->cpu_ns) {
+        *child = *old;
+        child->unchanged = true;
+    } else {
+        snprintf(name, sizeof name, "%d", (int)pid);
+        if (!read_process(all->proc, name, child)) return;
+        if (child->parent != parent && child->parent != getpid()) return;
+        take_over(child, old);
+    }
+    child->above = above;
+    all->count++;
 }
 
 /* Of a `children` file, which is a list of pids, each followed by a blank. */
-static bool add_children_of_thread(struct snapshot *all, pid_t parent, const char *path) {
+static bool add_children_of_thread(struct walk *walk, pid_t parent, size_t above,
+                                   const char *path) {
     char text[CHILDREN_PER_READ + 1];
     size_t kept = 0; /* of a pid that the last read cut in two */
     ssize_t size;
-    int fd = openat(all->proc, path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(walk->all.proc, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     while ((size = read(fd, text + kept, CHILDREN_PER_READ - kept)) > 0) {
         text[kept + (size_t)size] = '\0';
         char *next = text;
-        for (char *blank; (blank = strchr(next, ' ')) != NULL; next = blank + 1) {
-            *blank = '\0';
-            add_child(all, parent, next);
-        }
+        for (char *blank; (blank = strchr(next, ' ')) != NULL; next = blank + 1)
+            add_child(walk, parent, above, atoi(next));
         kept = strlen(next);
         memmove(text, next, kept);
     }
@@ -158,11 +217,11 @@ static bool add_children_of_thread(struct snapshot *all, pid_t parent, const cha
 }
 
 /* A child belongs to the thread that made it. */
-static bool add_children_of_threads(struct snapshot *all, pid_t parent) {
+static bool add_children_of_threads(struct walk *walk, pid_t parent, size_t above) {
     char path[NAME_BYTES];
     struct dirent *entry;
     snprintf(path, sizeof path, "%d/task", (int)parent);
-    int fd = openat(all->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(walk->all.proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
     if (tasks == NULL) {
         if (fd >= 0) close(fd);
@@ -171,30 +230,69 @@ static bool add_children_of_threads(struct snapshot *all, pid_t parent) {
     while ((entry = readdir(tasks)) != NULL) {
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
         snprintf(path, sizeof path, "%d/task/%.16s/children", (int)parent, entry->d_name);
-        add_children_of_thread(all, parent, path);
+        add_children_of_thread(walk, parent, above, path);
     }
     closedir(tasks);
     return true;
 }
 
-static bool add_children(struct snapshot *all, pid_t parent, long threads) {
+static bool add_children(struct walk *walk, pid_t parent, size_t above, long threads) {
     char path[NAME_BYTES];
-    if (threads > 1) return add_children_of_threads(all, parent);
+    if (threads > 1) return add_children_of_threads(walk, parent, above);
     snprintf(path, sizeof path, "%d/task/%d/children", (int)parent, (int)parent);
-    return add_children_of_thread(all, parent, path);
+    return add_children_of_thread(walk, parent, above, path);
 }
 
-struct snapshot tree_members(void) {
+/* One that has not run has made no children either. */
+static void add_former_children(struct walk *walk, pid_t parent, size_t above) {
+    const struct process *old = find_former(walk, parent);
+    for (size_t i = 0; old != NULL && i < old->below_count; i++)
+        add_child(walk, parent, above, walk->former->items[old->first_below + i].pid);
+}
+
+static void add_below(struct walk *walk, size_t above) {
+    const struct process process = walk->all.items[above]; /* the items may move */
+    size_t first = walk->all.count;
+    if (process.unchanged && walk->look != LOOK_ALL)
+        add_former_children(walk, process.pid, above);
+    else
+        add_children(walk, process.pid, above, process.threads);
+    walk->all.items[above].first_below = first;
+    walk->all.items[above].below_count = walk->all.count - first;
+}
+
+/* CONFIG_PROC_CHILDREN is not everywhere; the long walk is. */
+static void walk_long(struct walk *walk) {
+    free(walk->all.items);
+    walk->all = descendants();
+    for (size_t i = 0; i < walk->all.count; i++) {
+        struct process *process = &walk->all.items[i];
+        take_over(process, find_former(walk, process->pid));
+        process->above = NOBODY;
+    }
+}
+
+struct snapshot tree_members(const struct snapshot *former, enum look look) {
     static int proc = -1; /* kept open: this is called many times a second */
     if (proc < 0) proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct snapshot all = {.proc = proc};
-    /* CONFIG_PROC_CHILDREN is not everywhere; the long walk is. */
-    bool is_listed = add_children(&all, getpid(), 1);
-    for (size_t i = 0; is_listed && i < all.count; i++)
-        add_children(&all, all.items[i].pid, all.items[i].threads);
-    if (is_listed) return all;
-    free(all.items);
-    return descendants();
+    struct walk walk = {.all = {.proc = proc}, .former = former, .look = look};
+    index_former(&walk);
+    bool is_listed = add_children(&walk, getpid(), NOBODY, 1);
+    for (size_t i = 0; is_listed && i < walk.all.count; i++) add_below(&walk, i);
+    if (!is_listed) walk_long(&walk);
+    free(walk.by_pid);
+    return walk.all;
+}
+
+char process_state(const struct process *process) {
+    char name[NAME_BYTES];
+    struct process now;
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0) return 0;
+    snprintf(name, sizeof name, "%d", (int)process->pid);
+    bool is_read = read_process(proc, name, &now) && now.start_ticks == process->start_ticks;
+    close(proc);
+    return is_read ? now.state : 0;
 }
 
 /* --- signals ----------------------------------------------------------------------------- */
