@@ -15,6 +15,7 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
 from wharfinger.manager.manager import Manager
+from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.view import Capabilities
 
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
@@ -110,8 +111,8 @@ class AnyHistory(RuleBasedStateMachine):
             ev.WorkloadFinished(key, code, None if code is not None else 9, "exited"),
             ev.WorkloadVanished(key, "supervisor killed"),
             ev.AllocationResized(key, planned) if planned else ev.ResizeFailed(key, "no"),
-            ev.ProfilingFinished(key, {"ipc": 1.0}),
-            ev.WorkloadClassified(key, "e", "1", {}, {}),
+            ev.ProfilingFinished(key, Measurements(runs=1)),
+            ev.WorkloadClassified(key, Classification("e", "1")),
         ][kind]
         self.cluster.tell(event)
 
@@ -275,8 +276,8 @@ def test_with_room_for_all_everyone_ends(submitted) -> None:
     for name in names:
         record = cluster.record(name)
         if record.phase is Phase.PROFILING:
-            cluster.tell(ev.ProfilingFinished(record.key, {}))
-            cluster.tell(ev.WorkloadClassified(record.key, "e", "1", {}, {}))
+            cluster.tell(ev.ProfilingFinished(record.key, Measurements()))
+            cluster.tell(ev.WorkloadClassified(record.key, Classification("e", "1")))
         running(cluster, name)
         cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited"))
     assert {cluster.record(name).phase for name in names} <= {Phase.COMPLETED}

@@ -1,14 +1,16 @@
 """A cluster of values for testing the core: it plays client, clock and engine by hand."""
 
 from wharfinger.admission.fifo import Fifo
+from wharfinger.classification.base import Profiling
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.manager.lifecycle import ON_SERVER
 from wharfinger.manager.manager import Manager, Step
 from wharfinger.manager.state import WorkloadRecord, held
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.placement.registry import make_policy
@@ -18,14 +20,21 @@ MIB = 2**20
 
 
 class ProfileTheLabelled:
-    """Profiles workloads that are labelled for it; says so and keeps nothing."""
+    """Profiles workloads that are labelled for it: copies where there is room, else they wait."""
 
     name = "labelled"
 
-    def plan(self, workload: Workload, view: ClusterView) -> Decision | None:
+    def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
         if "profile" not in workload.labels:
             return None
-        return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "labelled for it")
+        room = view.cpu_capacity - view.cpu_allocated
+        servers = [name for name, free in zip(view.names, room, strict=True) if free >= 500]
+        reason = ReasonCode.OK if servers else ReasonCode.NO_ROOM
+        decision = Decision(Stage.PROFILING, self.name, bool(servers), reason, "labelled for it")
+        if not servers:
+            return Profiling(decision)
+        plan = ProfilingPlan(servers[0], (500, 250), 64 * MIB, (SharedResource.INTEGER,), 8.0)
+        return Profiling(decision, plan)
 
 
 def server(name: str, cpus: int = 2, memory_mib: int = 4096, *, accepting: bool = True) -> Server:
@@ -120,7 +129,7 @@ class Cluster:
         view = self.manager.view
         cpu, memory = dict.fromkeys(view.names, 0), dict.fromkeys(view.names, 0)
         for record in self.manager.state.workloads.values():
-            for placement in held(record) if record.phase in ON_SERVER else ():
+            for placement in held(record) if record.on_server or record.profiling else ():
                 cpu[placement.server] += placement.allocation.cpu_millicpus
                 memory[placement.server] += placement.allocation.memory_bytes
         assert list(cpu.values()) == view.cpu_allocated.tolist()

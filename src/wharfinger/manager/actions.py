@@ -7,6 +7,7 @@ engine makes sure that it has one effect, and reports what became of it.
 from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
+from wharfinger.model.profile import Measurements, ProfilingPlan
 from wharfinger.model.workload import Workload
 
 
@@ -77,10 +78,16 @@ class ForgetWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ProfileWorkload:
-    """Run the profiling plan; the answer is ``ProfilingFinished`` or ``ProfilingFailed``."""
+    """Run the profiling plan; the answer is ``ProfilingFinished`` or ``ProfilingFailed``.
+
+    Asked for again after a crash under the same key: what an earlier asking left is cleared
+    away and the plan is run anew, since copies have no effect. ``StopWorkload`` with its key
+    ends it.
+    """
 
     key: str
     workload: Workload
+    plan: ProfilingPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +95,14 @@ class ClassifyWorkload:
     """Estimate what the workload needs; the answer is ``WorkloadClassified``.
 
     Carried out by the runtime's classifier, not by the engine.
+
+    Attributes:
+        measurements: Of its profiling runs, or of itself as it runs; empty = by its like.
     """
 
     key: str
     workload: Workload
+    measurements: Measurements
 
 
 Action = (

@@ -11,13 +11,13 @@ Three kinds, told apart by who says them:
 Each event is logged under its class's name: renaming one is a schema migration.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
 from wharfinger.model.performance import Sample
 from wharfinger.model.platform import Server
+from wharfinger.model.profile import Classification, Measurements, ProfilingPlan
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
@@ -155,7 +155,7 @@ class ProfilingFinished:
     """The profiling runs ended; the measurements go to the classifier."""
 
     key: str
-    measurements: Mapping[str, float]
+    measurements: Measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +168,10 @@ class ProfilingFailed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadClassified:
-    """What an estimator computed, with its version, so that a replay needs no estimator.
-
-    Attributes:
-        mean: Predicted performance per configuration.
-        std: Its standard deviation, same keys.
-    """
+    """What an estimator computed, with its version, so that a replay needs no estimator."""
 
     key: str
-    estimator: str
-    version: str
-    mean: Mapping[str, float]
-    std: Mapping[str, float]
+    classification: Classification
 
 
 # --- requests of clients and of the clock -----------------------------------------------
@@ -267,11 +259,17 @@ class WorkloadRejected:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlanned:
-    """It is profiled before it is placed."""
+    """It is profiled and classified before it is placed.
+
+    Attributes:
+        plan: What is run, and where room is kept for it; ``None`` = nothing: it is classified
+            by its like, and by how it runs once it does.
+    """
 
     name: str
     key: str
     decision: Decision
+    plan: ProfilingPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +315,43 @@ class AllocationKept:
     decision: Decision
 
 
+@dataclass(frozen=True, slots=True)
+class ClassificationPlanned:
+    """It runs, and is classified anew by how it does."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSuspended:
+    """It gets no CPU time for a while, for a neighbour's sake.
+
+    Attributes:
+        relieves: The neighbour, which keeps the decision too.
+    """
+
+    name: str
+    relieves: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadResumed:
+    """It gets CPU time again."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadMoved:
+    """It is stopped, and placed anew on another server than this one."""
+
+    name: str
+    decision: Decision
+
+
 Report = (
     ServerReported
     | ServerLeft
@@ -351,5 +386,9 @@ DecisionEvent = (
     | WorkloadPlaced
     | AllocationPlanned
     | AllocationKept
+    | ClassificationPlanned
+    | WorkloadSuspended
+    | WorkloadResumed
+    | WorkloadMoved
 )
 Event = Report | Request | DecisionEvent

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, ReasonCode
-from wharfinger.model.performance import Performance
+from wharfinger.model.decisions import Decision, Prediction, ReasonCode
+from wharfinger.model.performance import Performance, Quantity
 from wharfinger.model.platform import Server
+from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
@@ -62,11 +63,18 @@ class WorkloadRecord:
         reason: Stable word for why it is where it is; empty when there is nothing to say.
         message: The same for people.
         held: Why it could not be placed when it was last tried.
-        profiled: Whether its profiling runs are done, or gave nothing.
+        profiled: Whether its profiling runs are done, or gave nothing, or there are none.
+        profiling: The plan of the runs under way, for which its server keeps room.
+        measurements: What they found; ``None`` = nothing.
+        classification: What it needs, as an estimator said; ``None`` = not known.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
         performance: What was measured last of its newest start; ``None`` = nothing.
         course: On which side of its target it is; ``None`` = not known.
-        adjusted_at: When its allocation was changed last.
+        adjusted_at: When its allocation was changed last, or a neighbour gave way to it.
+        predicted: How it should do where it is; ``None`` = nothing predicts.
+        observed: How it did under each allocation that it had, once that had settled.
+        classifying: It runs, and is being classified anew.
+        suspensions: How often it gave way to a neighbour.
     """
 
     workload: Workload
@@ -95,10 +103,17 @@ class WorkloadRecord:
     message: str = ""
     held: ReasonCode | None = None
     profiled: bool = False
+    profiling: ProfilingPlan | None = None
+    measurements: Measurements | None = None
+    classification: Classification | None = None
     resize_wanted: bool = False
     performance: Performance | None = None
     course: Course | None = None
     adjusted_at: float | None = None
+    predicted: Prediction | None = None
+    observed: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
+    classifying: bool = False
+    suspensions: int = 0
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property
@@ -152,7 +167,9 @@ class ManagerState:
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What a workload's servers keep for it: while it is resized, the larger of both."""
+    """What servers keep for a workload: for its profiling copy; resized, the larger of both."""
+    if record.profiling is not None:
+        return (Placement(record.profiling.server, record.profiling.allocation),)
     if not record.planned:
         return record.placements
     return tuple(

@@ -113,12 +113,14 @@ class Run:
         env: Added to a minimal environment. Values are never shown.
         working_directory: Absolute.
         stop_grace_seconds: Between asking it to stop (SIGTERM) and killing it.
+        restartable: It may be stopped and started again from its beginning, to be moved.
     """
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     working_directory: str = "/"
     stop_grace_seconds: float = 10.0
+    restartable: bool = False
 
 
 class NumberKind(StrEnum):
@@ -128,6 +130,18 @@ class NumberKind(StrEnum):
     """Work done so far; it grows, and how fast is the performance."""
     GAUGE = "gauge"
     """The performance itself."""
+
+
+NAMED_NUMBERS = {
+    "done": ("done", 1.0),
+    "rate": ("rate", 1.0),
+    "throughput": ("throughput", 1.0),
+    "latency_s": ("latency", 1.0),
+    "latency_ms": ("latency", 1e-3),
+    "latency_us": ("latency", 1e-6),
+}
+"""What the named groups of an expression may be called, and a command's lines: what each says,
+and what one of it is in that quantity's unit."""
 
 
 class MetricKind(StrEnum):

@@ -10,8 +10,17 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import Condition, ConditionKind, Server
+from wharfinger.model.profile import (
+    Classification,
+    Curve,
+    Entry,
+    Estimate,
+    Measurements,
+    ProfilingPlan,
+)
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import (
     HttpMeasure,
@@ -77,6 +86,27 @@ SERVER = Server(
     False,
     (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
 )
+PROFILING = ProfilingPlan("s", (1000, 500), 2**28, (SharedResource.INTEGER,), 8.0)
+MEASUREMENTS = Measurements(
+    {Quantity.RATE: {500: Entry(10.0, 0.02), 1000: Entry(19.5, 0.01)}},
+    {SharedResource.INTEGER: Entry(100.0, 0.0, True)},
+    {SharedResource.STORAGE_BANDWIDTH: Entry(12.0, 3.0)},
+    total=1000.0,
+    silent={"tolerated/storage-bandwidth": "no signal"},
+    runs=2,
+    seconds=8.5,
+)
+CLASSIFICATION = Classification(
+    "gaussian",
+    "1",
+    {Quantity.RATE: Curve((500, 1000), (Estimate(10.0, 0.1), Estimate(19.5, 0.1)))},
+    Curve((500, 1000), (Estimate(0.5, 0.3), Estimate(1.0, 0.0))),
+    {SharedResource.INTEGER: Estimate(80.0, 10.0)},
+    {SharedResource.INTEGER: Estimate(40.0, 10.0)},
+    1000.0,
+    4,
+)
+
 EXAMPLES: tuple[ev.Event, ...] = (
     ev.ServerReported(SERVER),
     ev.ServerLeft("s", "unplugged"),
@@ -98,9 +128,9 @@ EXAMPLES: tuple[ev.Event, ...] = (
             ),
         ),
     ),
-    ev.ProfilingFinished("k", {"ipc": 1.5}),
+    ev.ProfilingFinished("k", MEASUREMENTS),
     ev.ProfilingFailed("k", "no"),
-    ev.WorkloadClassified("k", "gaussian", "1", {"a": 1.0}, {"a": 0.1}),
+    ev.WorkloadClassified("k", CLASSIFICATION),
     ev.ManagerStarted("n", "1", "p", "a", "e", Capabilities(8, False, False, False, False)),
     ev.HistoryLost("the disk forgot"),
     ev.TimePassed(),
@@ -111,11 +141,16 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.WorkloadAdmitted("w", DECISION),
     ev.WorkloadRejected("w", DECISION),
     ev.ProfilingPlanned("w", "k", DECISION),
+    ev.ProfilingPlanned("w", "k", DECISION, PROFILING),
     ev.WorkloadQueued("w", "guaranteed"),
     ev.WorkloadHeld("w", DECISION),
     ev.WorkloadPlaced("w", "k", PLACES, DECISION),
     ev.AllocationPlanned("w", PLACES, DECISION),
     ev.AllocationKept("w", DECISION),
+    ev.ClassificationPlanned("w", DECISION),
+    ev.WorkloadSuspended("w", "x", DECISION),
+    ev.WorkloadResumed("w", DECISION),
+    ev.WorkloadMoved("w", DECISION),
 )
 
 

@@ -48,6 +48,8 @@ ALLOWED = [
     ("spec.target.throughput", MISSING),
     ("spec.run.env", {}),
     ("spec.measure", {}),
+    ("spec.measure", {"load": {"command": ["x"]}, "http": {"url": "http://a:65535"}}),
+    ("spec.measure.http", {"url": "http://a", "kind": "histogram", "metric": "x"}),
     ("spec", {"type": "batch", "run": {"command": ["a"]}}),
     ("spec", {"type": "batch", "target": {"completionTime": "1s"}, "run": {"command": ["a"]}}),
     ("spec", {"type": "best-effort", "run": {"command": ["a"]}, "profile": {"mode": "live"}}),
@@ -113,6 +115,10 @@ FORBIDDEN = [
     ("spec.run.stopGrace", 10),
     ("spec.measure.progress.regex", "no group"),
     ("spec.measure.load", {}),
+    ("spec.measure", {"load": {"command": ["x"]}}),
+    ("spec.measure.http", {"url": "http://a:99999/"}),
+    ("spec.measure.http", {"url": "http://a", "kind": "histogram"}),
+    ("spec.measure.http", {"url": "http://a", "metric": "x", "percentile": 50}),
     ("spec.type", "batch"),
     ("spec", {"type": "best-effort", "target": {"rate": "1/s"}, "run": {"command": ["a"]}}),
     ("spec", {"type": "best-effort", "profile": {"mode": "copy"}, "run": {"command": ["a"]}}),
@@ -200,7 +206,7 @@ def test_every_field_is_described_and_its_examples_and_default_are_valid():
             ]
             for example in examples:
                 jsonschema.validate(example, part, jsonschema.Draft202012Validator)
-    assert seen == 38
+    assert seen == 39
 
 
 def test_it_can_be_printed_as_json():

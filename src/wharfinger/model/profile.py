@@ -1,0 +1,164 @@
+"""What profiling is asked for, what it found, and what a classifier makes of it.
+
+Source: Quasar 3.2 to 3.4. A planner makes a ``ProfilingPlan``, an engine runs it and answers
+with ``Measurements``: two entries of a workload's rows. A classifier fills in the rest, a
+``Classification``, by which policies size and place.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+
+EXTRAPOLATION_LOG_STD = 0.3
+"""Added for each doubling of CPU beyond what a curve has columns for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilingPlan:
+    """One joint plan of short runs of a copy: two entries for each classification.
+
+    Attributes:
+        server: Where.
+        cpu_millicpus: Allocations to measure at; interference is injected at the first.
+        memory_bytes: Limit on the copy's memory.
+        sources: To inject one after the other, each ramped until performance has dropped by
+            ``tolerance``.
+        seconds: Of measuring in all; setting up is not counted.
+        tolerance: How far performance may drop, as a share of performance alone.
+    """
+
+    server: str
+    cpu_millicpus: tuple[int, ...]
+    memory_bytes: int
+    sources: tuple[SharedResource, ...]
+    seconds: float
+    tolerance: float = 0.05
+
+    @property
+    def allocation(self) -> Allocation:
+        """What the copy holds on its server at most."""
+        return Allocation(max(self.cpu_millicpus), self.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One number that was measured.
+
+    Attributes:
+        value: In the unit of what it is an entry of.
+        error: Its standard error: as a share of a performance, in points of a score.
+        censored: Of a tolerated score: never broken as far as was tried, so a lower bound.
+    """
+
+    value: float
+    error: float = 0.0
+    censored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What the runs of one plan found; what is absent was not measured.
+
+    Attributes:
+        performance: By quantity and allocation in thousandths of a CPU.
+        tolerated: Scores 0-100.
+        caused: Scores 0-100: the source intensity that presses as much as this workload.
+        total: Work until it is complete, in the unit of ``Quantity.RATE``; 1 where whole runs
+            were timed; ``None`` where it is not known.
+        silent: What could not be measured, e.g. ``"tolerated/integer"``, and why.
+        runs: How often the copy was started.
+        seconds: How long it all took.
+    """
+
+    performance: Mapping[Quantity, Mapping[int, Entry]] = field(default_factory=dict)
+    tolerated: Mapping[SharedResource, Entry] = field(default_factory=dict)
+    caused: Mapping[SharedResource, Entry] = field(default_factory=dict)
+    total: float | None = None
+    silent: Mapping[str, str] = field(default_factory=dict)
+    runs: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number that is as likely too low as too high.
+
+    Attributes:
+        mean: The median.
+        std: Its standard deviation: of the logarithm for a performance, in points for a score.
+    """
+
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Performance by CPU (the scale-up classification), on one platform.
+
+    Attributes:
+        cpu_millicpus: Ascending.
+        estimates: One for each; medians, with the deviation of the logarithm.
+
+    >>> curve = Curve((500, 1000), (Estimate(10.0, 0.1), Estimate(20.0, 0.0)))
+    >>> curve.at(1000).mean, round(curve.at(707).mean, 2), curve.at(250).mean
+    (20.0, 14.14, 5.0)
+    """
+
+    cpu_millicpus: tuple[int, ...]
+    estimates: tuple[Estimate, ...]
+
+    def at(self, cpu_millicpus: int) -> Estimate:
+        """Between columns by the logarithms of both; below the first in proportion.
+
+        Above the last nothing more is gained that anybody has seen.
+        """
+        columns, known = self.cpu_millicpus, self.estimates
+        after = bisect_left(columns, cpu_millicpus)
+        if after < len(columns) and columns[after] == cpu_millicpus:
+            return known[after]
+        if after == len(columns):
+            return _wider(known[-1], 1.0, columns[-1], cpu_millicpus)
+        if after == 0:
+            share = cpu_millicpus / columns[0]
+            return _wider(known[0], share, cpu_millicpus, columns[0])
+        low, high = known[after - 1], known[after]
+        weight = log(cpu_millicpus / columns[after - 1]) / log(columns[after] / columns[after - 1])
+        mean = exp((1 - weight) * log(low.mean) + weight * log(high.mean))
+        return Estimate(mean, (1 - weight) * low.std + weight * high.std)
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What a workload needs, and how sure that is.
+
+    Attributes:
+        estimator: Which computed it, with its version, for the log.
+        curves: Performance by CPU, for each quantity that was measured; latency in seconds.
+        shape: Performance by CPU relative to that with one CPU: of its like, where nothing of
+            its own is measured; ``None`` where not even that is known.
+        tolerated: Scores 0-100 by source.
+        caused: As ``tolerated``.
+        total: As in ``Measurements``.
+        measured: How many of the entries were measured; 0 = all from its like (cold start).
+    """
+
+    estimator: str
+    version: str
+    curves: Mapping[Quantity, Curve] = field(default_factory=dict)
+    shape: Curve | None = None
+    tolerated: Mapping[SharedResource, Estimate] = field(default_factory=dict)
+    caused: Mapping[SharedResource, Estimate] = field(default_factory=dict)
+    total: float | None = None
+    measured: int = 0
+
+
+def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:
+    doublings = log(high / low) / log(2)
+    std = sqrt(estimate.std**2 + (EXTRAPOLATION_LOG_STD * doublings) ** 2)
+    return Estimate(estimate.mean * share, std)
