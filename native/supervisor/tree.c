@@ -261,14 +261,18 @@ static void add_below(struct walk *walk, size_t above) {
     walk->all.items[above].below_count = walk->all.count - first;
 }
 
-/* CONFIG_PROC_CHILDREN is not everywhere; the long walk is. */
+/* CONFIG_PROC_CHILDREN is not everywhere; the long walk is. It is ordered by pid, so parents
+ * mostly come first here, too. */
 static void walk_long(struct walk *walk) {
     free(walk->all.items);
     walk->all = descendants();
     for (size_t i = 0; i < walk->all.count; i++) {
         struct process *process = &walk->all.items[i];
         take_over(process, find_former(walk, process->pid));
-        process->above = NOBODY;
+        const struct process key = {.pid = process->parent};
+        const struct process *parent =
+            bsearch(&key, walk->all.items, walk->all.count, sizeof key, by_pid);
+        process->above = parent == NULL ? NOBODY : (size_t)(parent - walk->all.items);
     }
 }
 
