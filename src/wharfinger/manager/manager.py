@@ -35,7 +35,6 @@ from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
 
-
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
 """Refusals that no room, only another server can change: not tried again before."""
 

@@ -284,8 +284,10 @@ class World:
 
     def stale_at(self, now: float) -> float | None:
         """When the first of those has not been measured for too long; ``None`` = no such."""
-        times = [r.performance.measured_at + STALE_SECONDS for r in self._missing() if r.performance]
-        return min(min(times), now + STALE_SECONDS) if times else None
+        times = [
+            r.performance.measured_at + STALE_SECONDS for r in self._missing() if r.performance
+        ]
+        return min(*times, now + STALE_SECONDS) if times else None
 
     def forget_stale(self, time: float) -> None:
         """Of one that nobody measures any more nobody can say that it misses its target."""
