@@ -106,7 +106,7 @@ def test_options_may_stand_between_names():
         (["completion", "fish"], "invalid choice: 'fish'"),
         (["up", "--listen", "7777"], "--listen: '7777' is not HOST:PORT"),
         (["up", "--listen", "127.0.0.1:0"], "--listen needs a token"),
-        (["up", "--policy", "best"], "--policy: 'best' is not a policy; there are least-loaded"),
+        (["up", "--policy", "best"], "--policy: 'best' is not a policy; there are quasar"),
         (["up", "--admission", "vip"], "--admission: 'vip' is not an admission"),
         (["up", "--engine", "steam"], "--engine: 'steam' is not an engine; there are local"),
         (["up", "--state", "/dev/null/x"], "--state: /dev/null/x: Not a directory"),
