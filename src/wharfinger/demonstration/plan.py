@@ -271,6 +271,27 @@ def _reservation(need_cpus: float, factor: float, most_cpus: float) -> Reservati
     return Reservation(round(min(cpus, most_cpus), 3), round(factor, 2))
 
 
+def with_room(stated: Mapping[str, Reservation], servers: int, cpus: float) -> list[str]:
+    """Who would start at once under the baseline if those that fit were let past in line.
+
+    Args:
+        stated: In the order in which they are handed in.
+        servers: How many.
+        cpus: Of each.
+
+    >>> stated = {"a": Reservation(0.9, 3), "b": Reservation(0.3, 1), "c": Reservation(0.1, 1)}
+    >>> with_room(stated, 1, 1.0)
+    ['a', 'c']
+    """
+    free, found = [cpus] * servers, []
+    for name, reservation in stated.items():
+        roomiest = max(range(servers), key=lambda server: free[server])
+        if reservation.cpus <= free[roomiest] + 1e-9:
+            free[roomiest] -= reservation.cpus
+            found.append(name)
+    return found
+
+
 def of_kind(kind: Kind, members: Sequence[Member] = MEMBERS) -> list[Member]:
     """All of one kind, in order."""
     return [member for member in members if member.kind is kind]

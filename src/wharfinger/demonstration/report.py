@@ -9,11 +9,15 @@ from wharfinger.demonstration.course import Course, Step
 from wharfinger.demonstration.plan import (
     BASELINE,
     HELD_SHARE,
+    OVER_LEAST,
+    OVER_MOST,
     SETTLE_SECONDS,
     TOLERANCE,
+    UNDER,
     Goal,
     Kind,
     Reservation,
+    with_room,
 )
 from wharfinger.demonstration.verdict import Outcome, Seen
 
@@ -173,7 +177,7 @@ def as_text(report: Report) -> str:
         f"The same set under {BASELINE}, with what users would reserve:",
         _baseline_table(report),
         "\n".join(_summary(report)),
-        "\n".join(_definitions()),
+        "\n".join(_definitions(report.reservations)),
     ]
     if report.notes:
         parts.append(
@@ -243,12 +247,31 @@ def _summary(report: Report) -> Iterator[str]:
             f"{words.percent(run.utilization)} of {run.course.cpus:g} CPUs used by workloads, "
             f"{words.percent(run.targeted_utilization)} by those with targets" + _others(run)
         )
+    past = _let_past(report)
+    if past:
+        yield (
+            f"Its line is served in order; had those that fit been let past (backfilling), "
+            f"{' and '.join(past)} would have had room at once."
+        )
     better = list(_where_better(report))
     if better:
         yield f"Where {base.course.policy} did better:"
         yield from map("  - {}".format, better)
     else:
         yield f"{base.course.policy} did better nowhere in this run."
+
+
+def _let_past(report: Report) -> list[str]:
+    """Who waited in the baseline's line although there was room."""
+    cpus = report.baseline.course.cpus
+    servers = max(1, round(cpus))
+    fits = with_room(report.reservations, servers, cpus / servers)
+    return [
+        outcome.member.name
+        for outcome in report.baseline.outcomes
+        if outcome.member.name in fits
+        and (outcome.waited_seconds is None or outcome.waited_seconds > WORTH_TELLING_SECONDS)
+    ]
 
 
 def _others(run: Run) -> str:
@@ -291,7 +314,7 @@ def _gap(mine: float | None, theirs: float | None) -> str:
     return f"after {theirs:.0f} s" if mine is None else f"{mine - theirs:.0f} s sooner"
 
 
-def _definitions() -> Iterator[str]:
+def _definitions(stated: Mapping[str, Reservation]) -> Iterator[str]:
     yield (
         f"Met: a service held its target, less {TOLERANCE:.0%}, in {HELD_SHARE:.0%} of its seconds "
         f"from {SETTLE_SECONDS:.0f} s after its start to the end,"
@@ -304,8 +327,13 @@ def _definitions() -> Iterator[str]:
         "Predicted: performance over target, with the interval at the stated confidence, when it "
         "was placed."
     )
+    over = sum(reservation.factor > 1 for reservation in stated.values())
+    under = sum(reservation.factor < 1 for reservation in stated.values())
     yield (
-        "Reserved: 70% of users ask for too much, 20% for too little, as Quasar found them "
-        "(Figure 1d), but milder: 1.5 to"
+        "Reserved: users misjudge; Quasar found 70% to reserve up to 10 times too much, 20% up to "
+        "5 times too little (Figure 1d)."
     )
-    yield "3 times what is needed where they found up to 10, half of it where they found a fifth."
+    yield (
+        f"Here it is milder: of {len(stated)}, {over} reserve {OVER_LEAST:g} to {OVER_MOST:g} times "
+        f"what they need, {under} {UNDER:g} times, the rest exactly that."
+    )
