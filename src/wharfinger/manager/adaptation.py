@@ -68,7 +68,7 @@ def observe(record: WorkloadRecord, now: float) -> None:
     performance = record.performance
     if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
         return
-    if not _settled(record, now):
+    if not is_settled(record, now):
         return
     cpu = record.placements[0].allocation.cpu_millicpus
     for quantity in OBSERVED:
@@ -202,7 +202,8 @@ def _learns(record: WorkloadRecord) -> bool:
     )
 
 
-def _settled(record: WorkloadRecord, now: float) -> bool:
+def is_settled(record: WorkloadRecord, now: float) -> bool:
+    """Whether its allocation has had time to show in what is measured."""
     since = max(record.started_at or 0.0, record.adjusted_at or 0.0, record.phase_since)
     return now - since >= SETTLING_SECONDS
 

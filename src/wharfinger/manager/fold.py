@@ -8,13 +8,15 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
+from wharfinger.manager import adjustments
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, corrected, follow, observe
 from wharfinger.manager.lifecycle import Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS
-from wharfinger.manager.state import WorkloadRecord, held
+from wharfinger.manager.state import AdjustmentKind, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.manager.world import UNDECIDED, World
+from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
 
@@ -171,12 +173,14 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record.placements = event.placements
     record.held, record.reason, record.message = None, "", ""
     record.predicted = event.decision.predicted
+    adjustments.placed_anew(record)
     world.settle_in(record)
     world.state.last_placed = event.placements[0].server
 
 
 def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.ADJUST)
+    _keep(world, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     record.held, record.reason, record.message = None, "", ""
     world.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
@@ -191,6 +195,7 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
 def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
+    _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     record.measurements, record.classifying = corrected(record), True
     record.observed = {}
     world.touched[record.name] = None
@@ -198,6 +203,7 @@ def _classification_planned(world: World, time: float, event: ev.ClassificationP
 
 def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.SUSPEND)
+    _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
     _gave_way(world, time, event.relieves, event.decision)
@@ -205,11 +211,13 @@ def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
 
 def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.RESUME)
+    _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
     record.reason, record.message = "", ""
 
 
 def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.MOVE)
+    _keep(world, time, record, AdjustmentKind.MOVED, event.decision, ())
     record.reason, record.message = event.decision.reason, event.decision.message
     record.excluded = tuple(p.server for p in record.placements)
     record.adjusted_at, record.course = time, None
@@ -220,8 +228,21 @@ def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
     """A neighbour was suspended for this one's sake: it needs time to show."""
     record = world.state.workloads[name]
     record.remember(time, decision)
+    _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
     record.course, record.adjusted_at = None, time
     _adjusted(world, time)
+
+
+def _keep(
+    world: World,
+    time: float,
+    record: WorkloadRecord,
+    kind: AdjustmentKind,
+    decision: Decision,
+    after: tuple[Placement, ...] | None = None,
+) -> None:
+    reason, message = decision.reason, decision.message
+    adjustments.keep(world.state, record, time, kind, reason, message, after)
 
 
 def _adjusted(world: World, time: float) -> None:
@@ -233,6 +254,7 @@ def _allocation_kept(world: World, time: float, event: ev.AllocationKept) -> Non
     record.remember(time, event.decision)
     record.held = event.decision.reason
     if not event.decision.accepted:
+        _keep(world, time, record, AdjustmentKind.KEPT, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
     # For want of room it is tried again when there is some.
     wanted = record.resize_wanted and record.held is ReasonCode.NO_ROOM
@@ -307,6 +329,8 @@ def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
     if record is not None and answers_resize(event, record):
         world.settle(time, event, record.placements)
         record.reason, record.message = "resize-failed", event.reason
+        failed = AdjustmentKind.KEPT
+        adjustments.keep(world.state, record, time, failed, record.reason, event.reason)
 
 
 def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
@@ -315,6 +339,8 @@ def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
             observe(record, time)
+            if record.phase is Phase.RUNNING:
+                adjustments.follow_up(record, time)
             if record.course is not None and record.course.side == 0:
                 record.held, record.reason, record.message = None, "", ""
             world.measured[record.name] = None

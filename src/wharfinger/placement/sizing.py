@@ -5,15 +5,17 @@ target, scaling up within a server first. Added: a target counts as reached when
 stated probability.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import (
+    Part,
     pace_with,
     parts_of,
+    performance_with,
     pressed,
     quantile,
     reached_probability,
@@ -47,6 +49,7 @@ class Sizing:
         cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives
             the most; 0 where a server has no CPU at all.
         reached: (S,) whether the target is reached with the confidence.
+        parts: Of the target, as far as they are classified.
         paces: By size: performance over target with no neighbours.
         drop: (S,) of the logarithm, by the neighbours.
         drop_variance: (S,).
@@ -55,6 +58,7 @@ class Sizing:
 
     cpu_millicpus: NDArray[np.int64]
     reached: NDArray[np.bool_]
+    parts: list[Part]
     paces: dict[int, Estimate]
     drop: NDArray[np.float64]
     drop_variance: NDArray[np.float64]
@@ -67,7 +71,11 @@ class Sizing:
 
     def prediction_on(self, row: int) -> Prediction:
         """The same with its interval."""
-        return prediction(self.pace_on(row), self.confidence)
+        found = prediction(self.pace_on(row), self.confidence)
+        drop, variance = float(self.drop[row]), float(self.drop_variance[row])
+        cpu = int(self.cpu_millicpus[row])
+        terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
+        return replace(found, performance=terms)
 
     @property
     def hopeless(self) -> bool:
@@ -111,4 +119,4 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
         elif within:
             best = medians[:within].max() + log(PLATEAU)
             chosen[rows] = grid[np.flatnonzero(medians[:within] >= best)[0]]
-    return Sizing(chosen, reached, paces, drop, drop_variance, confidence)
+    return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence)

@@ -72,13 +72,70 @@ class Measured(Model):
     measured_at: str
 
 
+class Interval(Model):
+    """A predicted number; `low` and `high` hold each with the stated confidence."""
+
+    mean: float = Field(description="As likely too low as too high.")
+    low: float
+    high: float
+
+
+class PredictedPerformance(Model):
+    """What is predicted in the target's terms; `null` = not classified, or not asked for."""
+
+    throughput_per_second: Interval | None
+    latency_seconds: Interval | None
+    rate_per_second: Interval | None
+    completion_seconds: Interval | None = Field(description="From being handed in to its end.")
+
+
 class Prediction(Model):
     """Predicted performance over target at a stated confidence; 1 = exactly the target."""
 
-    mean: float
-    low: float
-    high: float
+    mean: float = Field(description="As likely too low as too high.")
+    low: float = Field(description="Reached with `confidence`; the allocation is sized by it.")
+    high: float = Field(description="Not exceeded with `confidence`.")
     confidence: float
+    performance: PredictedPerformance = Field(description="The same in the target's terms.")
+
+
+class PredictionError(Model):
+    """What was predicted, held against what came."""
+
+    name: str = Field(description="What was predicted, with its unit, e.g. `rate_per_second`.")
+    predicted: float
+    achieved: float
+    log_error: float = Field(description="ln(achieved / predicted); 0 = exactly as predicted.")
+    within: bool = Field(description="Whether it lies within the predicted interval.")
+
+
+class Placement(Model):
+    """An allocation on a server."""
+
+    name: str = Field(description="The server's.")
+    cpus: float
+    memory_bytes: int
+    best_effort: bool = Field(description="It uses what the others leave.")
+
+
+class Adjustment(Model):
+    """One thing that was done about a placed workload, and what became of it."""
+
+    time: str
+    kind: str = Field(
+        description="resized, suspended, resumed, relieved (a neighbour gave way to it), moved, "
+        "kept (nothing was done, for the reason given) or reclassified."
+    )
+    source: list[Placement] = Field(
+        alias="from", description="Where it was, with how much; empty = it did not run."
+    )
+    to: list[Placement] = Field(description="From then on; empty = it does not run.")
+    reason: str = Field(description="Stable word.")
+    message: str = Field(description="The cause, for people.")
+    pace_before: float | None = Field(description="Performance over target; `null` = not known.")
+    pace_after: float | None = Field(
+        description="Once it had time to show (20 s), or the newest before; `null` = not measured."
+    )
 
 
 class Workload(Model):
@@ -90,6 +147,17 @@ class Workload(Model):
     target: Target | None = Field(description="`null` = its user stated none.")
     predicted: Prediction | None = Field(description="`null` = nothing predicts for it.")
     achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    pace: float | None = Field(
+        description="Achieved performance over target, of its worst part: 1 = exactly kept; "
+        "`null` = not known."
+    )
+    prediction_errors: list[PredictionError] = Field(
+        description="`predicted` held against `achieved`; of what runs, once it has settled (20 s)."
+    )
+    adjustments: list[Adjustment] = Field(
+        description="What was done about it since it was placed: the newest, oldest first."
+    )
+    suspensions: int = Field(description="How often it gave way to a neighbour.")
     measured: list[Measured] = Field(description="All that was measured of it last.")
     met: bool | None = Field(
         description="Whether the target is kept within the tolerance; `null` = not known (yet)."
@@ -125,15 +193,6 @@ class Workload(Model):
     labels: dict[str, str]
 
 
-class Placement(Model):
-    """An allocation on a server."""
-
-    name: str = Field(description="The server's.")
-    cpus: float
-    memory_bytes: int
-    best_effort: bool = Field(description="It uses what the others leave.")
-
-
 class Usage(Model):
     """What a running workload uses."""
 
@@ -149,17 +208,111 @@ class Usage(Model):
     processes: int | None = Field(description="Processes now; `null` = not measured.")
     target: Target | None
     achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    pace: float | None = Field(description="Performance over target; `null` = not known.")
     met: bool | None = Field(description="`null` = not known (yet).")
+    neighbours: list[str] = Field(description="Who else holds resources on its servers.")
+    last_adjustment: Adjustment | None = Field(description="`null` = there was none.")
     measured: list[Measured] = Field(description="All that was measured of it last.")
     measured_at_seconds: float = Field(
         description="A clock that is never set: the difference of two is the time between them."
     )
 
 
+class CurvePoint(Model):
+    """Performance with so much CPU, alone."""
+
+    cpus: float
+    mean: float = Field(description="As likely too low as too high.")
+    low: float = Field(description="Exceeded with the classification's `confidence`.")
+    high: float = Field(description="Not exceeded with it.")
+    measured: bool = Field(description="Whether it was measured; else it is filled in.")
+
+
+class Curve(Model):
+    """How performance follows CPU."""
+
+    name: str = Field(
+        description="What it says, with its unit; `relative` = to performance with one CPU."
+    )
+    points: list[CurvePoint] = Field(description="By CPU, ascending.")
+
+
+class Score(Model):
+    """Interference with one shared resource, 0-100; `null` = not known."""
+
+    name: str = Field(description="The shared resource.")
+    tolerated: float | None = Field(description="Pressure up to which it keeps its performance.")
+    tolerated_std: float | None
+    tolerated_measured: bool
+    tolerated_censored: bool = Field(description="Never slowed as far as was tried: a lower bound.")
+    caused: float | None = Field(description="Pressure that it exerts itself.")
+    caused_std: float | None
+    caused_measured: bool
+
+
+class Silence(Model):
+    """Something that should have been measured and was not."""
+
+    name: str = Field(description="What, e.g. `tolerated/integer`, or `copy` for all of it.")
+    reason: str = Field(description="Why, for people.")
+
+
+class Classification(Model):
+    """What a workload needs, and how sure that is."""
+
+    estimator: str = Field(description="Which computed it.")
+    version: str = Field(description="The estimator's.")
+    confidence: float = Field(description="That each `low` and each `high` below holds.")
+    entries_measured: int = Field(
+        description="How many of its numbers were measured; 0 = all are those of its like."
+    )
+    total: float | None = Field(
+        description="Work until it is complete, in the unit of its rate; `null` = not known."
+    )
+    curves: list[Curve] = Field(description="Performance by CPU.")
+    interference: list[Score]
+    silent: list[Silence] = Field(description="What could not be measured, and why.")
+
+
+class Entry(Model):
+    """One measured number."""
+
+    name: str = Field(description="What it says, with its unit.")
+    cpus: float = Field(description="Under which allocation.")
+    value: float
+    error: float = Field(description="Standard error, as a share of the value.")
+
+
+class Profiling(Model):
+    """What was measured of a workload under known allocations."""
+
+    runs: int = Field(description="How often a copy was started; 0 = no copy was.")
+    seconds: float = Field(description="How long that took.")
+    copy_entries: list[Entry] = Field(
+        description="By the profiling copy; moved to the level at which the workload runs once "
+        "it was classified anew."
+    )
+    live_entries: list[Entry] = Field(
+        description="By the workload itself, since it was classified last."
+    )
+
+
+class NeedPoint(Model):
+    """How it should do with so much CPU, alone on a server."""
+
+    cpus: float
+    pace: Interval = Field(description="Performance over target; 1 = exactly the target.")
+    performance: PredictedPerformance
+    reaches: bool = Field(description="The target, with the stated confidence.")
+    measured: bool = Field(description="Whether it was measured; else it is filled in.")
+
+
 class WorkloadDetail(Workload):
     """One workload with all that is known of it."""
 
     placements: list[Placement]
+    profiling: Profiling | None = Field(description="`null` = nothing was measured of it.")
+    classification: Classification | None = Field(description="`null` = not classified.")
     manifest: dict[str, Any] = Field(description="As handed in; values of `env` are `***`.")
     usage: Usage | None = Field(description="`null` = it does not run.")
 
@@ -207,7 +360,13 @@ class Explanation(Model):
     name: str
     workload: WorkloadDetail
     decisions: list[Decision] = Field(description="The first and the newest, oldest first.")
+    need: list[NeedPoint] = Field(
+        description="Performance by CPU, from its classification; empty = nothing predicts it."
+    )
     waiting: Waiting | None = Field(description="`null` = it does not wait for a place.")
+    mode: str = Field(
+        description="`act`, or `recommend`: the manager does nothing of what it says."
+    )
 
 
 class Submission(Model):
@@ -236,6 +395,16 @@ class Condition(Model):
     message: str
 
 
+class Pressure(Model):
+    """What a server's residents bear and exert on one shared resource, 0-100."""
+
+    name: str = Field(description="The shared resource.")
+    tolerated: float = Field(description="The least that any resident does; 100 = nobody minds.")
+    tolerated_std: float
+    caused: float = Field(description="The sum over the residents.")
+    caused_std: float
+
+
 class Server(Model):
     """A server, and what of it is given away."""
 
@@ -247,6 +416,14 @@ class Server(Model):
     memory_bytes: int = Field(description="Memory that may be allocated.")
     memory_allocated_bytes: int
     workloads: int = Field(description="How many hold resources here.")
+    copies: int = Field(description="How many profiling copies run here.")
+    unsettled: bool = Field(
+        description="A resident misses its target: no new work here until that is mended, or a "
+        "minute has passed."
+    )
+    pressure: list[Pressure] = Field(
+        description="By shared resource, what is known of its residents together."
+    )
     zone: str
     conditions: list[Condition]
 
@@ -305,6 +482,7 @@ class Status(Model):
     engine: str
     policy: str
     admission: str
+    mode: str = Field(description="`act`, or `recommend`: it says what it would do, no more.")
     since: str
     uptime_seconds: float
     synced: bool = Field(description="Whether the engine has reported what it found.")
