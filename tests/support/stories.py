@@ -334,7 +334,7 @@ def _suspending() -> Story:
     _placed(story, per_second=200.0)
     _filler(story)
     story.measure(20, encode=205.0, filler=0.3)
-    story.measure(60, encode=150.0, filler=0.3)
+    story.measure(45, encode=150.0, filler=0.3)
     return story
 
 

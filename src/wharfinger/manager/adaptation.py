@@ -160,7 +160,7 @@ def surprise(record: WorkloadRecord) -> str:
         curve = known.curves.get(quantity)
         measured = record.measurements.performance.get(quantity, {}) if record.measurements else {}
         if curve is None or (cpu not in measured and len(measured) < 2):
-            return f"measured under {len(measured) + 1} allocations now"
+            return "it is measured under one allocation more"
         estimate = curve.at(cpu)
         off = abs(log(entries[cpu].value / estimate.mean))
         if off > max(SURPRISE * estimate.std, LEAST_SURPRISE):

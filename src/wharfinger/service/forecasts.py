@@ -24,6 +24,8 @@ from wharfinger.service.values import cpus, placement, timestamp
 
 WAITED = "waited_seconds"
 """Under this key a decision keeps how long the workload had waited when it was sized."""
+NEEDED = "cpu_needed_millicpus"
+"""Under this key a candidate keeps what the workload would be given there."""
 
 
 # --- predictions ----------------------------------------------------------------------------
@@ -172,8 +174,8 @@ def profiling(record: WorkloadRecord) -> models.Profiling | None:
     return models.Profiling(
         runs=found.runs,
         seconds=round(found.seconds, 3),
-        copy_entries=list(_entries(found.performance)),
-        live_entries=list(_entries(record.observed)),
+        entries=list(_entries(found.performance)),
+        observed=list(_entries(record.observed)),
     )
 
 
@@ -272,6 +274,7 @@ def need(record: WorkloadRecord, now: float) -> list[models.NeedPoint]:
     columns |= {
         p.allocation.cpu_millicpus for p in record.placements if not p.allocation.best_effort
     }
+    columns |= _sized(record)
     found = record.measurements or Measurements()
     measured = {cpu for row in found.performance.values() for cpu in row}
     points = []
@@ -288,6 +291,15 @@ def need(record: WorkloadRecord, now: float) -> list[models.NeedPoint]:
             )
         )
     return points
+
+
+def _sized(record: WorkloadRecord) -> set[int]:
+    """What it was to get, by the newest decision about its place, in thousandths of a CPU."""
+    for timed in reversed(record.decisions):
+        if timed.decision.stage is dec.Stage.PLACEMENT:
+            candidates = timed.decision.candidates
+            return {int(c.numbers[NEEDED]) for c in candidates[:1] if c.numbers.get(NEEDED)}
+    return set()
 
 
 def _waited_seconds(record: WorkloadRecord, now: float) -> float:

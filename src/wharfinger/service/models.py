@@ -288,12 +288,12 @@ class Profiling(Model):
 
     runs: int = Field(description="How often a copy was started; 0 = no copy was.")
     seconds: float = Field(description="How long that took.")
-    copy_entries: list[Entry] = Field(
-        description="By the profiling copy; moved to the level at which the workload runs once "
-        "it was classified anew."
+    entries: list[Entry] = Field(
+        description="What it is classified by: the copy's runs; once it was classified anew, "
+        "also its own, and the copy's moved to the level at which it ran then."
     )
-    live_entries: list[Entry] = Field(
-        description="By the workload itself, since it was classified last."
+    observed: list[Entry] = Field(
+        description="How the workload itself did since then, under each allocation that it had."
     )
 
 
