@@ -67,7 +67,7 @@ WIDE: list[Column] = [
     ("PROCESSES", lambda w: human.number(w["processes"])),
     ("CPU TIME", lambda w: human.duration(w["cpu_seconds"])),
     *COLUMNS[3:],
-    ("MEASURED", lambda w: human.measured(w["measured"])),
+    ("MEASURED", lambda w: human.measured_by(w["measured"])),
 ]
 
 

@@ -19,7 +19,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Achieved, Quantity, pace
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
 from wharfinger.placement.quasar import CONFIDENCE
-from wharfinger.service import models
+from wharfinger.service import models_forecast
 from wharfinger.service.values import cpus, placement, timestamp
 
 WAITED = "waited_seconds"
@@ -39,11 +39,11 @@ def newest_prediction(record: WorkloadRecord) -> dec.Prediction | None:
     return next((prediction for prediction in found if prediction is not None), None)
 
 
-def prediction(made: dec.Prediction | None) -> models.Prediction | None:
+def prediction(made: dec.Prediction | None) -> models_forecast.Prediction | None:
     """As the API shows it."""
     if made is None:
         return None
-    return models.Prediction(
+    return models_forecast.Prediction(
         mean=made.mean,
         low=made.low,
         high=made.high,
@@ -52,8 +52,8 @@ def prediction(made: dec.Prediction | None) -> models.Prediction | None:
     )
 
 
-def _performance(terms: Mapping[Term, dec.Interval]) -> models.PredictedPerformance:
-    return models.PredictedPerformance(
+def _performance(terms: Mapping[Term, dec.Interval]) -> models_forecast.PredictedPerformance:
+    return models_forecast.PredictedPerformance(
         throughput_per_second=_interval(terms.get(Term.THROUGHPUT)),
         latency_seconds=_interval(terms.get(Term.LATENCY)),
         rate_per_second=_interval(terms.get(Term.RATE)),
@@ -61,10 +61,10 @@ def _performance(terms: Mapping[Term, dec.Interval]) -> models.PredictedPerforma
     )
 
 
-def _interval(given: dec.Interval | None) -> models.Interval | None:
+def _interval(given: dec.Interval | None) -> models_forecast.Interval | None:
     if given is None:
         return None
-    return models.Interval(mean=given.mean, low=given.low, high=given.high)
+    return models_forecast.Interval(mean=given.mean, low=given.low, high=given.high)
 
 
 def pace_now(record: WorkloadRecord, found: Achieved, now: float) -> float | None:
@@ -77,7 +77,7 @@ def pace_now(record: WorkloadRecord, found: Achieved, now: float) -> float | Non
         return target.completion_seconds / took if took else None
     if record.performance is None:
         return None
-    held = record.performance if record.ended else record.performance.at(now)
+    held = record.performance.at(now if record.ended_at is None else record.ended_at)
     return pace(target, held, record.submitted_at)
 
 
@@ -126,10 +126,10 @@ def checked(record: WorkloadRecord, found: Achieved, now: float) -> list[Checked
 
 def prediction_errors(
     record: WorkloadRecord, found: Achieved, now: float
-) -> list[models.PredictionError]:
+) -> list[models_forecast.PredictionError]:
     """The same as the API shows it."""
     return [
-        models.PredictionError(
+        models_forecast.PredictionError(
             name=one.term.value,
             predicted=one.predicted.mean,
             achieved=one.achieved,
@@ -143,9 +143,9 @@ def prediction_errors(
 # --- what was done about it -------------------------------------------------------------------
 
 
-def adjustment(made: state.Adjustment) -> models.Adjustment:
+def adjustment(made: state.Adjustment) -> models_forecast.Adjustment:
     """One adjustment."""
-    return models.Adjustment(
+    return models_forecast.Adjustment(
         **{"from": list(map(placement, made.before))},
         time=timestamp(made.time),
         kind=made.kind.value,
@@ -157,7 +157,7 @@ def adjustment(made: state.Adjustment) -> models.Adjustment:
     )
 
 
-def adjustments(record: WorkloadRecord) -> list[models.Adjustment]:
+def adjustments(record: WorkloadRecord) -> list[models_forecast.Adjustment]:
     """All that are kept, oldest first."""
     return list(map(adjustment, record.adjustments))
 
@@ -165,13 +165,13 @@ def adjustments(record: WorkloadRecord) -> list[models.Adjustment]:
 # --- what was measured, and what was made of it -------------------------------------------------
 
 
-def profiling(record: WorkloadRecord) -> models.Profiling | None:
+def profiling(record: WorkloadRecord) -> models_forecast.Profiling | None:
     """What was measured of it under known allocations."""
     found = record.measurements
     if found is None and not record.observed:
         return None
     found = found or Measurements()
-    return models.Profiling(
+    return models_forecast.Profiling(
         runs=found.runs,
         seconds=round(found.seconds, 3),
         entries=list(_entries(found.performance)),
@@ -179,15 +179,15 @@ def profiling(record: WorkloadRecord) -> models.Profiling | None:
     )
 
 
-def _entries(rows: Mapping[Quantity, Mapping[int, Entry]]) -> Iterator[models.Entry]:
+def _entries(rows: Mapping[Quantity, Mapping[int, Entry]]) -> Iterator[models_forecast.Entry]:
     for quantity, row in rows.items():
         for cpu, entry in sorted(row.items()):
-            yield models.Entry(
+            yield models_forecast.Entry(
                 name=quantity.value, cpus=cpus(cpu), value=entry.value, error=entry.error
             )
 
 
-def classification(record: WorkloadRecord) -> models.Classification | None:
+def classification(record: WorkloadRecord) -> models_forecast.Classification | None:
     """What it needs, with intervals."""
     known = record.classification
     if known is None:
@@ -201,7 +201,7 @@ def classification(record: WorkloadRecord) -> models.Classification | None:
     if not curves and known.shape is not None:
         curves = [_curve("relative", known.shape, frozenset(), confidence)]
     sources = [s for s in SharedResource if s in known.tolerated or s in known.caused]
-    return models.Classification(
+    return models_forecast.Classification(
         estimator=known.estimator,
         version=known.version,
         confidence=confidence,
@@ -212,7 +212,9 @@ def classification(record: WorkloadRecord) -> models.Classification | None:
             _score(source, known.tolerated.get(source), known.caused.get(source), found)
             for source in sources
         ],
-        silent=[models.Silence(name=name, reason=why) for name, why in found.silent.items()],
+        silent=[
+            models_forecast.Silence(name=name, reason=why) for name, why in found.silent.items()
+        ],
     )
 
 
@@ -221,12 +223,14 @@ def _confidence(record: WorkloadRecord) -> float:
     return CONFIDENCE if predicted is None else predicted.confidence
 
 
-def _curve(name: str, curve: Curve, measured: frozenset[int], confidence: float) -> models.Curve:
+def _curve(
+    name: str, curve: Curve, measured: frozenset[int], confidence: float
+) -> models_forecast.Curve:
     z = quantile(confidence)
-    return models.Curve(
+    return models_forecast.Curve(
         name=name,
         points=[
-            models.CurvePoint(
+            models_forecast.CurvePoint(
                 cpus=cpus(cpu),
                 mean=estimate.mean,
                 low=estimate.mean * exp(-z * estimate.std),
@@ -243,9 +247,9 @@ def _score(
     tolerated: Estimate | None,
     caused: Estimate | None,
     found: Measurements,
-) -> models.Score:
+) -> models_forecast.Score:
     entry = found.tolerated.get(source)
-    return models.Score(
+    return models_forecast.Score(
         name=source.value,
         tolerated=tolerated.mean if tolerated else None,
         tolerated_std=tolerated.std if tolerated else None,
@@ -257,7 +261,7 @@ def _score(
     )
 
 
-def need(record: WorkloadRecord, now: float) -> list[models.NeedPoint]:
+def need(record: WorkloadRecord, now: float) -> list[models_forecast.NeedPoint]:
     """What its target takes: performance by CPU, alone, as it was when it was sized last.
 
     Empty where nothing predicts it.
@@ -282,9 +286,9 @@ def need(record: WorkloadRecord, now: float) -> list[models.NeedPoint]:
         estimate = pace_with(parts, cpu, confidence)
         low, high = (estimate.mean * exp(sign * z * estimate.std) for sign in (-1, 1))
         points.append(
-            models.NeedPoint(
+            models_forecast.NeedPoint(
                 cpus=cpus(cpu),
-                pace=models.Interval(mean=estimate.mean, low=low, high=high),
+                pace=models_forecast.Interval(mean=estimate.mean, low=low, high=high),
                 performance=_performance(performance_with(parts, cpu, 0.0, 0.0, confidence)),
                 reaches=low >= 1,
                 measured=cpu in measured,

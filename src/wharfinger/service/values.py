@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from wharfinger.model import allocation
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.service import models
+from wharfinger.service import models_forecast
 
 
 def timestamp(seconds: float) -> str:
@@ -28,9 +28,9 @@ def span_seconds(start: float, end: float) -> float:
     return round(max(0.0, end - start), 3)
 
 
-def placement(given: allocation.Placement) -> models.Placement:
+def placement(given: allocation.Placement) -> models_forecast.Placement:
     """An allocation on a server."""
-    return models.Placement(
+    return models_forecast.Placement(
         name=given.server,
         cpus=cpus(given.allocation.cpu_millicpus),
         memory_bytes=given.allocation.memory_bytes,

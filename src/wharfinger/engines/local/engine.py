@@ -123,6 +123,7 @@ class LocalEngine:
         self._take_servers(found)
         for key in keys:
             self._adopt(key)
+        self._measuring.adopt()
         self._loads.adopt(lambda key: key in self._runs and self._runs[key].settled is None)
         self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._servers)))
 
