@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.demonstration.report import Report, Run
-from wharfinger.demonstration.verdict import MOST, cpus_over_time, scores_over_time
+from wharfinger.demonstration.verdict import (
+    MOST,
+    busy_over_time,
+    cpus_over_time,
+    scores_over_time,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,6 +87,7 @@ def _used(axes: "Axes", run: Run) -> None:
     times, layers, labels = _layers(run, names)
     colours: Sequence[Any] = [*COLOURS[: len(names)], BEST_EFFORT]
     axes.stackplot(times, layers, labels=labels, colors=colours, linewidth=0)
+    axes.plot(*busy_over_time(run.course), color="black", linewidth=0.8, label="all on these CPUs")
     axes.axhline(run.course.cpus, color="black", linewidth=1)
     axes.set_ylim(0, run.course.cpus * 1.05)
     _mark_surge(axes, run)

@@ -334,6 +334,6 @@ def _definitions(stated: Mapping[str, Reservation]) -> Iterator[str]:
         "5 times too little (Figure 1d)."
     )
     yield (
-        f"Here it is milder: of {len(stated)}, {over} reserve {OVER_LEAST:g} to {OVER_MOST:g} times "
-        f"what they need, {under} {UNDER:g} times, the rest exactly that."
+        f"Here it is milder: of {len(stated)}, {over} reserve {OVER_LEAST:g} to {OVER_MOST:g} "
+        f"times what they need, {under} {UNDER:g} times, the rest exactly that."
     )

@@ -221,3 +221,16 @@ def cpus_over_time(course: Course, name: str) -> tuple[list[float], list[float]]
             times.append((before + after) / 2)
             used.append(max(0.0, spent) / (after - before))
     return times, used
+
+
+def busy_over_time(course: Course) -> tuple[list[float], list[float]]:
+    """CPUs that anybody used: the middle of each two looks, and the mean between them."""
+    if len(course.busy_seconds) != len(course.times):
+        return [], []
+    looks = list(zip(course.times, course.busy_seconds, strict=True))
+    found = [
+        ((before + after) / 2, (now - then) / (after - before))
+        for (before, then), (after, now) in pairwise(looks)
+        if after > before
+    ]
+    return [time for time, _ in found], [used for _, used in found]

@@ -1,11 +1,12 @@
 """What is read from a manager, and how it is shown while it comes."""
 
 import io
+import sys
 
 from tests.unit.demonstration.conftest import course, goals
 from wharfinger.demonstration.course import busy_seconds, step_of
 from wharfinger.demonstration.plan import MEMBERS
-from wharfinger.demonstration.screen import LiveScreen, PlainScreen
+from wharfinger.demonstration.screen import LiveScreen, PlainScreen, make_screen
 from wharfinger.demonstration.verdict import Seen, judge, read_clients
 
 
@@ -73,6 +74,18 @@ def test_progress_in_a_terminal_shows_every_workload(monkeypatch):
     for member in MEMBERS:
         assert member.name in text
     assert "300m CPU become 450m" in text
+
+
+def test_without_rich_a_terminal_gets_lines_and_is_told_why(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for module in ("rich", "rich.console", "rich.live"):
+        monkeypatch.setitem(sys.modules, module, None)
+    stream = Terminal()
+    assert isinstance(make_screen(stream), PlainScreen)
+    assert "rich is not installed" in stream.getvalue()
 
 
 def test_busy_time_is_of_the_cpus_that_are_asked_for(tmp_path):
