@@ -63,7 +63,7 @@ class Known:
     def of(cls, name: str, group: str, found: Measurements) -> "Known":
         """From one profiling; a performance of zero is none, and has no logarithm."""
         performance = {
-            quantity: {cpu: entry for cpu, entry in entries.items() if entry.value > 0}
+            quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
             for quantity, entries in found.performance.items()
         }
         kept = {quantity: entries for quantity, entries in performance.items() if entries}

@@ -9,14 +9,20 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
-from wharfinger.programs.entries import LANGUAGES, LIBRARIES, STORAGE, TOOLS
+from wharfinger.programs.entries import LANGUAGES, LIBRARIES, SERVICES, STORAGE, TOOLS
 from wharfinger.programs.inputs import make_input
 from wharfinger.programs.program import Program, executables
 
 SEED = 20261121
 """Of every input; stands in ``machine.json``."""
 
-PROGRAMS: tuple[Program, ...] = (*TOOLS, *STORAGE, *LANGUAGES, *LIBRARIES)
+PROGRAMS: tuple[Program, ...] = (
+    *TOOLS,
+    *STORAGE,
+    *LANGUAGES,
+    *LIBRARIES,
+    *SERVICES,
+)
 
 
 def chosen(names: Collection[str] | None = None) -> tuple[Program, ...]:

@@ -141,6 +141,13 @@ def _tree(path: Path, rng: random.Random) -> None:
             )
 
 
+def _documents(path: Path, rng: random.Random) -> None:
+    """A hundred pages of text, as a service of files has them."""
+    path.mkdir()
+    for i in range(100):
+        (path / str(i)).write_text(_words(rng, rng.randrange(2, 40) * _KIBIBYTE))
+
+
 def _c_function(rng: random.Random, number: int) -> str:
     a, b, c = (rng.randrange(3, 1000) for _ in range(3))
     return (
@@ -239,6 +246,20 @@ for (let done = 1; ; done++) {
 }
 """
 
+_SERVER = """\
+const http = require('http');
+const zlib = require('zlib');
+const rows = Array.from({length: 400}, (_, i) => ({id: i, name: 'n' + (i * 7919) % 1000}));
+http.createServer((request, response) => {
+  const number = Number(request.url.split('/').pop());
+  const chosen = rows.map(row => ({...row, rank: (row.id * number) % 97}));
+  chosen.sort((a, b) => a.rank - b.rank);
+  const body = zlib.gzipSync(JSON.stringify(chosen));
+  response.writeHead(200, {'Content-Length': body.length, 'Content-Encoding': 'gzip'});
+  response.end(body);
+}).listen(Number(process.argv[2]), '127.0.0.1');
+"""
+
 _JAVA = """\
 import java.util.*;
 
@@ -284,6 +305,7 @@ MAKERS: dict[str, Maker] = {
     "random.bin": _random_bytes(4096 * _KIBIBYTE),
     "image.ppm": _image,
     "tree": _tree,
+    "document": _documents,
     "source.c": _c_file,
     "project": _c_project,
     "package": _python_package,
@@ -291,6 +313,8 @@ MAKERS: dict[str, Maker] = {
     "log.db": _empty_database,
     "key.txt": _key,
     "rows.js": _fixed(_JAVASCRIPT),
+    "server.js": _fixed(_SERVER),
+    "empty.conf": _fixed(""),
     "Maps.java": _fixed(_JAVA),
     "visits.pl": _fixed(_PERL),
     "visits.awk": _fixed(_AWK),

@@ -113,7 +113,7 @@ class Program:
         )
 
 
-LOAD_REPORT = r"throughput=(?P<throughput>[0-9.]+).*?latency_p99_ms=(?P<latency_ms>[0-9.]+)"
+LOAD_REPORT = r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
 """What a line of ``wharfinger.programs.load`` says."""
 
 

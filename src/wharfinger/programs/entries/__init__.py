@@ -2,7 +2,8 @@
 
 from wharfinger.programs.entries.languages import LANGUAGES
 from wharfinger.programs.entries.libraries import LIBRARIES
+from wharfinger.programs.entries.services import SERVICES
 from wharfinger.programs.entries.storage import STORAGE
 from wharfinger.programs.entries.tools import TOOLS
 
-__all__ = ["LANGUAGES", "LIBRARIES", "STORAGE", "TOOLS"]
+__all__ = ["LANGUAGES", "LIBRARIES", "SERVICES", "STORAGE", "TOOLS"]
