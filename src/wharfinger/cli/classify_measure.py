@@ -3,7 +3,8 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from wharfinger.classification.known import site_directory
 from wharfinger.cli import human
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.output import Column, show, table
-from wharfinger.errors import Conflict, InvalidInput
+from wharfinger.errors import Conflict, InvalidInput, Unavailable
 from wharfinger.profiler import campaign
 from wharfinger.profiler.engine import EngineProfiler
 from wharfinger.profiler.quiet import Disturbance, watch
@@ -66,7 +67,10 @@ def _measure(
     directory: Path,
     idle: Disturbance,
 ) -> campaign.Outcome:
-    with EngineProfiler.local(directory / campaign.WORK / "engine") as profiler:
+    engine = EngineProfiler.local(directory / campaign.WORK / "engine")
+    with _cleared(directory), engine as profiler:
+        if not profiler.profiles:
+            raise Unavailable("programs can't be run in profiling copies here; see docs/sandbox.md")
         server = profiler.server
         cpus = campaign.cpus_of(server)
         settings = campaign.Settings(
@@ -79,11 +83,18 @@ def _measure(
         )
         progress = _progress()
         try:
-            outcome = campaign.run(programs, settings, server, profiler.measure, progress)
+            return campaign.run(programs, settings, server, profiler.measure, progress)
         finally:
             progress(None)
-    campaign.clear(directory)
-    return outcome
+
+
+@contextmanager
+def _cleared(directory: Path) -> Iterator[None]:
+    """Inputs and the engine's directory go when the engine is closed."""
+    try:
+        yield
+    finally:
+        campaign.clear(directory)
 
 
 def _command(arguments: argparse.Namespace) -> str:

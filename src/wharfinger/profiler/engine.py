@@ -73,6 +73,11 @@ class EngineProfiler:
         """Whether it can give less than a CPU."""
         return self._engine.capabilities.fractional_cpu
 
+    @property
+    def profiles(self) -> bool:
+        """Whether it can run copies here."""
+        return self._engine.capabilities.profiles
+
     def measure(self, key: str, workload: Workload, plan: ProfilingPlan) -> Measurements:
         """Run a plan to its end.
 

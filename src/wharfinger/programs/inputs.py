@@ -260,6 +260,27 @@ http.createServer((request, response) => {
 }).listen(Number(process.argv[2]), '127.0.0.1');
 """
 
+_NGINX = """\
+daemon off;
+pid nginx.pid;
+user root;
+worker_processes 2;
+events { worker_connections 64; }
+http {
+  access_log off;
+  default_type text/plain;
+  gzip on;
+  gzip_types text/plain;
+  gzip_comp_level 6;
+  client_body_temp_path body;
+  proxy_temp_path proxy;
+  fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi;
+  scgi_temp_path scgi;
+  server { listen 127.0.0.1:PORT; root .; }
+}
+"""
+
 _JAVA = """\
 import java.util.*;
 
@@ -314,7 +335,7 @@ MAKERS: dict[str, Maker] = {
     "key.txt": _key,
     "rows.js": _fixed(_JAVASCRIPT),
     "server.js": _fixed(_SERVER),
-    "empty.conf": _fixed(""),
+    "nginx.conf": _fixed(_NGINX),
     "Maps.java": _fixed(_JAVA),
     "visits.pl": _fixed(_PERL),
     "visits.awk": _fixed(_AWK),

@@ -12,13 +12,7 @@ FILES = (
     "H.protocol_version = 'HTTP/1.1'; H.log_message = lambda *words: None; "
     "h.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()"
 )
-NGINX = (
-    "daemon off; pid nginx.pid; worker_processes 2; events { worker_connections 64; } "
-    "http { access_log off; default_type text/plain; gzip on; gzip_types text/plain; "
-    "gzip_comp_level 6; client_body_temp_path t1; proxy_temp_path t2; "
-    "fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5; "
-    "server { listen 127.0.0.1:{port}; root .; } }"
-)
+NGINX = "sed s/PORT/$1/ nginx.conf >own.conf && exec nginx -p . -c own.conf -e stderr"
 _LOAD = (
     *("{python}", "-P", "-m", "wharfinger.programs.load", "--port", "{port}", "--connections", "4"),
     *("--window", "1", "--percentile", "99", "--keys", "100"),
@@ -31,7 +25,7 @@ SERVICES: tuple[Program, ...] = (
         "python-http-files",
         "python-http-files",
         Kind.SERVICE,
-        (*("{python}", "-P", "-m", "http.server", "{port}", "--bind", "127.0.0.1"),),
+        ("{python}", "-I", "-c", FILES, "{port}"),
         ("http.server", "SimpleHTTPRequestHandler"),
         {},
         (DOCUMENTS,),
@@ -63,10 +57,10 @@ SERVICES: tuple[Program, ...] = (
         "nginx-2-workers",
         "nginx",
         Kind.SERVICE,
-        ("nginx", "-p", ".", "-c", "empty.conf", "-e", "stderr", "-g", NGINX),
+        ("sh", "-c", NGINX, "nginx", "{port}"),
         ("nginx",),
-        {"nginx": "nginx-light"},
-        (DOCUMENTS, "empty.conf"),
+        {"nginx": "nginx-light", "sh": "dash", "sed": "sed"},
+        (DOCUMENTS, "nginx.conf"),
         threads=2,
         load=HTTP_LOAD,
     ),
