@@ -58,8 +58,13 @@ class Measuring:
         """Measure a run from now on, by what its manifest says now."""
         run = self._runs.get(action.key)
         if run is not None and run.running:
+            run.workload = action.workload
             self._loads.keep(run, action.workload)
             self._client.watch(self._spec(run, action))
+
+    def hasten(self, tell_newest: Callable[[Sequence[Sample]], None] | None) -> None:
+        """Tell of all runs each second, unsmoothed, until called with ``None``."""
+        self._client.hasten(tell_newest)
 
     def ended(self, key: str) -> None:
         """A run has ended: measure it no more."""

@@ -96,6 +96,11 @@ class Run:
         """Whether its program has begun and has not ended, as far as is known."""
         return self._started is not None and self.settled is None
 
+    @property
+    def started_at_seconds(self) -> float:
+        """When its program began, in seconds since the epoch; 0 = it has not."""
+        return self._started.started_at if self._started is not None else 0.0
+
     # --- coming under watch --------------------------------------------------------------------
 
     def watch_own(self, supervisor: Supervisor) -> None:
