@@ -1,20 +1,31 @@
 """The servers as columns of numbers, kept up to date in place: what policies scan."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import SOURCES, Capabilities, ClusterView
 
-CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS = range(5)
+CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
+NUMBERS = 6
+_Number = TypeVar("_Number", bound=np.generic)
+UNPRESSED = (100.0, 0.0, 0.0, 0.0)
+"""Of an empty server: tolerated and its variance, caused and its variance."""
 
 
-def _frozen(column: NDArray[np.int64]) -> NDArray[np.int64]:
-    column.flags.writeable = False
-    return column
+def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
+    columns.flags.writeable = False
+    return columns
+
+
+def _unpressed(servers: int) -> NDArray[np.float64]:
+    """(4, R, servers) of empty ones."""
+    levels = np.array(UNPRESSED)[:, None, None]
+    return np.broadcast_to(levels, (4, len(SOURCES), servers)).copy()
 
 
 class Columns:
@@ -26,8 +37,10 @@ class Columns:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._row: dict[str, int] = {}
-        self._numbers = np.zeros((5, 16), dtype=np.int64)
+        self._numbers = np.zeros((NUMBERS, 16), dtype=np.int64)
         self._accepting = np.zeros(16, dtype=np.uint8)
+        self._unsettled = np.zeros(16, dtype=np.uint8)
+        self._pressure = _unpressed(16)
 
     def __contains__(self, name: str) -> bool:
         return name in self._row
@@ -44,10 +57,12 @@ class Columns:
         """
         row = self._row.get(server.name)
         if row is not None and joins:
-            left = self._numbers[:, row].copy()
+            left, pressure = self._numbers[:, row].copy(), self._pressure[:, :, row].copy()
+            unsettled = self._unsettled[row]
             self.drop(server.name)
             row = self._append(server.name)
-            self._numbers[:, row] = left
+            self._numbers[:, row], self._pressure[:, :, row] = left, pressure
+            self._unsettled[row] = unsettled
         if row is None:
             row = self._append(server.name)
         self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus
@@ -71,6 +86,10 @@ class Columns:
         self._numbers[:, row:-1] = self._numbers[:, row + 1 :]
         self._accepting[row:-1] = self._accepting[row + 1 :]
         self._numbers[:, -1] = self._accepting[-1] = 0
+        self._unsettled[row:-1] = self._unsettled[row + 1 :]
+        self._unsettled[-1] = 0
+        self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
+        self._pressure[:, :, -1:] = _unpressed(1)
         self._row = {name: row for row, name in enumerate(self._names)}
 
     def hold(self, placements: Iterable[Placement], *, sign: int = 1) -> None:
@@ -81,20 +100,43 @@ class Columns:
             self._numbers[MEMORY_ALLOCATED, row] += sign * placement.allocation.memory_bytes
             self._numbers[RESIDENTS, row] += sign
 
+    def count_copy(self, server: str, change: int) -> None:
+        """A profiling copy begins there (1), or has ended (-1)."""
+        self._numbers[COPIES, self._row[server]] += change
+
+    def press(self, server: str, pressure: NDArray[np.float64]) -> None:
+        """What its residents tolerate and cause: (4, R), rows as ``UNPRESSED``."""
+        self._pressure[:, :, self._row[server]] = pressure
+
+    def unsettle(self, server: str, *, unsettled: bool) -> None:
+        """Whether a resident runs off its prediction."""
+        self._unsettled[self._row[server]] = unsettled
+
+    def is_unsettled(self, server: str) -> bool:
+        """As ``unsettle`` has said last."""
+        return bool(self._unsettled[self._row[server]])
+
     def view(self, last_placed: str, capabilities: Capabilities) -> ClusterView:
         """The columns as a policy sees them: the same memory, not writable."""
         count = len(self._names)
         columns = [_frozen(column[:count]) for column in self._numbers]
-        accepting = self._accepting[:count]
-        accepting.flags.writeable = False
+        tolerated, tolerated_variance, caused, caused_variance = (
+            _frozen(level[:, :count]) for level in self._pressure
+        )
         return ClusterView(
             names=self._names,
             cpu_capacity=columns[CPU_CAPACITY],
             cpu_allocated=columns[CPU_ALLOCATED],
             memory_capacity=columns[MEMORY_CAPACITY],
             memory_allocated=columns[MEMORY_ALLOCATED],
-            accepting=accepting,
+            accepting=_frozen(self._accepting[:count]),
             residents=columns[RESIDENTS],
+            copies=columns[COPIES],
+            unsettled=_frozen(self._unsettled[:count]),
+            tolerated=tolerated,
+            tolerated_variance=tolerated_variance,
+            caused=caused,
+            caused_variance=caused_variance,
             last_placed=self.row(last_placed),
             capabilities=capabilities,
         )
@@ -105,4 +147,6 @@ class Columns:
         if row == len(self._accepting):
             self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)), axis=1)
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
+            self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
+            self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
         return row

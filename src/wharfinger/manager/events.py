@@ -315,6 +315,43 @@ class AllocationKept:
     decision: Decision
 
 
+@dataclass(frozen=True, slots=True)
+class ClassificationPlanned:
+    """It runs, and is classified anew by how it does."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSuspended:
+    """It gets no CPU time for a while, for a neighbour's sake.
+
+    Attributes:
+        relieves: The neighbour, which keeps the decision too.
+    """
+
+    name: str
+    relieves: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadResumed:
+    """It gets CPU time again."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadMoved:
+    """It is stopped, and placed anew on another server than this one."""
+
+    name: str
+    decision: Decision
+
+
 Report = (
     ServerReported
     | ServerLeft
@@ -349,5 +386,9 @@ DecisionEvent = (
     | WorkloadPlaced
     | AllocationPlanned
     | AllocationKept
+    | ClassificationPlanned
+    | WorkloadSuspended
+    | WorkloadResumed
+    | WorkloadMoved
 )
 Event = Report | Request | DecisionEvent

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, follow
+from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, corrected, follow, observe
 from wharfinger.manager.lifecycle import Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS
 from wharfinger.manager.state import WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.manager.world import UNDECIDED, World
-from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
 
 
@@ -147,6 +147,7 @@ def _profiling_planned(world: World, time: float, event: ev.ProfilingPlanned) ->
     record.held, record.reason, record.message = None, "", ""
     if event.plan is not None:
         world.columns.hold(held(record))
+        world.columns.count_copy(event.plan.server, 1)
 
 
 def _queued(world: World, time: float, event: ev.WorkloadQueued) -> None:
@@ -169,7 +170,8 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     world.give_key(record, event.key)
     record.placements = event.placements
     record.held, record.reason, record.message = None, "", ""
-    world.columns.hold(event.placements)
+    record.predicted = event.decision.predicted
+    world.settle_in(record)
     world.state.last_placed = event.placements[0].server
 
 
@@ -179,10 +181,51 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
     world.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
     record.course, record.adjusted_at = None, time
-    world.state.adjusted_at = [*world.state.adjusted_at, time][-ADJUSTMENTS_PER_MINUTE:]
+    record.predicted = event.decision.predicted
+    _adjusted(world, time)
     world.columns.hold(held(record), sign=-1)
     record.planned = event.placements
     world.columns.hold(held(record))
+
+
+def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
+    record = world.state.workloads[event.name]
+    record.remember(time, event.decision)
+    record.measurements, record.classifying = corrected(record), True
+    record.observed = {}
+    world.touched[record.name] = None
+
+
+def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
+    record = world.decided(time, event.name, event.decision, Trigger.SUSPEND)
+    record.suspensions += 1
+    record.reason, record.message = event.decision.reason, event.decision.message
+    _gave_way(world, time, event.relieves, event.decision)
+
+
+def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
+    record = world.decided(time, event.name, event.decision, Trigger.RESUME)
+    record.reason, record.message = "", ""
+
+
+def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
+    record = world.decided(time, event.name, event.decision, Trigger.MOVE)
+    record.reason, record.message = event.decision.reason, event.decision.message
+    record.excluded = tuple(p.server for p in record.placements)
+    record.adjusted_at, record.course = time, None
+    _adjusted(world, time)
+
+
+def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
+    """A neighbour was suspended for this one's sake: it needs time to show."""
+    record = world.state.workloads[name]
+    record.remember(time, decision)
+    record.course, record.adjusted_at = None, time
+    _adjusted(world, time)
+
+
+def _adjusted(world: World, time: float) -> None:
+    world.state.adjusted_at = [*world.state.adjusted_at, time][-ADJUSTMENTS_PER_MINUTE:]
 
 
 def _allocation_kept(world: World, time: float, event: ev.AllocationKept) -> None:
@@ -209,6 +252,7 @@ def _started(world: World, time: float, event: ev.WorkloadStarted) -> None:
         record.starts += 1
         record.started_at = _when(event.started_at, record.submitted_at, time)
         record.handle, record.performance, record.course = event.handle, None, None
+        record.adjusted_at, record.excluded = None, ()
 
 
 def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
@@ -232,7 +276,7 @@ def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
 
 def _finished(world: World, time: float, event: ev.WorkloadFinished) -> None:
     record = world.reported(time, event)
-    if record is None:
+    if record is None or record.phase is Phase.QUEUED:  # stopped to be moved
         return
     record.exit_code, record.signal = event.exit_code, event.signal
     record.cpu_seconds = event.cpu_seconds
@@ -270,9 +314,12 @@ def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
         if record := world.running(sample.key):
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
+            observe(record, time)
             if record.course is not None and record.course.side == 0:
                 record.held, record.reason, record.message = None, "", ""
             world.measured[record.name] = None
+            for placement in record.placements:
+                world.review(placement.server)
 
 
 def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) -> None:
@@ -287,6 +334,11 @@ def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) 
 
 
 def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> None:
+    record = world.record_of(event.key)
+    if record is not None and record.classifying:
+        record.classifying = False
+        world.touched[record.name] = None
+        return
     record = world.reported(time, event)
     if record is not None:
         record.profiled = True
@@ -294,9 +346,15 @@ def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> N
 
 
 def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None:
-    record = world.reported(time, event)
-    if record is not None:
-        record.classification = event.classification
+    record = world.record_of(event.key)
+    if record is None:
+        return
+    if not record.classifying:
+        world.reported(time, event)
+    record.classification, record.classifying = event.classification, False
+    world.touched[record.name] = None
+    for placement in record.placements if record.on_server else ():
+        world.review(placement.server)
 
 
 def _when(said: float | None, earliest: float, now: float) -> float:
@@ -334,4 +392,8 @@ _APPLY: dict[type, Callable[[World, float, Any], None]] = {
     ev.WorkloadPlaced: _placed,
     ev.AllocationPlanned: _allocation_planned,
     ev.AllocationKept: _allocation_kept,
+    ev.ClassificationPlanned: _classification_planned,
+    ev.WorkloadSuspended: _suspended,
+    ev.WorkloadResumed: _resumed,
+    ev.WorkloadMoved: _moved,
 }

@@ -29,6 +29,10 @@ class Phase(StrEnum):
     """The program runs."""
     ADJUSTING = "adjusting"
     """It runs while its allocation changes."""
+    SUSPENDED = "suspended"
+    """It gets no CPU time for a while, so that a neighbour keeps its target."""
+    MOVING = "moving"
+    """It is stopped to be started on another server."""
     COMPLETED = "completed"
     """It ended with exit status 0."""
     FAILED = "failed"
@@ -60,6 +64,10 @@ class Trigger(StrEnum):
     VANISH = "vanished"
     ADJUST = "adjust"
     SETTLE = "resized or kept"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    MOVE = "move"
+    REQUEUE = "stopped to move"
     REVOKE = "revoke"
 
 
@@ -102,11 +110,16 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
     *_from(Phase.RUNNING, ADJUST=Phase.ADJUSTING),
     *_from(Phase.ADJUSTING, SETTLE=Phase.RUNNING),
+    *_from(Phase.RUNNING, SUSPEND=Phase.SUSPENDED),
+    *_from(Phase.SUSPENDED, RESUME=Phase.RUNNING),
+    *_from(Phase.RUNNING, Phase.SUSPENDED, MOVE=Phase.MOVING),
+    *_from(Phase.MOVING, REQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
     *_from(
         Phase.PLACED,
         Phase.STARTING,
         Phase.RUNNING,
         Phase.ADJUSTING,
+        Phase.SUSPENDED,
         SUCCEED=Phase.COMPLETED,
         FAIL=Phase.FAILED,
         VANISH=Phase.VANISHED,
@@ -119,5 +132,14 @@ NEXT: dict[tuple[Phase, Trigger], Phase] = {(t.source, t.trigger): t.target for 
 ENDED = frozenset(Phase) - {t.source for t in TRANSITIONS}
 """Phases that nothing leads out of."""
 
-ON_SERVER = frozenset({Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.ADJUSTING})
+ON_SERVER = frozenset(
+    {
+        Phase.PLACED,
+        Phase.STARTING,
+        Phase.RUNNING,
+        Phase.ADJUSTING,
+        Phase.SUSPENDED,
+        Phase.MOVING,
+    }
+)
 """Phases in which a workload holds resources on servers."""

@@ -15,22 +15,24 @@ log, and only then carries out ``Step.actions``. A replay calls ``apply`` with e
 event: what was decided is in the log and is not decided again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from wharfinger.admission.base import Admission, AdmissionView
 from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import off_target
+from wharfinger.manager.adaptation import resumes_at
 from wharfinger.manager.fold import apply
-from wharfinger.manager.lifecycle import ENDED, Phase
+from wharfinger.manager.ladder import Adaptation, recommended
+from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.lines import Entry
+from wharfinger.manager.owed import owed
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
 
@@ -48,6 +50,15 @@ class Step:
     actions: tuple[act.Action, ...]
 
 
+class Mode(StrEnum):
+    """What a manager does with what it decides."""
+
+    ACT = "act"
+    """It does it."""
+    RECOMMEND = "recommend"
+    """It says so, and does nothing: starts, profiles, resizes and moves nothing."""
+
+
 class Manager:
     """The core. Deterministic: the same state and events give the same steps.
 
@@ -57,6 +68,7 @@ class Manager:
         planner: Decides on profiling; ``None`` = nothing is profiled.
         state: What a snapshot held; ``None`` = a new cluster.
         keep_ended: How many ended workloads keep their record and output.
+        mode: Whether it acts, or only says what it would do.
     """
 
     def __init__(
@@ -67,13 +79,22 @@ class Manager:
         planner: ProfilingPlanner | None = None,
         state: ManagerState | None = None,
         keep_ended: int = 10_000,
+        mode: Mode = Mode.ACT,
     ) -> None:
+        self._recommends = mode is Mode.RECOMMEND
         self._policy = policy
         self._admission = admission
         self._planner = planner
         self._keep_ended = keep_ended
         self._world = World(ManagerState() if state is None else state)
-        self._asked: dict[str, tuple[object, ...]] = {}
+        self._adaptation = Adaptation(
+            self._world,
+            policy,
+            self._record,
+            classifies="" if planner is None else planner.name,
+            recommends=self._recommends,
+        )
+        self._asked: dict[str, list[tuple[object, ...]]] = {}
         self._events: list[ev.Event] = []
 
     # --- in and out ----------------------------------------------------------------------
@@ -110,7 +131,12 @@ class Manager:
 
     def wake_at(self, now: float) -> float | None:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
-        return self._world.lines.wake_at(now) if self.state.synced else None
+        if not self.state.synced:
+            return None
+        suspended = (self.state.workloads[name] for name in self._world.suspended)
+        times = [max(resumes_at(record), now + 1.0) for record in suspended]
+        delayed = self._world.lines.wake_at(now)
+        return min([*times, *([] if delayed is None else [delayed])], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
 
@@ -167,7 +193,10 @@ class Manager:
         decision = self._admission.admit(workload, view)
         if not decision.accepted:
             return [decision]
-        verdict = self._policy.place(PlacementRequest(workload), view.cluster)
+        known = self.state.workloads.get(workload.name)
+        classification = known.classification if known else None
+        request = PlacementRequest(workload, classification=classification)
+        verdict = self._policy.place(request, view.cluster)
         behind = self._behind(workload, self._admission.queue_for(workload, view))
         return [decision, verdict.decision, *behind]
 
@@ -202,7 +231,7 @@ class Manager:
         for name in list(self._world.undecided):
             self._advance(now, self.state.workloads[name])
         if self.state.synced:
-            self._adapt(now)
+            self._adaptation.run(now)
             self._place_waiting(now)
         self._retain(now)
 
@@ -237,9 +266,12 @@ class Manager:
         verdict = self._planner and self._planner.plan(record.workload, self.view)
         if not verdict:
             return False
-        if verdict.decision.accepted:
+        if verdict.decision.accepted or self._recommends:
             key = self._new_key(record)
-            planned = ev.ProfilingPlanned(record.name, key, verdict.decision, verdict.plan)
+            # Copies are something that is done: who only recommends goes by their like.
+            plan = None if self._recommends else verdict.plan
+            decision = replace(verdict.decision, accepted=True)
+            planned = ev.ProfilingPlanned(record.name, key, decision, plan)
             self._record(now, planned)
         else:
             self._hold(now, record, verdict.decision)
@@ -249,36 +281,6 @@ class Manager:
         """It waits; why is logged when that changes."""
         if record.held is not decision.reason:
             self._record(now, ev.WorkloadHeld(record.name, decision))
-
-    def _adapt(self, now: float) -> None:
-        """Resize those who want it: the newly changed, and all when there may be room.
-
-        And those who have been off their targets for long enough.
-        """
-        world = self._world
-        names = world.resize_wanted if world.room_changed else world.touched
-        for name in [name for name in names if name in world.resize_wanted]:
-            self._resize(now, self.state.workloads[name], None)
-        measured = [self.state.workloads.get(name) for name in world.measured]
-        world.measured.clear()
-        for record in measured:
-            off = off_target(record, self.state, now) if record else None
-            if record and off:
-                self._resize(now, record, off)
-
-    def _resize(self, now: float, record: WorkloadRecord, off: OffTarget | None) -> None:
-        if record.phase is not Phase.RUNNING or record.revoking:
-            return
-        request = PlacementRequest(record.workload, off_target=off)
-        match self._policy.resize(request, record.placements, self.view):
-            case Plan(placements, decision):
-                self._record(now, ev.AllocationPlanned(record.name, placements, decision))
-            case Refusal(decision):
-                if record.held is not decision.reason:
-                    self._record(now, ev.AllocationKept(record.name, decision))
-            case None if off is None:
-                decision = _nothing_to_resize(self._policy.name)
-                self._record(now, ev.AllocationKept(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
         world = self._world
@@ -306,7 +308,10 @@ class Manager:
             if self._world.lines.is_delayed(record):
                 position += 1
                 continue
-            match self._policy.place(self._request(record), self.view):
+            match self._policy.place(self._world.request(record, now), self.view):
+                case Plan(decision=decision) if self._recommends:
+                    self._hold(now, record, recommended(decision))
+                    position += 1
                 case Plan(placements, decision):
                     key = self._new_key(record)
                     self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
@@ -319,23 +324,6 @@ class Manager:
                         self._world.lines.set_aside(record)
                     else:
                         position += 1
-
-    def _request(self, record: WorkloadRecord) -> PlacementRequest:
-        """Leaves out the servers that failed to start it, unless no other is large enough."""
-        if not record.excluded:
-            return PlacementRequest(record.workload)
-        servers = self.state.servers
-        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
-        others = (server for name, server in servers.items() if name not in record.excluded)
-        if not any(
-            server.accepting
-            and server.cpu_millicpus >= need.cpu_millicpus
-            and server.memory_bytes >= need.memory_bytes
-            for server in others
-        ):
-            return PlacementRequest(record.workload)
-        rows = (self._world.columns.row(name) for name in record.excluded if name in servers)
-        return PlacementRequest(record.workload, frozenset(rows))
 
     def _retain(self, now: float) -> None:
         while len(self._world.ended) > self._keep_ended:
@@ -363,48 +351,22 @@ class Manager:
         """
         if not self.state.synced:
             return []
-        owed: list[act.Action] = []
+        due: list[act.Action] = []
         for name in self._world.touched:
-            action = _owed(self.state.workloads.get(name), self.state.capabilities)
-            if action is None:
-                self._asked.pop(name, None)
-            elif self._asked.get(name) != (asked := _identity(action)):
+            actions = owed(self.state.workloads.get(name), self.state.capabilities)
+            before = self._asked.pop(name, [])
+            asked = [_identity(action) for action in actions]
+            if asked:
                 self._asked[name] = asked
-                owed.append(action)
+            news = zip(asked, actions, strict=True)
+            due.extend(action for what, action in news if what not in before)
         self._world.touched.clear()
-        owed.extend(map(act.ForgetWorkload, self._world.dropped_keys))
+        due.extend(map(act.ForgetWorkload, self._world.dropped_keys))
         self._world.dropped_keys.clear()
-        return owed
+        return due
 
 
 def _identity(action: act.Action) -> tuple[object, ...]:
     """What makes it another action than the one that was asked before."""
     about = action.workload if isinstance(action, act.MeasureWorkload) else None
     return type(action), action.key, getattr(action, "placements", None), about
-
-
-def _owed(record: WorkloadRecord | None, able: Capabilities) -> act.Action | None:
-    """What the engine has to do for a workload that it has not answered yet."""
-    if record is None or record.phase in ENDED:
-        return None
-    if record.revoking:
-        return act.StopWorkload(record.key, record.workload.run.stop_grace_seconds)
-    match record.phase:
-        case Phase.PLACED:
-            return act.StartWorkload(record.key, record.workload, record.placements)
-        case Phase.ADJUSTING:
-            return act.ResizeAllocation(record.key, record.planned)
-        case Phase.RUNNING if able.measures:
-            return act.MeasureWorkload(record.key, record.workload)
-        case Phase.PROFILING if record.profiling is not None:
-            return act.ProfileWorkload(record.key, record.workload, record.profiling)
-        case Phase.PROFILING:
-            found = record.measurements or Measurements()
-            return act.ClassifyWorkload(record.key, record.workload, found)
-        case _:
-            return None
-
-
-def _nothing_to_resize(policy: str) -> Decision:
-    message = "its allocation stays as it is"
-    return Decision(Stage.ADAPTATION, policy, True, ReasonCode.OK, message)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, ReasonCode
-from wharfinger.model.performance import Performance
+from wharfinger.model.decisions import Decision, Prediction, ReasonCode
+from wharfinger.model.performance import Performance, Quantity
 from wharfinger.model.platform import Server
-from wharfinger.model.profile import Classification, Measurements, ProfilingPlan
+from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
@@ -70,7 +70,11 @@ class WorkloadRecord:
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
         performance: What was measured last of its newest start; ``None`` = nothing.
         course: On which side of its target it is; ``None`` = not known.
-        adjusted_at: When its allocation was changed last.
+        adjusted_at: When its allocation was changed last, or a neighbour gave way to it.
+        predicted: How it should do where it is; ``None`` = nothing predicts.
+        observed: How it did under each allocation that it had, once that had settled.
+        classifying: It runs, and is being classified anew.
+        suspensions: How often it gave way to a neighbour.
     """
 
     workload: Workload
@@ -106,6 +110,10 @@ class WorkloadRecord:
     performance: Performance | None = None
     course: Course | None = None
     adjusted_at: float | None = None
+    predicted: Prediction | None = None
+    observed: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
+    classifying: bool = False
+    suspensions: int = 0
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property

@@ -26,6 +26,9 @@ def trigger_of(event: ev.Event, record: WorkloadRecord) -> Trigger:
             return Trigger.SETTLE
         case _ if record.revoking:
             return Trigger.REVOKE
+        case _ if record.phase is Phase.MOVING:
+            # However it ended: its user has said that it may be started again.
+            return Trigger.REQUEUE
         case ev.StartFailed(retryable=retryable):
             again = retryable and record.start_failures + 1 < MAX_START_FAILURES
             return Trigger.RETRY if again else Trigger.GIVE_UP

@@ -7,15 +7,17 @@ changes it, event by event, through the moves that are here; nothing is decided.
 from bisect import insort
 
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import is_off_prediction
 from wharfinger.manager.columns import Columns
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import Entry, Lines, entry_of
+from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import ManagerState, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -32,6 +34,8 @@ class World:
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
         ended: (order, uid, name) of the ended ones, oldest first.
         measured: Measured since the manager last looked; names, in order.
+        suspended: Names of those who are.
+        residents: Names of those who hold resources on a server, by the server's name.
         resize_wanted: Running, or about to, with another reservation than they have.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
@@ -48,6 +52,8 @@ class World:
         self.ended: list[tuple[float, int, str]] = []
         self.resize_wanted: dict[str, None] = {}
         self.measured: dict[str, None] = {}
+        self.suspended: dict[str, None] = {}
+        self.residents: dict[str, dict[str, None]] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
@@ -80,6 +86,8 @@ class World:
             return False
         if isinstance(event, ev.ProfilingFinished):
             return record.phase is Phase.PROFILING and not record.profiled
+        if isinstance(event, ev.WorkloadClassified | ev.ProfilingFailed) and record.classifying:
+            return True
         if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
             return answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
@@ -88,6 +96,33 @@ class World:
         """The workload that runs under this key; ``None`` = there is none."""
         record = self.record_of(key)
         return record if record and record.phase in (Phase.RUNNING, Phase.ADJUSTING) else None
+
+    def request(
+        self, record: WorkloadRecord, now: float, *, off_target: OffTarget | None = None
+    ) -> PlacementRequest:
+        """Leaves out the servers that failed to start it, unless no other is large enough."""
+        return PlacementRequest(
+            record.workload,
+            self._excluded(record),
+            off_target,
+            record.classification,
+            max(0.0, now - record.submitted_at),
+        )
+
+    def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
+        if not record.excluded:
+            return frozenset()
+        servers = self.state.servers
+        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
+        others = (server for name, server in servers.items() if name not in record.excluded)
+        if not any(
+            server.accepting
+            and server.cpu_millicpus >= need.cpu_millicpus
+            and server.memory_bytes >= need.memory_bytes
+            for server in others
+        ):
+            return frozenset()
+        return frozenset(self.columns.row(name) for name in record.excluded if name in servers)
 
     # --- pieces of the fold ------------------------------------------------------------------
 
@@ -146,6 +181,7 @@ class World:
             return
         held_there = held(record)
         self.columns.hold(held_there, sign=-1)
+        self.columns.count_copy(record.profiling.server, -1)
         record.profiling = None
         self.drop_departed(held_there)
         self.room_changed = True
@@ -174,7 +210,14 @@ class World:
             self.end_copy(record)
         if source in ON_SERVER and target not in ON_SERVER:
             self.release(record)
+        if source is Phase.SUSPENDED:
+            self.suspended.pop(record.name)
         record.phase, record.phase_since = target, time
+        if target is Phase.SUSPENDED:
+            self.suspended[record.name] = None
+        if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
+            for placement in record.placements:
+                self.review(placement.server)
         if target is Phase.QUEUED:
             record.placements = ()
             self.join_line(record)
@@ -193,10 +236,29 @@ class World:
         """What it held on its servers is free."""
         placements = held(record)
         self.columns.hold(placements, sign=-1)
-        record.planned = ()
+        record.planned, record.classifying = (), False
         self.want_resize(record, wanted=False)
+        for placement in placements:
+            self.residents[placement.server].pop(record.name)
+            self.review(placement.server)
         self.drop_departed(placements)
         self.room_changed = True
+
+    def settle_in(self, record: WorkloadRecord) -> None:
+        """It holds resources on its servers from now on."""
+        self.columns.hold(held(record))
+        for placement in record.placements:
+            self.residents.setdefault(placement.server, {})[record.name] = None
+            self.review(placement.server)
+
+    def review(self, server: str) -> None:
+        """What its residents tolerate and cause, and whether one runs off its prediction."""
+        residents = [self.state.workloads[name] for name in self.residents.get(server, ())]
+        self.columns.press(server, pressure_of(residents))
+        unsettled = any(map(is_off_prediction, residents))
+        if self.columns.is_unsettled(server) and not unsettled:
+            self.room_changed = True
+        self.columns.unsettle(server, unsettled=unsettled)
 
     def drop_departed(self, placements: tuple[Placement, ...]) -> None:
         """As ``drop_if_empty``, for those that something was held on."""
@@ -239,7 +301,13 @@ class World:
                 if placement.server not in self.columns:
                     self.columns.put(_departed(placement.server))
                     self.columns.close(placement.server)
+        if record.profiling is not None:
             self.columns.hold(held(record))
+            self.columns.count_copy(record.profiling.server, 1)
+        elif record.on_server:
+            self.settle_in(record)
+        if record.phase is Phase.SUSPENDED:
+            self.suspended[record.name] = None
         if record.phase is Phase.QUEUED:
             self.join_line(record)
         if record.resize_wanted:

@@ -43,6 +43,18 @@ class ReasonCode(StrEnum):
     """Too many wait already; rejected, the user may hand it in again later."""
     WOULD_NOT_HELP = "would-not-help"
     """The target is missed for another reason; things stay as they are."""
+    OFF_PREDICTION = "off-prediction"
+    """A resident there runs off its prediction; the server takes new work when it does not."""
+    INTERFERENCE = "interference"
+    """It and those who are there would slow one another; it waits until they would not."""
+    TARGET_TOO_HIGH = "target-too-high"
+    """No server reaches the target even when empty; it waits for a larger server."""
+    PLACED_FOR_TARGET = "placed-for-target"
+    """Another place is expected to keep the target that is missed here; it is moved."""
+    SUSPENDED_FOR_TARGET = "suspended-for-target"
+    """A neighbour misses its target; it goes on when that is kept again."""
+    RECOMMENDED = "recommended"
+    """The manager only recommends; nothing is done."""
     NOT_SUPPORTED = "not-supported"
     """The engine can't do that; things stay as they are."""
 
@@ -66,7 +78,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
+    """Predicted performance over target; 1 = exactly the target.
+
+    Attributes:
+        mean: As likely too low as too high.
+        low: Reached with ``confidence``: the target is sized by it.
+        high: Not exceeded with ``confidence``.
+        confidence: From one half to 1.
+    """
 
     mean: float
     low: float

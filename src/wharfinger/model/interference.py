@@ -27,6 +27,10 @@ class SharedResource(StrEnum):
     VECTOR = "vector"
 
 
+YIELDED = frozenset({SharedResource.INTEGER, SharedResource.FLOATING_POINT, SharedResource.VECTOR})
+"""Best-effort work has the lowest weight: it leaves the cores to whoever wants them."""
+
+
 @dataclass(frozen=True, slots=True)
 class InterferenceProfile:
     """Tolerated and caused interference of one workload, 0-100 per shared resource.

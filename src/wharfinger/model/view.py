@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Classification
 from wharfinger.model.workload import Workload
+
+SOURCES = tuple(SharedResource)
+"""Sources of interference in the order of the rows of ``ClusterView.tolerated`` and ``caused``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,13 @@ class ClusterView:
         memory_allocated: (S,) bytes.
         accepting: (S,) 1 where new work may be placed.
         residents: (S,) number of workloads placed there.
+        copies: (S,) number of profiling copies that run there.
+        unsettled: (S,) 1 where a resident runs off its prediction: no new work until it does not.
+        tolerated: (R, S) what the residents tolerate, 0-100: the least over them; ``SOURCES``
+            has the order of rows. 100 where nobody is classified.
+        tolerated_variance: (R, S) of that, in points squared.
+        caused: (R, S) what the residents cause: the sum over them.
+        caused_variance: (R, S) of that.
         last_placed: Index of the server that took the newest placement; -1 before the first.
         capabilities: What the engine can do.
     """
@@ -60,6 +72,12 @@ class ClusterView:
     memory_allocated: NDArray[np.int64]
     accepting: NDArray[np.uint8]
     residents: NDArray[np.int64]
+    copies: NDArray[np.int64]
+    unsettled: NDArray[np.uint8]
+    tolerated: NDArray[np.float64]
+    tolerated_variance: NDArray[np.float64]
+    caused: NDArray[np.float64]
+    caused_variance: NDArray[np.float64]
     last_placed: int
     capabilities: Capabilities
 
@@ -88,11 +106,15 @@ class PlacementRequest:
         excluded: Indices of servers that failed to start it.
         off_target: Of a running workload, when its target has been missed, or kept with more
             than enough to spare, for long enough to act on; else ``None``.
+        classification: What it needs, as an estimator said; ``None`` = not known.
+        waited_seconds: Since it was handed in.
     """
 
     workload: Workload
     excluded: frozenset[int] = frozenset()
     off_target: OffTarget | None = None
+    classification: Classification | None = None
+    waited_seconds: float = 0.0
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.

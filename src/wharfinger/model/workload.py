@@ -113,12 +113,14 @@ class Run:
         env: Added to a minimal environment. Values are never shown.
         working_directory: Absolute.
         stop_grace_seconds: Between asking it to stop (SIGTERM) and killing it.
+        restartable: It may be stopped and started again from its beginning, to be moved.
     """
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     working_directory: str = "/"
     stop_grace_seconds: float = 10.0
+    restartable: bool = False
 
 
 class NumberKind(StrEnum):

@@ -6,12 +6,14 @@ from wharfinger.errors import InvalidInput
 from wharfinger.placement.base import Policy
 from wharfinger.placement.feedback import Feedback
 from wharfinger.placement.least_loaded import LeastLoaded
+from wharfinger.placement.quasar import Quasar
 from wharfinger.placement.round_robin import RoundRobin
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     LeastLoaded.name: LeastLoaded,
     RoundRobin.name: RoundRobin,
     Feedback.name: Feedback,
+    Quasar.name: Quasar,
 }
 
 

@@ -33,8 +33,10 @@ from wharfinger.model.decisions import (
     Refusal,
     Stage,
 )
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
-from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import SOURCES, Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.placement.base import Policy
 from wharfinger.testing.harness import expect
 
@@ -82,6 +84,12 @@ def make_view(random: Random, count: int) -> ClusterView:
         memory_allocated=_column([_part(random, amount, full) for amount in memory]),
         accepting=_frozen(np.array(accepting, dtype=np.uint8)),
         residents=_column([random.randrange(5) for _ in range(count)]),
+        copies=_column([random.randrange(2) for _ in range(count)]),
+        unsettled=_frozen(np.array([random.random() < 0.1 for _ in range(count)], np.uint8)),
+        tolerated=_scores(random, count, random.choice((0, 50, 100)), 100),
+        tolerated_variance=_scores(random, count, 0, random.choice((0, 400))),
+        caused=_scores(random, count, 0, random.choice((0, 50, 200))),
+        caused_variance=_scores(random, count, 0, random.choice((0, 400))),
         last_placed=random.randrange(-1, count) if count else -1,
         capabilities=Capabilities(
             fractional_cpu=random.random() < 0.8, resize=random.random() < 0.8
@@ -102,7 +110,27 @@ def make_request(random: Random, view: ClusterView) -> PlacementRequest:
         reservation=reservation,
     )
     excluded = random.sample(rows, random.randrange(len(rows) // 3 + 1))
-    return PlacementRequest(workload, frozenset(excluded))
+    target = random.choice((None, 5.0, 50.0, 5000.0))
+    if target is not None and not workload.best_effort:
+        workload = replace(workload, target=Target(rate_per_second=target))
+    known = make_classification(random) if random.random() < 0.7 else None
+    return PlacementRequest(workload, frozenset(excluded), classification=known)
+
+
+def make_classification(random: Random) -> Classification:
+    """Some curve that rises with CPU, and some scores."""
+    columns = (100, 500, 1000, 4000)
+    level, slope, spread = random.uniform(0.01, 1), random.uniform(0, 1.2), random.choice((0, 0.3))
+    curve = Curve(columns, tuple(Estimate(level * c**slope, spread) for c in columns))
+    return Classification(
+        "drawn",
+        "1",
+        curves={Quantity.RATE: curve} if random.random() < 0.8 else {},
+        shape=curve,
+        tolerated={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(SOURCES, 2)},
+        caused={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(SOURCES, 2)},
+        measured=random.randrange(5),
+    )
 
 
 # --- policies -----------------------------------------------------------------------------
@@ -253,11 +281,23 @@ _COLUMNS = (
     "memory_allocated",
     "accepting",
     "residents",
+    "copies",
+    "unsettled",
+    "tolerated",
+    "tolerated_variance",
+    "caused",
+    "caused_variance",
 )
 
 
 def _part(random: Random, amount: int, full: float) -> int:
     return int(amount * min(1.0, full * random.uniform(0.9, 1.1)))
+
+
+def _scores(random: Random, count: int, low: float, high: float) -> NDArray[np.float64]:
+    """(R, count) of these, different for each server."""
+    rows = [[random.uniform(low, high) for _ in range(count)] for _ in SOURCES]
+    return _frozen(np.array(rows, dtype=np.float64).reshape(len(SOURCES), count))
 
 
 def _column(values: list[int]) -> NDArray[np.int64]:

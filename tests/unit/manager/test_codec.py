@@ -147,6 +147,10 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.WorkloadPlaced("w", "k", PLACES, DECISION),
     ev.AllocationPlanned("w", PLACES, DECISION),
     ev.AllocationKept("w", DECISION),
+    ev.ClassificationPlanned("w", DECISION),
+    ev.WorkloadSuspended("w", "x", DECISION),
+    ev.WorkloadResumed("w", DECISION),
+    ev.WorkloadMoved("w", DECISION),
 )
 
 

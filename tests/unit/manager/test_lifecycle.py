@@ -6,7 +6,15 @@ import pytest
 
 from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.manager import events as ev
-from wharfinger.manager.lifecycle import ENDED, NEXT, TRANSITIONS, Phase, Transition, Trigger
+from wharfinger.manager.lifecycle import (
+    ENDED,
+    NEXT,
+    ON_SERVER,
+    TRANSITIONS,
+    Phase,
+    Transition,
+    Trigger,
+)
 from wharfinger.manager.triggers import MAX_START_FAILURES
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.profile import Classification
@@ -34,12 +42,16 @@ def _in_phase(phase: Phase) -> Cluster:
             cluster.manager.apply(0.0, ev.WorkloadAdmitted(NAME, DECISION))
         return cluster
     cluster.tell(submitted)
-    if phase in (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.ADJUSTING):
+    if phase in ON_SERVER:
         cluster.sync()
     if phase is Phase.STARTING:
         cluster.tell(ev.StartAccepted(cluster.key(NAME)))
-    if phase in (Phase.RUNNING, Phase.ADJUSTING):
+    if phase in ON_SERVER - {Phase.PLACED, Phase.STARTING}:
         running(cluster, NAME)
+    if phase is Phase.SUSPENDED:
+        CAUSES[Trigger.SUSPEND](cluster)
+    if phase is Phase.MOVING:
+        CAUSES[Trigger.MOVE](cluster)
     if phase is Phase.ADJUSTING:
         cluster.tell(ev.WorkloadUpdated(workload(NAME, 1500)))
     return cluster
@@ -55,7 +67,7 @@ def _revoke(cluster: Cluster) -> None:
     match cluster.record(NAME).phase:
         case Phase.PROFILING:
             cluster.tell(ev.ProfilingFailed(_key(cluster), "stopped"))
-        case Phase.PLACED | Phase.STARTING | Phase.RUNNING | Phase.ADJUSTING:
+        case phase if phase in ON_SERVER:
             cluster.tell(ev.WorkloadFinished(_key(cluster), None, 15, "stopped"))
 
 
@@ -85,6 +97,10 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.VANISH: lambda c: c.tell(ev.WorkloadVanished(_key(c), "supervisor killed")),
     Trigger.ADJUST: lambda c: c.tell(ev.WorkloadUpdated(workload(NAME, 1500))),
     Trigger.SETTLE: lambda c: c.tell(ev.AllocationResized(_key(c), c.record(NAME).planned)),
+    Trigger.SUSPEND: _fold(lambda _: ev.WorkloadSuspended(NAME, NAME, DECISION)),
+    Trigger.RESUME: _fold(lambda _: ev.WorkloadResumed(NAME, DECISION)),
+    Trigger.MOVE: _fold(lambda _: ev.WorkloadMoved(NAME, DECISION)),
+    Trigger.REQUEUE: _fold(lambda c: ev.WorkloadFinished(_key(c), None, 15, "stopped")),
     Trigger.REVOKE: _revoke,
 }
 

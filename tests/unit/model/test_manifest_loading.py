@@ -328,6 +328,7 @@ def test_a_workload_is_shown_in_full_but_for_its_secrets():
         "env": {"A": "***"},
         "workingDir": "/home/me",
         "stopGrace": "3s",
+        "restartable": False,
     }
     assert "secret" not in str(shown)
     assert workload_to_manifest(cache, redact=False)["spec"]["run"]["env"] == {"A": "secret"}

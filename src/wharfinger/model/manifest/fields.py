@@ -325,6 +325,12 @@ RUN = Section(
             GRACE,
             "Between asking it to stop (SIGTERM) and killing it.",
         ),
+        Field(
+            "restartable",
+            "restartable",
+            kinds.BOOLEAN,
+            "It may be stopped, and started again from its beginning, to be moved.",
+        ),
     ),
     "The program.",
     required=True,

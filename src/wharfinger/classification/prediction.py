@@ -1,0 +1,135 @@
+"""How a workload should do with so much CPU, beside such neighbours, in its target's terms.
+
+The four classifications together (docs/papers.md): in logarithms, the curve over CPU, and what
+the neighbours' pressure takes away by the slope of the sensitivity curve; variances are added.
+"""
+
+from dataclasses import dataclass
+from math import erf, exp, log, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.model.performance import MAX_PACE, Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import SOURCES
+from wharfinger.model.workload import Workload
+
+START_SECONDS = 0.5
+"""Between a decision and the program's first work."""
+DROP = 0.05
+"""By how much performance has fallen at the tolerated score (Paragon 2.3)."""
+LEAST_SCORE = 1.0
+"""Tolerated scores below are taken for this: the slope would be infinite."""
+MOST_DROPPED = 2.3
+"""No pressure takes away more than this, of the logarithm: nine tenths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a target: pace is ``factor`` times the curve, or over it.
+
+    Attributes:
+        curve: What was classified.
+        factor: Turns the curve's number into performance over target.
+        inverse: The curve is a latency: less is better.
+    """
+
+    curve: Curve
+    factor: float
+    inverse: bool = False
+
+    def pace(self, cpu_millicpus: int) -> Estimate:
+        """Performance over target with so much CPU."""
+        estimate = self.curve.at(cpu_millicpus)
+        mean = self.factor / estimate.mean if self.inverse else self.factor * estimate.mean
+        return Estimate(min(mean, MAX_PACE), estimate.std)
+
+
+def quantile(confidence: float) -> float:
+    """How many standard deviations below the median a one-sided bound lies."""
+    return NormalDist().inv_cdf(confidence)
+
+
+def parts_of(
+    workload: Workload, classification: Classification, waited_seconds: float
+) -> list[Part]:
+    """The parts of its target that are classified; empty where nothing can be predicted.
+
+    Args:
+        workload: With its target.
+        classification: What is known of it.
+        waited_seconds: Since it was handed in: a completion time counts from there.
+    """
+    target, curves = workload.target, classification.curves
+    if target is None:
+        return []
+    parts = []
+    throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
+    latency = curves.get(Quantity.LATENCY)
+    if throughput and target.throughput_per_second:
+        parts.append(Part(throughput, 1 / target.throughput_per_second))
+    if rate and target.rate_per_second:
+        parts.append(Part(rate, 1 / target.rate_per_second))
+    if latency and target.latency:
+        parts.append(Part(latency, target.latency.below_seconds, inverse=True))
+    total = workload.measure.progress_total or classification.total
+    if rate and total and target.completion_seconds:
+        left_seconds = target.completion_seconds - waited_seconds - START_SECONDS
+        parts.append(Part(rate, max(left_seconds, 1 / MAX_PACE) / total))
+    return parts
+
+
+def pace_with(parts: list[Part], cpu_millicpus: int, confidence: float) -> Estimate:
+    """Performance over target: that of the part that is least sure to be kept.
+
+    Args:
+        parts: At least one.
+        cpu_millicpus: With so much CPU.
+        confidence: By which parts are compared.
+    """
+    z = quantile(confidence)
+    paces = [part.pace(cpu_millicpus) for part in parts]
+    return min(paces, key=lambda estimate: log(estimate.mean) - z * estimate.std)
+
+
+def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
+    """That performance over target is at least ``wanted``."""
+    if pace.std == 0:
+        return float(pace.mean >= wanted)
+    return 0.5 * (1 + erf((log(pace.mean) - log(wanted)) / pace.std / sqrt(2)))
+
+
+def pressed(
+    classification: Classification,
+    caused: NDArray[np.float64],
+    caused_variance: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What neighbours take away of the logarithm of performance.
+
+    Args:
+        classification: Of the one that is pressed.
+        caused: (R, S) by its neighbours, on each of S servers.
+        caused_variance: (R, S).
+
+    Returns:
+        (S,) mean of the drop, 0 or more, and (S,) its variance.
+    """
+    servers = caused.shape[1]
+    drop, variance = np.zeros(servers), np.zeros(servers)
+    for at, source in enumerate(SOURCES):
+        tolerated = classification.tolerated.get(source)
+        if tolerated is None:
+            continue
+        score = max(tolerated.mean, LEAST_SCORE)
+        slope = -log(1 - DROP) / score
+        drop += slope * caused[at]
+        spread = slope**2 * caused_variance[at]
+        variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
+    return np.minimum(drop, MOST_DROPPED), np.minimum(variance, 1.0)
+
+
+def worse_by(pace: Estimate, drop: float, variance: float) -> Estimate:
+    """A prediction beside neighbours; see ``pressed``."""
+    return Estimate(pace.mean * exp(-drop), sqrt(pace.std**2 + variance))

@@ -1,0 +1,353 @@
+"""Quasar: a performance target, not a reservation; sized and placed in one decision.
+
+Source: Quasar 3.3 (joint allocation and assignment: the least resources that reach the target,
+servers ranked by quality), Paragon 3.1 and 3.2 (tolerated against caused interference, both
+ways). Added: a target is reached when it is with a stated confidence, and what is not classified
+goes by its reservation. Adaptation follows the curve that was classified (Quasar 4.1).
+"""
+
+from dataclasses import dataclass, replace
+from math import inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.classification.prediction import Part, pace_with, parts_of
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Candidate,
+    Decision,
+    Plan,
+    ReasonCode,
+    Refusal,
+    Stage,
+)
+from wharfinger.model.interference import YIELDED
+from wharfinger.model.profile import Classification
+from wharfinger.model.view import SOURCES, ClusterView, OffTarget, PlacementRequest
+from wharfinger.placement.base import candidate, open_servers, refuse
+from wharfinger.placement.interference import Fit, fit
+from wharfinger.placement.resizing import MARGIN, by_proportion, follow_target
+from wharfinger.placement.sizing import Sizing, prediction, size, sizes
+
+CONFIDENCE = 0.8
+EVEN = 0.5
+"""What best-effort work may press is judged by the mean: it can be suspended at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """All servers, looked at for one workload.
+
+    Attributes:
+        need: (S,) thousandths of a CPU that it would get.
+        memory_bytes: That it would get.
+        reason: (S,) codes; ``OK`` where it could go.
+        score: (S,) lower is better; infinite where it can't go.
+        sizing: ``None`` where it goes by its reservation.
+        fit: How it gets on with the residents.
+        relaxed: No server keeps everyone within what they tolerate; the least harm was taken.
+    """
+
+    need: NDArray[np.int64]
+    memory_bytes: int
+    reason: list[ReasonCode]
+    score: NDArray[np.float64]
+    sizing: Sizing | None
+    fit: Fit
+    relaxed: bool
+
+
+class Quasar:
+    """Least resources that reach the target; beside those whom it does not disturb.
+
+    Args:
+        confidence: With which a target must be reached, and interference be tolerated.
+    """
+
+    name = "quasar"
+
+    def __init__(self, confidence: float = CONFIDENCE) -> None:
+        self._confidence = confidence
+
+    # --- placing ---------------------------------------------------------------------------
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """Size on each server, drop those that don't fit, rank the others."""
+        options = self._look(request, view)
+        if options.sizing is not None and options.sizing.hopeless:
+            return self._too_high(request, options, view)
+        rows = np.flatnonzero(np.isfinite(options.score))
+        ranked = rows[np.argsort(options.score[rows], kind="stable")]
+        if not ranked.size:
+            return self._refuse(request, options, view)
+        best = int(ranked[0])
+        given = Allocation(
+            int(options.need[best]), options.memory_bytes, request.workload.best_effort
+        )
+        decision = Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=self.name,
+            accepted=True,
+            reason=ReasonCode.OK,
+            message=self._why(best, options, view, request),
+            considered=len(view.names),
+            candidates=self._candidates(ranked, options, view),
+            numbers=self._numbers(given, options, request),
+            predicted=options.sizing.prediction_on(best) if options.sizing else None,
+        )
+        return Plan((Placement(view.names[best], given),), decision)
+
+    def _look(self, request: PlacementRequest, view: ClusterView) -> _Options:
+        reserved = request.reserved(view.capabilities)
+        best_effort = request.workload.best_effort
+        sizing = None if best_effort else size(request, view, self._confidence)
+        need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
+        if sizing is not None:
+            need = sizing.cpu_millicpus
+        newcomer = _as_neighbour(request.classification, best_effort=best_effort)
+        harmony = fit(newcomer, view, EVEN if best_effort else self._confidence)
+        reasons = _reasons(request, need, reserved.memory_bytes, view)
+        possible = np.array([reason is ReasonCode.OK for reason in reasons], dtype=np.bool_)
+        kept = possible & (harmony.violation == 0)
+        relaxed = not best_effort and not kept.any()
+        if not relaxed:
+            reasons = [
+                ReasonCode.INTERFERENCE if reason is ReasonCode.OK and not good else reason
+                for reason, good in zip(reasons, kept.tolist(), strict=True)
+            ]
+        score = _scores(need, harmony, view, best_effort=best_effort)
+        score = score + harmony.violation if relaxed else score
+        score = np.where(possible if relaxed else kept, score, inf)
+        return _Options(need, reserved.memory_bytes, reasons, score, sizing, harmony, relaxed)
+
+    def _candidates(
+        self, ranked: NDArray[np.intp], options: _Options, view: ClusterView
+    ) -> tuple[Candidate, ...]:
+        """The best, then those that can't take it, each with its numbers."""
+        found = [self._candidate(int(row), options, view) for row in ranked[:CANDIDATES_KEPT]]
+        others = (row for row in range(len(view.names)) if not np.isfinite(options.score[row]))
+        for row in others:
+            if len(found) >= CANDIDATES_KEPT:
+                break
+            found.append(self._candidate(row, options, view))
+        return tuple(found)
+
+    def _candidate(self, row: int, options: _Options, view: ClusterView) -> Candidate:
+        score = float(options.score[row])
+        known = candidate(view, row, score if score < inf else None, options.reason[row])
+        numbers = {**known.numbers, "cpu_needed_millicpus": float(options.need[row])}
+        if options.sizing is not None and options.need[row] > 0:
+            predicted = options.sizing.prediction_on(row)
+            numbers["predicted_pace"] = predicted.mean
+            numbers["predicted_pace_low"] = predicted.low
+        if options.fit.sources:
+            numbers["interference_beyond_tolerated"] = float(options.fit.violation[row])
+        return replace(known, numbers=numbers)
+
+    def _numbers(
+        self, given: Allocation, options: _Options, request: PlacementRequest
+    ) -> dict[str, float]:
+        numbers = {
+            "cpu_needed_millicpus": float(given.cpu_millicpus),
+            "memory_needed_bytes": float(given.memory_bytes),
+        }
+        if options.sizing is not None:
+            numbers["confidence"] = self._confidence
+            numbers["waited_seconds"] = request.waited_seconds
+        return numbers
+
+    def _why(
+        self, row: int, options: _Options, view: ClusterView, request: PlacementRequest
+    ) -> str:
+        name, sizing = view.names[row], options.sizing
+        if request.workload.best_effort:
+            return f"{name} leaves it the most"
+        given = f"{int(options.need[row])}m CPU"
+        harm = _harm(row, options)
+        if sizing is None:
+            return f"nothing predicts it: its reservation of {given}, on {name}{harm}"
+        sure = f"{self._confidence:.0%}"
+        if sizing.reached[row]:
+            return f"{given} on {name} reach the target with {sure} confidence, and no less{harm}"
+        pace = sizing.pace_on(row).mean
+        return (
+            f"{given} on {name} give the most: {pace:.0%} of the target, which is not reached "
+            f"with {sure} confidence{harm}"
+        )
+
+    # --- refusing --------------------------------------------------------------------------
+
+    def _refuse(self, request: PlacementRequest, options: _Options, view: ClusterView) -> Refusal:
+        row = _nearest_miss(options)
+        special = options.reason[row] if row is not None else None
+        if special in (ReasonCode.INTERFERENCE, ReasonCode.OFF_PREDICTION):
+            assert row is not None
+            return self._refusal(special, *_told(special, row, options, view), options, view)
+        cpu = int(options.need.min()) if options.need.size else 0
+        need = Allocation(cpu, options.memory_bytes, request.workload.best_effort)
+        plain = refuse(self.name, request, need, view).decision
+        return Refusal(
+            replace(
+                plain,
+                candidates=self._candidates(np.array([], dtype=np.intp), options, view),
+                numbers=self._numbers(need, options, request),
+            )
+        )
+
+    def _too_high(self, request: PlacementRequest, options: _Options, view: ClusterView) -> Refusal:
+        assert options.sizing is not None
+        best = max(options.sizing.paces.values(), key=lambda pace: pace.mean)
+        predicted = prediction(best, self._confidence)
+        message = (
+            f"even alone on a whole server it would reach {predicted.mean:.0%} of its target "
+            f"(at most {predicted.high:.0%} with {self._confidence:.0%} confidence)"
+        )
+        would_change = "a lower target, or a larger or faster server"
+        refusal = self._refusal(
+            ReasonCode.TARGET_TOO_HIGH, message, would_change, options, view
+        ).decision
+        return Refusal(replace(refusal, predicted=predicted))
+
+    def _refusal(
+        self,
+        reason: ReasonCode,
+        message: str,
+        would_change: str,
+        options: _Options,
+        view: ClusterView,
+    ) -> Refusal:
+        unranked = replace(options, score=np.full(len(view.names), inf))
+        return Refusal(
+            Decision(
+                stage=Stage.PLACEMENT,
+                decided_by=self.name,
+                accepted=False,
+                reason=reason,
+                message=message,
+                would_change=would_change,
+                considered=len(view.names),
+                candidates=self._candidates(np.array([], dtype=np.intp), unranked, view),
+            )
+        )
+
+    # --- resizing --------------------------------------------------------------------------
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """Along the curve that was classified, from how it does now."""
+        known = request.classification
+        parts = parts_of(request.workload, known, request.waited_seconds) if known else []
+        shape = known.shape if known else None
+        if not parts and shape is not None:
+            parts = [Part(shape, 1.0)]
+
+        def wanted(held: Allocation, off: OffTarget) -> int:
+            return along_curve(parts, held, off, view) or by_proportion(held, off)
+
+        return follow_target(self.name, request, placements, view, wanted)
+
+
+def along_curve(
+    parts: list[Part], held: Allocation, off: OffTarget, view: ClusterView
+) -> int | None:
+    """The least CPU with which the pace of now becomes a little more than enough.
+
+    Returns:
+        ``None`` where the curve says that no CPU would do: then it may be the curve that is
+        wrong.
+    """
+    if not parts or held.cpu_millicpus <= 0:
+        return None
+    now = log(pace_with(parts, held.cpu_millicpus, EVEN).mean)
+    grid = sizes(int(view.cpu_capacity.max()), fractional=view.capabilities.fractional_cpu)
+    for cpu in grid.tolist():
+        change = log(pace_with(parts, cpu, EVEN).mean) - now
+        if log(max(off.pace, 1e-9)) + change >= log(MARGIN):
+            return int(cpu) if (cpu > held.cpu_millicpus) == (off.pace < 1) else None
+    return None
+
+
+def _as_neighbour(known: Classification | None, *, best_effort: bool) -> Classification | None:
+    """Best-effort work has no target to keep, and leaves the cores to others."""
+    if known is None or not best_effort:
+        return known
+    caused = {source: score for source, score in known.caused.items() if source not in YIELDED}
+    return replace(known, tolerated={}, caused=caused)
+
+
+def _reasons(
+    request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
+) -> list[ReasonCode]:
+    """Why each server can't take it now; ``OK`` where it can."""
+    takes = open_servers(request, view).astype(np.bool_)
+    too_large = (need > view.cpu_capacity) | (memory_bytes > view.memory_capacity)
+    full = (view.cpu_allocated + need > view.cpu_capacity) | (
+        view.memory_allocated + memory_bytes > view.memory_capacity
+    )
+    unsized = (need == 0) & (not request.workload.best_effort)
+    codes = np.select(
+        [~view.accepting.astype(np.bool_), ~takes, too_large | unsized, full, view.unsettled > 0],
+        [0, 1, 2, 3, 4],
+        default=5,
+    )
+    return [_CODES[code] for code in codes.tolist()]
+
+
+_CODES = (
+    ReasonCode.NO_SERVERS,
+    ReasonCode.SERVERS_EXCLUDED,
+    ReasonCode.TOO_LARGE,
+    ReasonCode.NO_ROOM,
+    ReasonCode.OFF_PREDICTION,
+    ReasonCode.OK,
+)
+
+
+def _scores(
+    need: NDArray[np.int64], harmony: Fit, view: ClusterView, *, best_effort: bool
+) -> NDArray[np.float64]:
+    """CPUs that it takes, then how much tolerance is wasted (a share); lower is better.
+
+    For best-effort work: how full the server is, and by how many.
+    """
+    if best_effort:
+        capacity = np.maximum(view.cpu_capacity, 1)
+        return np.asarray(view.cpu_allocated / capacity + view.residents / 100)
+    waste = harmony.norm / (200.0 * max(harmony.sources, 1))
+    return np.asarray(need / 1000.0 + waste)
+
+
+def _harm(row: int, options: _Options) -> str:
+    exceeded = float(options.fit.violation[row])
+    if not options.relaxed or exceeded == 0:
+        return ""
+    source = SOURCES[int(options.fit.worst[row])]
+    return (
+        f"; no server keeps everyone within what they tolerate, here {source} is exceeded by "
+        f"{exceeded:.0f} points"
+    )
+
+
+def _nearest_miss(options: _Options) -> int | None:
+    """A server that has room, and can't take it for another reason."""
+    special = (ReasonCode.OFF_PREDICTION, ReasonCode.INTERFERENCE)
+    rows = [row for row, reason in enumerate(options.reason) if reason in special]
+    return min(rows, key=lambda row: float(options.fit.violation[row]), default=None)
+
+
+def _told(reason: ReasonCode, row: int, options: _Options, view: ClusterView) -> tuple[str, str]:
+    name = view.names[row]
+    if reason is ReasonCode.OFF_PREDICTION:
+        return (
+            f"a workload on {name} misses its target: no new work there until that is mended",
+            f"every target on {name} kept again, or room on another server",
+        )
+    source = SOURCES[int(options.fit.worst[row])]
+    exceeded = float(options.fit.violation[row])
+    return (
+        f"it would disturb those on {name}: {source} by {exceeded:.0f} points more than tolerated",
+        f"fewer or less sensitive neighbours on {name}, or another server",
+    )

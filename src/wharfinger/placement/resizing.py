@@ -1,0 +1,123 @@
+"""CPU that follows a target while the workload runs: what is the same whoever says how much.
+
+A policy gives ``follow_target`` a function that says what is wanted; here are the bounds (a step
+at most doubles or halves, what is used is not taken from a service), the room on the server, and
+the reasons not to.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.placement.base import change_in_place, resize_in_place
+
+MARGIN = 1.1
+"""Aimed at: a tenth more than the target, so that noise does not miss it."""
+LARGEST_STEP = 2.0
+"""An allocation at most doubles, and at most halves, in one step."""
+SMALLEST_STEP = 0.05
+"""Changes below this share of the allocation are not worth making."""
+SMALLEST_MILLICPUS = 50
+BUSY = 0.7
+"""Who uses less than this share of its CPU is not held up by CPU."""
+
+
+Wanted = Callable[[Allocation, OffTarget], int]
+"""From what is held and how far off the target is: thousandths of a CPU."""
+
+
+def by_proportion(held: Allocation, off: OffTarget) -> int:
+    """CPU in proportion to what is missing or spare, as vertical autoscalers do it."""
+    return round(held.cpu_millicpus * MARGIN / max(off.pace, 1e-9))
+
+
+def follow_target(
+    policy: str,
+    request: PlacementRequest,
+    placements: tuple[Placement, ...],
+    view: ClusterView,
+    wanted: Wanted = by_proportion,
+) -> Plan | Refusal | None:
+    """More where the target is missed, less where there is more than enough."""
+    if request.workload.target is None:
+        return resize_in_place(policy, request, placements, view)
+    off = request.off_target
+    if off is None or len(placements) != 1 or request.workload.best_effort:
+        return None
+    held = placements[0].allocation
+    if off.pace < 1 and _is_idle(off, held):
+        return Refusal(_no_help(policy, off, held))
+    # A latency says nothing of what is left when CPU is taken that is used.
+    kept = _used_millicpus(off) if request.workload.target.latency else 0
+    need = _sized(held, off, view, placements[0].server, kept, wanted)
+    if abs(need.cpu_millicpus - held.cpu_millicpus) < SMALLEST_STEP * held.cpu_millicpus:
+        # What is missing is less than is worth a change, or no room is left for more.
+        return None if off.pace > 1 else _asked(policy, held, placements, view)
+    return change_in_place(policy, need, placements, view, _why(off, held, need))
+
+
+def _sized(
+    held: Allocation,
+    off: OffTarget,
+    view: ClusterView,
+    server: str,
+    kept_millicpus: int,
+    wanted: Wanted,
+) -> Allocation:
+    """What is wanted, within a step's bounds and as far as the server has it."""
+    least, most = held.cpu_millicpus / LARGEST_STEP, held.cpu_millicpus * LARGEST_STEP
+    size = max(SMALLEST_MILLICPUS, round(min(most, max(least, wanted(held, off)))))
+    if off.pace > 1:
+        size = min(held.cpu_millicpus, max(size, round(kept_millicpus * MARGIN)))
+    if not view.capabilities.fractional_cpu:
+        size = -(-size // MILLICPUS_PER_CPU) * MILLICPUS_PER_CPU
+    row = list(view.names).index(server)
+    room = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+    if not view.capabilities.fractional_cpu:
+        room = room // MILLICPUS_PER_CPU * MILLICPUS_PER_CPU
+    return replace(held, cpu_millicpus=min(size, held.cpu_millicpus + max(0, room)))
+
+
+def _asked(
+    policy: str, held: Allocation, placements: tuple[Placement, ...], view: ClusterView
+) -> Plan | Refusal | None:
+    """The refusal for one more step than there is room for."""
+    more = replace(held, cpu_millicpus=round(held.cpu_millicpus * (1 + SMALLEST_STEP)) + 1)
+    verdict = change_in_place(policy, more, placements, view, "")
+    return verdict if isinstance(verdict, Refusal) else None
+
+
+def _is_idle(off: OffTarget, held: Allocation) -> bool:
+    known = off.cpu_seconds_per_second is not None
+    return known and _used_millicpus(off) < BUSY * held.cpu_millicpus
+
+
+def _used_millicpus(off: OffTarget) -> int:
+    return round((off.cpu_seconds_per_second or 0.0) * MILLICPUS_PER_CPU)
+
+
+def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
+    kept = "kept" if off.pace > 1 else "missed"
+    return (
+        f"target {kept} at {off.pace:.0%} for {off.for_seconds:.0f} s: "
+        f"{held.cpu_millicpus}m CPU become {need.cpu_millicpus}m"
+    )
+
+
+def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
+    used = _used_millicpus(off)
+    return Decision(
+        Stage.ADAPTATION,
+        policy,
+        accepted=False,
+        reason=ReasonCode.WOULD_NOT_HELP,
+        message=(
+            f"target missed at {off.pace:.0%}, but it uses {used}m of its "
+            f"{held.cpu_millicpus}m CPU: more CPU would not help"
+        ),
+        would_change="more load, or less waiting for something else than CPU",
+        numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
+    )
