@@ -12,7 +12,7 @@ from wharfinger.engines.local.start import environment
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.measure.client import MARK, MeterClient
+from wharfinger.host.measure.client import MARK, MeterClient, TellNewest
 from wharfinger.host.measure.spec import WatchSpec, spec_of
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.manager import actions as act
@@ -62,8 +62,8 @@ class Measuring:
             self._loads.keep(run, action.workload)
             self._client.watch(self._spec(run, action))
 
-    def hasten(self, tell_newest: Callable[[Sequence[Sample]], None] | None) -> None:
-        """Tell of all runs each second, unsmoothed, until called with ``None``."""
+    def hasten(self, tell_newest: TellNewest | None) -> None:
+        """Tell of all runs each second, until called with ``None``."""
         self._client.hasten(tell_newest)
 
     def ended(self, key: str) -> None:

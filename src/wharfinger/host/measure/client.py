@@ -24,6 +24,9 @@ MAX_PAUSE_SECONDS = 30.0
 MARK = ".measure"
 """Ends the key that stands in the environment of the commands that measure."""
 
+TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
+"""Takes each workload's sample of this very second, and its smoothed one."""
+
 
 class MeterClient:
     """One meter process, there while something is to be measured.
@@ -52,7 +55,7 @@ class MeterClient:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._note = -1
-        self._tell_newest: Callable[[Sequence[Sample]], None] | None = None
+        self._tell_newest: TellNewest | None = None
 
     @property
     def pid(self) -> int | None:
@@ -70,8 +73,8 @@ class MeterClient:
         else:
             self._send({"watch": [spec.to_json()]})
 
-    def hasten(self, tell_newest: Callable[[Sequence[Sample]], None] | None) -> None:
-        """Tell of all workloads each second, unsmoothed, until called with ``None``."""
+    def hasten(self, tell_newest: TellNewest | None) -> None:
+        """Tell of all workloads each second, until called with ``None``."""
         self._tell_newest = tell_newest
         if self._channel is not None:
             self._send({"hasten": tell_newest is not None})
@@ -139,7 +142,8 @@ class MeterClient:
         self._deaths = 0
         if "newest" in message:
             if self._tell_newest is not None:
-                self._tell_newest([unpack_sample(plain) for plain in message["newest"]])
+                pairs = message["newest"]
+                self._tell_newest([(unpack_sample(a), unpack_sample(b)) for a, b in pairs])
             return
         samples = [unpack_sample(plain) for plain in message["samples"]]
         known = [sample for sample in samples if sample.key in self._specs]

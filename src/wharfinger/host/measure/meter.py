@@ -95,8 +95,8 @@ class Meter:
                 watch.sample()
         self._write_note("")
         if self._hastened and self._watches:
-            newest = [pack_sample(watch.newest()) for watch in self._watches.values()]
-            self._channel.send({"newest": newest})
+            both = [(watch.newest(), watch.report()) for watch in self._watches.values()]
+            self._channel.send({"newest": [list(map(pack_sample, pair)) for pair in both]})
         if now >= self._next_report:
             self._next_report = now + self._report_seconds
             self._tell(self._watches)

@@ -19,12 +19,16 @@ from functools import partial
 from pathlib import Path
 
 from wharfinger.engines.local.measuring import Measuring
+from wharfinger.engines.local.profiling import storage
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.records import check_key, list_keys
 from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.start import OpenFiles
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import InvalidInput
+from wharfinger.host.cgroups import CgroupControl
 from wharfinger.host.measure.messages import Channel, make_pair
+from wharfinger.host.topology import LocalServer
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event
@@ -90,8 +94,8 @@ class Profiling:
         measuring: Measuring,
         tell: Callable[[ev.Report], None],
     ) -> None:
-        self.directory = directory / ".profiles"
-        self.maxima_per_second: dict[int, float] = {}
+        self._directory = directory / ".profiles"
+        self._maxima_per_second: dict[int, float] = {}
         self._runs = runs
         self._watcher = watcher
         self._measuring = measuring
@@ -104,11 +108,11 @@ class Profiling:
 
     def open(self) -> None:
         """Let what an earlier engine left be cleared away; what is asked meanwhile waits."""
-        left = list_keys(self.directory) if self.directory.is_dir() else []
+        left = list_keys(self._directory) if self._directory.is_dir() else []
         if not left:
             return
         try:
-            process = _start("--clear", *(str(self.directory / key) for key in left))
+            process = _start("--clear", *(str(self._directory / key) for key in left))
             self._cleaning = process, os.pidfd_open(process.pid)
             self._watcher.add(self._cleaning[1], self._cleaned)
         except OSError as error:
@@ -134,6 +138,29 @@ class Profiling:
         self._cleaning = None
         self._plans.clear()
         self._answers.clear()
+
+    def job(
+        self,
+        action: act.ProfileWorkload,
+        server: LocalServer,
+        cpus: tuple[int, ...],
+        control: CgroupControl,
+        open_files: OpenFiles,
+    ) -> Job:
+        """All that the profiler's process needs to know."""
+        return Job(
+            key=action.key,
+            workload=action.workload,
+            plan=action.plan,
+            server=server,
+            cpus=cpus,
+            fractional=control.has_quota,
+            control=control,
+            directory=self._directory / action.key,
+            open_files=open_files,
+            cap_bytes=storage.CAP_BYTES,
+            maxima_per_second=self._maxima_per_second,
+        )
 
     @property
     def cpus_in_use(self) -> Sequence[tuple[int, ...]]:
@@ -201,9 +228,7 @@ class Profiling:
         with suppress(OSError):  # Dead already: its end will be seen.
             channel.send({"job": job.encode()})
         ours.setblocking(False)
-        plan = _Plan(
-            job.key, job.plan.server, job.directory, job.cpus, process, pidfd, channel
-        )
+        plan = _Plan(job.key, job.plan.server, job.directory, job.cpus, process, pidfd, channel)
         self._watcher.add(channel.fileno(), partial(self._look, plan))
         self._watcher.add(pidfd, partial(self._ended, plan))
         return plan
@@ -229,7 +254,7 @@ class Profiling:
                     plan.answer = found
             if "maximum" in message:
                 device, maximum = message["maximum"]
-                self.maxima_per_second[device] = maximum
+                self._maxima_per_second[device] = maximum
             if "injecting" in message:
                 plan.injecting = message["injecting"]
                 plan.everywhere = message.get("everywhere", False)
@@ -291,16 +316,16 @@ class Profiling:
 
     # --- neighbours ------------------------------------------------------------------------------
 
-    def _take_newest(self, samples: Sequence[Sample]) -> None:
+    def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
         """Who is below the target now; who was not when a source came has suffered by it."""
-        for sample in samples:
-            run = self._runs.get(sample.key)
-            if run is None or run.workload is None:
+        for newest, smoothed in samples:
+            run = self._runs.get(newest.key)
+            if run is None:
                 continue
-            if _is_below(run, sample, smoothed=smoothed):
+            if _is_below(run, newest, of_a_moment=True) or _is_below(run, smoothed):
                 self._fallen.add(run.key)
                 self._warn(run)
-            elif not smoothed:
+            else:
                 self._fallen.discard(run.key)
 
     def _warn(self, run: Run) -> None:
@@ -333,12 +358,12 @@ def _refusal(action: act.ProfileWorkload) -> str:
     return ""
 
 
-def _is_below(run: Run, sample: Sample, *, smoothed: bool) -> bool:
+def _is_below(run: Run, sample: Sample, *, of_a_moment: bool = False) -> bool:
     workload = run.workload
     if workload is None or workload.target is None:
         return False
     tolerance = workload.tolerance
-    if not smoothed:
+    if of_a_moment:
         tolerance = max(LEAST_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
     # When it was handed in is the core's to know; since its start it has had this long at least.
     found = achieved(Performance(time.time(), sample.readings), run.started_at_seconds)

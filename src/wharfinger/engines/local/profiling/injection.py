@@ -73,9 +73,7 @@ def beside(
         clear_run(job.directory / name)
 
 
-def _setting(
-    job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline
-) -> Setting:
+def _setting(job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline) -> Setting:
     setting = Setting(
         source_named(resource.value),
         cpus=job.cpus,

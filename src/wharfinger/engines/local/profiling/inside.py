@@ -113,7 +113,7 @@ def _call(name: str, *arguments: int) -> None:
 def _serve(channel: Channel, spec: WatchSpec) -> None:
     numbers: list[tuple[str, str, float, float, bool]] = []
 
-    def hear(source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:  # noqa: FBT001 - as ``Hear`` calls it
+    def hear(source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:
         numbers.append((source, quantity.value, at, value, counts))
 
     watch = Watch(spec, hear=hear)

@@ -5,6 +5,7 @@ Who calls: ``sequence``. The readers are the meter's, ``host.measure``; those th
 what was before a change into what is after it, so only what lies within a stretch counts.
 """
 
+import itertools
 import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -48,7 +49,7 @@ class Heard:
     def __init__(self) -> None:
         self._points: defaultdict[tuple[str, Quantity], list[Point]] = defaultdict(list)
 
-    def add(self, source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:  # noqa: FBT001 - as ``Hear`` calls it
+    def add(self, source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:
         """Take in a number; the same time twice says nothing new."""
         points = self._points[source, quantity]
         if not points or at > points[-1][0]:
@@ -70,7 +71,7 @@ class Heard:
     def longest_gap(self, quantity: Quantity) -> float | None:
         """Between two numbers; ``None`` where there are no two."""
         times = self.times(quantity, 0.0)
-        gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
         return max(gaps) if gaps else None
 
     def counts(self, quantity: Quantity) -> bool:
@@ -104,7 +105,7 @@ class Heard:
         within = points[first:last]
         if len(within) < 2:
             return None
-        pairs = list(zip(within, within[1:], strict=False))
+        pairs = list(itertools.pairwise(within))
         seconds = within[-1][0] - within[0][0]
         if within[-1][2]:  # A count that falls has begun anew.
             return sum(max(0.0, after[1] - before[1]) for before, after in pairs) / seconds

@@ -18,8 +18,15 @@ from wharfinger.engines.local.records import list_keys, read_start, remove_run
 from wharfinger.engines.local.start import groups_of
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.measure.client import MARK
-from wharfinger.host.processes import has_ended, identity_of, kill_orphans, open_pidfd, send_signal
-from wharfinger.host.run_dir import ProcessIdentity, read_run
+from wharfinger.host.processes import (
+    ProcessIdentity,
+    has_ended,
+    identity_of,
+    kill_orphans,
+    open_pidfd,
+    send_signal,
+)
+from wharfinger.host.run_dir import read_run
 from wharfinger.host.sandbox import clean_up
 from wharfinger.host.supervisor import cancel, request_stop
 

@@ -38,13 +38,13 @@ from wharfinger.engines.local.profiling.scores import (
 )
 from wharfinger.engines.local.profiling.whole_runs import WholeRuns
 from wharfinger.errors import InvalidInput, Unavailable
+from wharfinger.host.measure.spec import spec_of
 from wharfinger.ibench.driver import RunningSource
 from wharfinger.ibench.ramp import RampPlan, Sample, Tolerance
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Measurements
-from wharfinger.host.measure.spec import spec_of
 
 SOURCE_SHARES = 3.0
 """Of the time, for each source, where an allocation has one."""
@@ -322,7 +322,7 @@ class _Increments:
                 source.set_intensity(intensity)
                 self._bench.mark()
                 stretch = self._bench.next_stretch(self._times.stretch_seconds, until)
-                ratio = stretch and relative(stretch.values, reference)
+                ratio = None if stretch is None else relative(stretch.values, reference)
                 if ratio is None:
                     break
                 ratios[intensity] = ratio
