@@ -123,9 +123,14 @@ class Meter:
         os.pwrite(self._note, key.encode().ljust(NOTE_BYTES, b"\0")[:NOTE_BYTES], 0)
 
 
-def die_with(parent: int) -> None:
-    """Let the kernel kill us when our parent dies, also when we hang."""
+def follow_parent() -> None:
+    """Let the kernel kill us when our parent dies, also when we hang; it must live yet."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def die_with(parent: int) -> None:
+    """Follow that parent, or end now if it is dead already."""
+    follow_parent()
     if os.getppid() != parent:
         sys.exit(0)
 

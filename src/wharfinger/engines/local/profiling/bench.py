@@ -16,6 +16,8 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Workload
 
 POLL_SECONDS = 0.01
+LOOK_SECONDS = 0.1
+"""Between two looks at the I/O of a copy whose end is awaited."""
 BEGIN_SECONDS = 20.0
 """For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 LEAST_STARTS = 4
@@ -27,11 +29,16 @@ class StartsUsedUp(Exception):
 
 
 class ProgramEnded(Exception):
-    """The program ended, as a whole and well, before it told how it performs."""
+    """The program ended, as a whole and well, before it told enough of how it performs.
 
-    def __init__(self, end: CopyEnd) -> None:
+    Attributes:
+        work: That it told of as done; 0 = of none.
+    """
+
+    def __init__(self, end: CopyEnd, work: float) -> None:
         super().__init__("it ended before it told how it performs")
         self.end = end
+        self.work = work
 
 
 class Bench:
@@ -41,6 +48,10 @@ class Bench:
         job: What is measured.
         copies: Starts them.
         lifeline: To wait at.
+
+    Attributes:
+        kept_starts: Starts that are kept back for what comes later.
+        io_bytes_per_second: Of the copy whose end was awaited last, its I/O; ``None`` = not known.
     """
 
     def __init__(self, job: Job, copies: Copies, lifeline: Lifeline) -> None:
@@ -51,6 +62,8 @@ class Bench:
         self._readings: Readings | None = None
         self._cpu_millicpus = 0
         self._since = 0.0
+        self.kept_starts = 0
+        self.io_bytes_per_second: float | None = None
         self._most_starts = max(LEAST_STARTS, len(job.plan.cpu_millicpus) + len(job.plan.sources))
 
     @property
@@ -68,7 +81,7 @@ class Bench:
     @property
     def starts_left(self) -> int:
         """How often the copy may still be started."""
-        return self._most_starts - self._copies.started
+        return self._most_starts - self._copies.started - self.kept_starts
 
     @property
     def primary(self) -> Quantity | None:
@@ -124,7 +137,7 @@ class Bench:
             if self.primary is not None and self.readings.heard.longest_gap(self.primary):
                 return True
             if over:
-                raise ProgramEnded(self._end_well())
+                raise self.ended()
             if time.monotonic() >= until:
                 return False
             self._lifeline.wait(POLL_SECONDS, self.copy.pidfd)
@@ -133,6 +146,10 @@ class Bench:
         """Performance over the next stretch of at least that length; ``None`` = time is over.
 
         A program that ends is started again.
+
+        Args:
+            seconds: The least length.
+            until: When time is over, on the clock of ``time.monotonic``.
 
         Raises:
             CopyFailed: It ended otherwise than well, or can't be started again.
@@ -174,12 +191,24 @@ class Bench:
             CopyFailed: It ended otherwise than well.
             NeighbourFell: While a source is at work.
         """
+        began, self.io_bytes_per_second = time.monotonic(), None
         while not self.copy.over:
             left = until - time.monotonic()
             if left <= 0:
                 return None
-            self._lifeline.wait(left, self.copy.pidfd)
+            self._lifeline.wait(min(left, LOOK_SECONDS), self.copy.pidfd)
+            if moved := self.copy.io_bytes():
+                seconds = time.monotonic() - began
+                self.io_bytes_per_second = sum(moved.values()) / seconds
         return self._end_well()
+
+    def ended(self) -> ProgramEnded:
+        """What the first run was, as a whole, once it is over.
+
+        Raises:
+            CopyFailed: It ended otherwise than well.
+        """
+        return ProgramEnded(self._end_well(), self.readings.heard.work())
 
     def _end_well(self) -> CopyEnd:
         end = self.copy.end()

@@ -10,10 +10,20 @@ from wharfinger.engines.local.profiling.copies import CopyFailed
 from wharfinger.engines.local.profiling.injection import EVERYWHERE
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.readings import PERFORMANCES
-from wharfinger.engines.local.profiling.scores import Stretch, caused_on_cpu, performance
+from wharfinger.engines.local.profiling.scores import (
+    Stretch,
+    caused_by_own_use,
+    caused_by_sharing,
+    caused_on_cpu,
+    larger,
+    performance,
+)
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
+
+LEAST_IO_BYTES_PER_SECOND = 16384.0
+"""With less, it is for want of CPU time, not of the device, that a source falls short."""
 
 
 class Findings:
@@ -23,7 +33,6 @@ class Findings:
         wanted: The quantities that the workload's target needs.
         tolerated: As in ``Measurements``; so is ``caused``.
         total: Work when all is done.
-        io_bytes_per_second: The copy's own, alone; ``None`` = not known.
         stopped: Why the plan came to an end before its time; empty where it did not.
     """
 
@@ -32,7 +41,6 @@ class Findings:
         self.tolerated: dict[SharedResource, Entry] = {}
         self.caused: dict[SharedResource, Entry] = {}
         self.total = job.workload.measure.progress_total
-        self.io_bytes_per_second: float | None = None
         self.stopped = ""
         self._job = job
         self._performance: dict[Quantity, dict[int, Entry]] = {}
@@ -48,12 +56,47 @@ class Findings:
         """Performance at an allocation, in place of what was said of it before."""
         for quantity, entry in self.alone(stretches).items():
             self._performance.setdefault(quantity, {})[cpu_millicpus] = entry
+            self._silent.pop(f"performance/{cpu_millicpus}", None)
 
     def add_cpu_use(self, used_cpus: Sequence[float]) -> None:
         """CPU seconds per second, alone at the first allocation."""
         if used_cpus and SharedResource.INTEGER in self._job.plan.sources:
             cpus = len(self._job.server.cpus)
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, cpus)
+
+    def add_storage_use(
+        self,
+        maximum_per_second: float | None,
+        io_bytes_per_second: float | None,
+        asked: float,
+        achieved: Sequence[float],
+    ) -> None:
+        """What the source was kept from beside the copy, and what that moves itself.
+
+        Args:
+            maximum_per_second: Of the source.
+            io_bytes_per_second: The copy's own, alone; ``None`` = not known.
+            asked: Of the source, at most.
+            achieved: Beside the copy.
+        """
+        own, shared = None, caused_by_sharing(asked, achieved)
+        if io_bytes_per_second is not None and maximum_per_second:
+            own = caused_by_own_use(io_bytes_per_second, maximum_per_second)
+            if io_bytes_per_second < LEAST_IO_BYTES_PER_SECOND:
+                shared = None
+        found = larger([shared, own])
+        storage = SharedResource.STORAGE_BANDWIDTH
+        if found is not None:
+            self.caused[storage] = found
+        else:
+            reason = "the kernel does not say its I/O, and the device was not congested"
+            self.silence(f"caused/{storage.value}", reason)
+
+    def silence_sources(self, reason: str) -> None:
+        """Say why no more sources are injected."""
+        for resource in self._job.plan.sources:
+            if resource not in self.tolerated:
+                self.silence(f"tolerated/{resource.value}", reason)
 
     def silence(self, what: str, reason: str) -> None:
         """Say why something is absent, or is only a bound."""

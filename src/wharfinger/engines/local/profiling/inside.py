@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from wharfinger.host.measure.messages import Channel, make_pair
-from wharfinger.host.measure.meter import die_with
+from wharfinger.host.measure.meter import die_with, follow_parent
 from wharfinger.host.measure.spec import WatchSpec
 from wharfinger.host.measure.watch import Watch
 from wharfinger.model.performance import Quantity
@@ -136,13 +136,20 @@ def main(arguments: list[str]) -> None:
     if message is None:
         return
     spec = WatchSpec.from_json(message["watch"])
-    with suppress(BrokenPipeError):
-        try:
-            enter(pid)
-        except OSError as error:
-            channel.send({"trouble": f"cannot enter the copy's namespaces: {error.strerror}"})
-            return
-        _serve(channel, spec)
+    try:
+        enter(pid)
+    except OSError as error:
+        channel.send({"trouble": f"cannot enter the copy's namespaces: {error.strerror}"})
+        return
+    # Only a child is in the pid namespace; and who has asked for one may start no threads.
+    child = os.fork()
+    if child == 0:
+        follow_parent()
+        with suppress(BrokenPipeError):
+            _serve(channel, spec)
+        return
+    channel.close()
+    os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,11 @@ class Heard:
         points = self._of(quantity)
         return bool(points) and points[-1][2]
 
+    def work(self) -> float:
+        """Work that was told as done at the end; 0 = none was."""
+        points = self._of(Quantity.RATE)
+        return points[-1][1] if points and points[-1][2] else 0.0
+
     def stretch(
         self, primary: Quantity, since: float, seconds: float
     ) -> tuple[float, Stretch] | None:

@@ -29,9 +29,6 @@ from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.lifeline import Lifeline, NeighbourFell
 from wharfinger.engines.local.profiling.scores import (
     Stretch,
-    caused_by_own_use,
-    caused_by_sharing,
-    larger,
     relative,
     tolerated,
     tolerated_of_few,
@@ -115,7 +112,7 @@ def _measure(
     try:
         _Increments(job, bench, findings, upper_base, lifeline, allocations).run()
     except ProgramEnded as ended:
-        whole.run(ended.end)
+        whole.run(ended)
 
 
 def _possible(job: Job, findings: Findings) -> Sequence[int]:
@@ -154,6 +151,7 @@ class _Increments:
             job.plan.seconds, allocations=len(allocations), sources=len(job.plan.sources)
         )
         self._alone: list[Stretch] = []
+        self._io_bytes_per_second: float | None = None
         self._end = 0.0
 
     def run(self) -> None:
@@ -163,11 +161,17 @@ class _Increments:
         if not self._bench.await_first(time.monotonic() + self._patience):
             raise CopyFailed(self._why_nothing())
         self._end = time.monotonic() + self._plan.seconds
-        self._warm_up()
-        self._run_alone(first)
+        self._bench.kept_starts += self._bench.starts_left
+        with suppress(StartsUsedUp):
+            self._warm_up()
+            self._run_alone()
+        if self._bench.copy.over and len(self._alone) < LEAST_STRETCHES:
+            raise self._bench.ended()
+        self._bench.kept_starts = len(others)  # Each may need one, should the program end.
         self._inject_all()
         self._findings.add_performance(first, self._alone)
         for cpu_millicpus in others:
+            self._bench.kept_starts -= 1
             self._run_at(cpu_millicpus)
 
     @property
@@ -188,42 +192,49 @@ class _Increments:
 
     # --- alone -------------------------------------------------------------------------------
 
-    def _run_alone(self, cpu_millicpus: int) -> None:
+    def _run_alone(self) -> None:
         """At the first allocation; with what the copy uses meanwhile."""
-        began, io_before = time.monotonic(), self._bench.copy.io_bytes()
+        copy, began = self._bench.copy, time.monotonic()
         until = self._end - self._times.share_seconds * (len(self._allocations) - 1)
         soon = began + self._times.share_seconds
-        used, cpu_before, at = [], self._bench.copy.cpu_seconds(), began
-        copy = self._bench.copy
-        while stretch := self._bench.next_stretch(self._times.stretch_seconds, until):
-            self._alone.append(stretch)
-            now, cpu = time.monotonic(), self._bench.copy.cpu_seconds()
-            if cpu is not None and cpu_before is not None and self._bench.copy is copy:
-                used.append((cpu - cpu_before) / (now - at))
-            copy, cpu_before, at = self._bench.copy, cpu, now
-            if len(self._alone) >= LEAST_STRETCHES and now >= soon:
-                break
-        self._findings.add_performance(cpu_millicpus, self._alone)
-        self._findings.add_cpu_use(used)
-        self._findings.io_bytes_per_second = _io_rate(
-            io_before, self._bench.copy.io_bytes(), time.monotonic() - began
-        )
+        used, cpu_before, at = [], copy.cpu_seconds(), began
+        io_before = io = copy.io_bytes()
+        try:
+            while stretch := self._bench.next_stretch(self._times.stretch_seconds, until):
+                self._alone.append(stretch)
+                now, cpu = time.monotonic(), copy.cpu_seconds()
+                io = copy.io_bytes() or io
+                if cpu is not None and cpu_before is not None:
+                    used.append((cpu - cpu_before) / (now - at))
+                cpu_before, at = cpu, now
+                if len(self._alone) >= LEAST_STRETCHES and now >= soon:
+                    break
+        finally:
+            self._findings.add_performance(self._allocations[0], self._alone)
+            self._findings.add_cpu_use(used)
+            self._io_bytes_per_second = _io_rate(io_before, io, at - began)
 
     def _run_at(self, cpu_millicpus: int) -> None:
         """At a further allocation, until its share of the time is over."""
         position = self._allocations.index(cpu_millicpus)
         left_after = len(self._allocations) - 1 - position
         until = self._end - left_after * self._times.share_seconds
+        changes = not self._bench.copy.over
         try:
             self._bench.resize(cpu_millicpus)
         except CopyFailed as refused:
             self._findings.silence(f"performance/{cpu_millicpus}", str(refused))
             return
-        self._bench.next_stretch(self._times.stretch_seconds, until)  # of the change itself
-        found = []
-        while stretch := self._bench.next_stretch(self._times.stretch_seconds, until):
-            found.append(stretch)
-        self._findings.add_performance(cpu_millicpus, found)
+        found: list[Stretch] = []
+        try:
+            if changes:  # The stretch of the change itself.
+                self._bench.next_stretch(self._times.stretch_seconds, until)
+            while stretch := self._bench.next_stretch(self._times.stretch_seconds, until):
+                found.append(stretch)
+        except StartsUsedUp as used_up:
+            self._findings.silence(f"performance/{cpu_millicpus}", str(used_up))
+        finally:
+            self._findings.add_performance(cpu_millicpus, found)
 
     # --- beside sources ----------------------------------------------------------------------
 
@@ -236,6 +247,9 @@ class _Increments:
             except SourceSilent as silent:
                 self._findings.silence(f"tolerated/{resource.value}", str(silent))
                 self._findings.silence_storage(resource, str(silent))
+            except StartsUsedUp as used_up:
+                self._findings.silence_sources(str(used_up))
+                return
             except NeighbourFell as fell:
                 self._findings.neighbour_fell(resource, str(fell))
                 return
@@ -301,11 +315,12 @@ class _Increments:
             raise
         self._keep(resource, found)
         if not finished and found.censored:
-            reason = f"time was over at intensity {source.intensity:g}: a lower bound"
-            self._findings.silence(f"tolerated/{resource.value}", reason)
+            reason = f"time was over at intensity {source.intensity:g}"
+            bound = ": a lower bound" if found.low > 0 else ""
+            self._findings.silence(f"tolerated/{resource.value}", reason + bound)
 
     def _keep(self, resource: SharedResource, found: Tolerance) -> None:
-        if found.curve:
+        if found.low > 0 or not found.censored:
             self._findings.tolerated[resource] = tolerated(found)
 
     def _look_at(
@@ -347,14 +362,7 @@ class _Increments:
         if resource not in EVERYWHERE:
             return
         maximum = source.setting.maximum_per_second
-        rate = self._findings.io_bytes_per_second
-        own = caused_by_own_use(rate, maximum) if maximum and rate is not None else None
-        found = larger([caused_by_sharing(*reports_at_most(source)), own])
-        if found is not None:
-            self._findings.caused[resource] = found
-        else:
-            reason = "the kernel does not say its I/O, and the device was not congested"
-            self._findings.silence(f"caused/{resource.value}", reason)
+        self._findings.add_storage_use(maximum, self._io_bytes_per_second, *reports_at_most(source))
 
 
 def _io_rate(

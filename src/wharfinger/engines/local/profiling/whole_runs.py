@@ -1,6 +1,7 @@
 """A program of which only its end tells anything: whole runs are timed.
 
-Its performance is runs per second, its total 1. With at most a few starts there is one run for
+Its performance is runs per second, its total 1; where it told of work done before it ended, its
+performance is work per second, its total that work. With at most a few starts there is one run for
 each thing to learn: alone, at each further allocation, beside each source at full intensity.
 Called by ``sequence``.
 """
@@ -9,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.bench import Bench, StartsUsedUp
+from wharfinger.engines.local.profiling.bench import Bench, ProgramEnded, StartsUsedUp
 from wharfinger.engines.local.profiling.copies import CopyEnd, CopyFailed
 from wharfinger.engines.local.profiling.findings import Findings
 from wharfinger.engines.local.profiling.injection import (
@@ -22,13 +23,11 @@ from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.lifeline import Lifeline, NeighbourFell
 from wharfinger.engines.local.profiling.scores import (
     Stretch,
-    caused_by_sharing,
     tolerated_of_few,
 )
 from wharfinger.errors import Unavailable
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry
 
 INTENSITY = 100.0
 TIME_OVER = "the plan's time was over before a whole run was"
@@ -62,19 +61,23 @@ class WholeRuns:
         self._lifeline = lifeline
         self._allocations = allocations
         self._alone: list[Stretch] = []
+        self._work = 1.0
+        self._io_bytes_per_second: float | None = None
         self._end = 0.0
 
-    def run(self, first_run: CopyEnd | None = None) -> None:
+    def run(self, first_run: ProgramEnded | None = None) -> None:
         """All runs, as far as time and starts go.
 
         Args:
             first_run: One that has already been, at the first allocation; ``None`` = none.
         """
+        self._bench.kept_starts = 0
         self._end = time.monotonic() + self._job.plan.seconds
         first, *others = self._allocations
         if first_run is not None:
-            self._end -= first_run.ran_seconds
-            self._take_alone(first_run)
+            self._work = first_run.work or 1.0
+            self._end -= first_run.end.ran_seconds
+            self._take_alone(first_run.end)
         elif not self._run_first(first):
             return
         for cpu_millicpus in others:
@@ -88,6 +91,7 @@ class WholeRuns:
         self._bench.begin(cpu_millicpus)
         began, before = time.monotonic(), self._bench.copy.cpu_seconds()
         end = self._bench.await_end(self._end)
+        self._io_bytes_per_second = self._bench.io_bytes_per_second
         if end is not None:
             self._take_alone(end)
             return True
@@ -103,15 +107,15 @@ class WholeRuns:
     def _take_alone(self, end: CopyEnd) -> None:
         if end.ran_seconds <= 0:
             raise CopyFailed("it ended before its time could be taken")
-        self._findings.total = 1.0
-        self._alone.append(_stretch(end))
+        self._findings.total = self._findings.total or self._work
+        self._alone.append(self._stretch(end))
         self._findings.add_performance(self._allocations[0], self._alone)
         self._findings.add_cpu_use([end.cpu_seconds / end.ran_seconds])
 
     def _run_at(self, cpu_millicpus: int) -> None:
         end = self._timed(cpu_millicpus)
         if end is not None:
-            self._findings.add_performance(cpu_millicpus, [_stretch(end)])
+            self._findings.add_performance(cpu_millicpus, [self._stretch(end)])
         else:
             self._findings.silence(f"performance/{cpu_millicpus}", TIME_OVER)
 
@@ -125,7 +129,7 @@ class WholeRuns:
                 with self._lifeline.injecting(everywhere=resource in EVERYWHERE):
                     source.set_intensity(INTENSITY)
                     end = self._timed(self._allocations[0])
-                shared = caused_by_sharing(*reports_at_most(source))
+                reports, maximum = reports_at_most(source), source.setting.maximum_per_second
         except NeighbourFell as fell:
             self._findings.neighbour_fell(resource, str(fell))
             return False
@@ -140,15 +144,8 @@ class WholeRuns:
         tolerance = self._job.plan.tolerance
         self._findings.tolerated[resource] = tolerated_of_few({INTENSITY: ratio}, tolerance)
         if resource in EVERYWHERE:
-            self._keep_caused(resource, shared)
+            self._findings.add_storage_use(maximum, self._io_bytes_per_second, *reports)
         return True
-
-    def _keep_caused(self, resource: SharedResource, shared: Entry | None) -> None:
-        if shared is not None:
-            self._findings.caused[resource] = shared
-        else:
-            reason = "the device was not congested beside a whole run"
-            self._findings.silence_storage(resource, reason)
 
     def _run_again(self) -> None:
         """What time and starts are left go to the first allocation: its noise shows."""
@@ -156,7 +153,7 @@ class WholeRuns:
             end = self._timed(self._allocations[0])
             if end is None:
                 return
-            self._alone.append(_stretch(end))
+            self._alone.append(self._stretch(end))
             self._findings.add_performance(self._allocations[0], self._alone)
 
     def _timed(self, cpu_millicpus: int) -> CopyEnd | None:
@@ -169,6 +166,5 @@ class WholeRuns:
             return None
         return self._bench.await_end(self._end)
 
-
-def _stretch(end: CopyEnd) -> Stretch:
-    return Stretch(end.ran_seconds, {Quantity.RATE: 1 / end.ran_seconds})
+    def _stretch(self, end: CopyEnd) -> Stretch:
+        return Stretch(end.ran_seconds, {Quantity.RATE: self._work / end.ran_seconds})
