@@ -84,8 +84,11 @@ class Findings:
             own = caused_by_own_use(io_bytes_per_second, maximum_per_second)
             if io_bytes_per_second < LEAST_IO_BYTES_PER_SECOND:
                 shared = None
-        found = larger([shared, own])
         storage = SharedResource.STORAGE_BANDWIDTH
+        tolerated = self.tolerated.get(storage)
+        if tolerated is None or tolerated.censored:
+            shared = None  # Whoever shares a congested device is slowed, too.
+        found = larger([shared, own])
         if found is not None:
             self.caused[storage] = found
         else:

@@ -1,7 +1,8 @@
 """A copy's performance as its readers hear it, unsmoothed: increments over stretches of time.
 
 Who calls: ``sequence``. The readers are the meter's, ``host.measure``; those that must be inside
-(an endpoint, a command) run in a process of their own there, ``inside``. Smoothing would carry
+(an endpoint, a command) run in a process of their own there,
+``host.measure.inside``. Smoothing would carry
 what was before a change into what is after it, so only what lies within a stretch counts.
 """
 
@@ -13,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.profiling.copies import Copy, load_output
-from wharfinger.engines.local.profiling.inside import Inside
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.scores import Stretch
 from wharfinger.engines.local.start import environment
 from wharfinger.host.measure.client import MARK
+from wharfinger.host.measure.inside import Inside
 from wharfinger.host.measure.spec import WatchSpec, spec_of
 from wharfinger.host.measure.watch import COMMAND, HTTP, LINES, LOAD, Watch
 from wharfinger.host.processes import KEY_VARIABLE

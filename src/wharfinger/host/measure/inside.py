@@ -4,7 +4,8 @@ The copy's network is its own, so its endpoint can't be reached from outside, an
 asks it must see its files and sockets. ``Inside`` starts this module as a process, which enters
 the namespaces of the copy's process 1, gives up what the copy may not do either, and reads there
 with the meter's readers. As an ordinary user it enters the user namespace that is its own, too.
-It ends with its parent, and the commands that it runs end with the copy.
+It ends with its parent, and the commands that it runs end with the copy. The profiler calls. It
+lies here so that the process imports little: threads of a library would keep it outside.
 """
 
 import ctypes
@@ -36,7 +37,7 @@ _KEPT_CAPABILITIES = frozenset({0, 1, 3, 5, 6, 7, 10, 13})
 
 
 class Inside:
-    """The side of the worker.
+    """The side outside.
 
     Args:
         spec: What to read.
