@@ -3,6 +3,8 @@
 from typing import Any
 
 NONE = "-"
+CELL_WIDTH = 48
+"""Of a column with sentences in it, at most; ``describe`` and JSON have them whole."""
 
 
 def duration(seconds: float | None) -> str:
@@ -95,19 +97,44 @@ def measured(values: list[dict[str, Any]]) -> str:
     """Each number and its source; a proxy says what it is worth.
 
     >>> measured([dict(name="rate_per_second", value=None, source="nothing yet", trusted=False,
-    ...                correlation=None)])
+    ...                correlation=None, final=False)])
     'rate_per_second no signal: nothing yet'
     """
     return "; ".join(map(_measured, values)) or NONE
 
 
 def _measured(one: dict[str, Any]) -> str:
+    when = " at the end" if one["final"] else ""
     if one["value"] is None:
-        return f"{one['name']} no signal: {one['source']}"
-    source = one["source"]
-    if source.endswith("(proxy)"):
-        source = source.replace("(proxy)", f"(proxy, {'' if one['trusted'] else 'un'}trusted)")
-    return f"{one['name']} {one['value']:.4g} by {source}"
+        return f"{one['name']} no signal{when}: {one['source']}"
+    return f"{one['name']} {one['value']:.4g}{when} by {_source(one)}"
+
+
+def _source(one: dict[str, Any]) -> str:
+    kind = f"(proxy, {'' if one['trusted'] else 'un'}trusted)"
+    return str(one["source"]).replace("(proxy)", kind)
+
+
+def measured_by(values: list[dict[str, Any]]) -> str:
+    """Where the numbers come from, or why there are none: short, for a column of a table.
+
+    >>> line = dict(name="rate_per_second", value=4.0, source="progress lines", trusted=True)
+    >>> cpu = dict(name="cpu_seconds_per_second", value=1.0, source="CPU time (proxy)",
+    ...            trusted=False)
+    >>> measured_by([line, cpu]), measured_by([cpu])
+    ('progress lines', 'CPU time (proxy, untrusted)')
+    >>> measured_by([cpu, dict(line, value=None, source="nothing from progress lines yet")])
+    'no signal: nothing from progress lines yet'
+    """
+    silent = [f"no signal: {one['source']}" for one in values if one["value"] is None]
+    proxies = [_source(one) for one in values if "(proxy)" in one["source"]]
+    told = [
+        one["source"]
+        for one in values
+        if one["value"] is not None and "(proxy)" not in one["source"]
+    ]
+    text = "; ".join(dict.fromkeys(silent or told or proxies)) or NONE
+    return text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 3]}..."
 
 
 def latency(seconds: float) -> str:

@@ -31,7 +31,7 @@ COLUMNS: list[Column] = [
     ("TARGET", lambda w: human.target(w["target"])),
     ("ACHIEVED", lambda w: human.achieved(w["achieved"])),
     ("MET", lambda w: human.met(w["met"])),
-    ("MEASURED", lambda w: human.measured(w["measured"])),
+    ("MEASURED", lambda w: human.measured_by(w["measured"])),
     ("CPU TIME", lambda w: human.duration(w["cpu_seconds"])),
 ]
 

@@ -17,6 +17,7 @@ from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.manager.world import UNDECIDED, World
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
+from wharfinger.model.profile import Measurements
 
 
 def apply(world: World, time: float, event: ev.Event) -> None:
@@ -337,6 +338,12 @@ def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> N
     record = world.record_of(event.key)
     if record is not None and record.classifying:
         record.classifying = False
+        world.touched[record.name] = None
+        return
+    if record is not None and record.profiling is not None and not record.revoking:
+        # The copy gave nothing: what it needs is told by its like.
+        record.profiled, record.measurements = True, Measurements(silent={"copy": event.reason})
+        world.end_copy(record)
         world.touched[record.name] = None
         return
     record = world.reported(time, event)

@@ -5,14 +5,48 @@ only the values of environment variables are replaced.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
+from wharfinger.errors import InvalidInput
+from wharfinger.manager import events as ev
 from wharfinger.service import models
 from wharfinger.service.views import timestamp
-from wharfinger.store.base import LogEntry
+from wharfinger.store.base import LogEntry, Store
 
 REDACTED = "***"
+LOOK_BACK_ENTRIES = 20_000
+"""How far back events of some kinds are looked for; the log is read in the manager's loop."""
+KINDS = tuple(cls.__name__ for cls in get_args(ev.Event))
+
+
+def newest(
+    store: Store, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[LogEntry]:
+    """The newest entries, oldest of them first.
+
+    Args:
+        store: The log.
+        limit: How many at most.
+        kinds: Only these; none = all.
+        without: But not these. With either, only the newest ``LOOK_BACK_ENTRIES`` are looked at.
+
+    Raises:
+        InvalidInput: There is no such kind.
+    """
+    for kind in (*kinds, *without):
+        if kind not in KINDS:
+            raise InvalidInput(f"no kind of event {kind!r}; there are {', '.join(KINDS)}")
+    if not kinds and not without:
+        return store.tail(limit)
+    wanted = set(kinds or KINDS) - set(without)
+    looked = limit
+    while True:
+        found = [entry for entry in store.tail(looked) if entry.kind in wanted]
+        everything = looked >= min(LOOK_BACK_ENTRIES, store.last_sequence)
+        if len(found) >= limit or everything:
+            return found[-limit:]
+        looked = min(4 * looked, LOOK_BACK_ENTRIES)
 
 
 def event(entry: LogEntry, names: Mapping[str, str]) -> models.Event:

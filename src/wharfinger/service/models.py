@@ -70,6 +70,7 @@ class Measured(Model):
         description="Of a proxy with the workload's own metric, by rank; `null` = not known."
     )
     measured_at: str
+    final: bool = Field(description="The workload has ended, and this is the last of it.")
 
 
 class Prediction(Model):
@@ -90,7 +91,9 @@ class Workload(Model):
     target: Target | None = Field(description="`null` = its user stated none.")
     predicted: Prediction | None = Field(description="`null` = nothing predicts for it.")
     achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
-    measured: list[Measured] = Field(description="All that was measured of it last.")
+    measured: list[Measured] = Field(
+        description="All that was measured of it last; nothing remaining once it has ended."
+    )
     met: bool | None = Field(
         description="Whether the target is kept within the tolerance; `null` = not known (yet)."
     )

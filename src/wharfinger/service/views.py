@@ -16,7 +16,14 @@ from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model import decisions as dec
 from wharfinger.model.manifest import workload_to_manifest
-from wharfinger.model.performance import NOTHING, Achieved, achieved, meets
+from wharfinger.model.performance import (
+    NOTHING,
+    Achieved,
+    Performance,
+    Quantity,
+    achieved,
+    meets,
+)
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
 from wharfinger.model.workload import LatencyBound, Target
 from wharfinger.service import models
@@ -127,14 +134,17 @@ def _latency(bound: LatencyBound | None) -> models.Latency | None:
     return models.Latency(percentile=bound.percentile, below_seconds=bound.below_seconds)
 
 
+def _held(record: WorkloadRecord, now: float) -> Performance | None:
+    """What was measured last and held now, or when it ended."""
+    if record.performance is None:
+        return None
+    return record.performance.at(now if record.ended_at is None else record.ended_at)
+
+
 def _achieved(record: WorkloadRecord, now: float) -> Achieved:
     """What is known of how it does: measured while it runs, timed when it has ended."""
-    performance = record.performance
-    if performance is None:
-        found = NOTHING
-    else:
-        held = performance if record.ended else performance.at(now)
-        found = achieved(held, record.submitted_at)
+    performance = _held(record, now)
+    found = NOTHING if performance is None else achieved(performance, record.submitted_at)
     if not record.ended:
         return found
     timed = record.phase is Phase.COMPLETED and record.ended_at is not None
@@ -171,11 +181,12 @@ def _is_met(record: WorkloadRecord, found: Achieved, now: float) -> bool | None:
 
 
 def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
-    if record.performance is None:
+    """All numbers; of an ended workload its last ones, and nothing is left to do any more."""
+    held = _held(record, now)
+    if held is None:
         return []
-    held = record.performance if record.ended else record.performance.at(now)
     at = timestamp(held.measured_at)
-    return [
+    told = [
         models.Measured(
             name=quantity.value,
             value=reading.value,
@@ -183,9 +194,11 @@ def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
             trusted=reading.trusted,
             correlation=reading.correlation,
             measured_at=at,
+            final=record.ended,
         )
         for quantity, reading in held.readings.items()
-    ] + [
+    ]
+    told += [
         models.Measured(
             name=quantity.value,
             value=None,
@@ -193,9 +206,11 @@ def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
             trusted=False,
             correlation=None,
             measured_at=at,
+            final=record.ended,
         )
         for quantity, silence in held.silent.items()
     ]
+    return [one for one in told if not record.ended or one.name != Quantity.REMAINING.value]
 
 
 def _newest_prediction(record: WorkloadRecord) -> dec.Prediction | None:

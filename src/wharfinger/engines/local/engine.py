@@ -137,6 +137,7 @@ class LocalEngine:
             self._adopt(key)
         self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
         self._profiling.open()
+        self._measuring.adopt()
         self._loads.adopt(lambda key: key in self._runs and self._runs[key].settled is None)
         self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._servers)))
 
