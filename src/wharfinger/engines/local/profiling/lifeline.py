@@ -25,7 +25,6 @@ class Lifeline:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._injecting = False
-        self._fallen = ""
 
     def tell(self, message: Message) -> None:
         """Say something to the manager.
@@ -61,9 +60,9 @@ class Lifeline:
             poll.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)}
         if self._channel.fileno() in ready:
-            self._fallen = str(self.receive().get("fallen", "")) if self._injecting else ""
-            if self._fallen:
-                raise NeighbourFell(self._fallen)
+            fallen = str(self.receive().get("fallen", ""))
+            if fallen and self._injecting:  # Else it comes too late: the source is gone.
+                raise NeighbourFell(fallen)
         return bool(ready.intersection(descriptors))
 
     @contextmanager

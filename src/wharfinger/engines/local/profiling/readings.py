@@ -19,8 +19,8 @@ from wharfinger.engines.local.profiling.scores import Stretch
 from wharfinger.engines.local.start import environment
 from wharfinger.host.measure.client import MARK
 from wharfinger.host.measure.inside import Inside
-from wharfinger.host.measure.spec import WatchSpec, spec_of
-from wharfinger.host.measure.watch import COMMAND, HTTP, LINES, LOAD, Watch
+from wharfinger.host.measure.spec import LOAD, WatchSpec, spec_of
+from wharfinger.host.measure.watch import COMMAND, HTTP, LINES, Watch
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.model.performance import Quantity
 
