@@ -89,7 +89,7 @@ def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
         ratios: Performance relative to that alone, by intensity; at least one.
         tolerance: How far it may drop.
 
-    >>> tolerated_of_few({50.0: 1.0, 100.0: 0.9}, 0.05).value
+    >>> round(tolerated_of_few({50.0: 1.0, 100.0: 0.9}, 0.05).value, 6)
     75.0
     >>> tolerated_of_few({100.0: 0.99}, 0.05)
     Entry(value=100.0, error=0.0, censored=True)
