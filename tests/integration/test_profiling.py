@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,7 @@ def profiler(tmp_path: Path) -> Iterator[Session]:
         yield opened
 
 
-def need_quota(profiler: Session) -> None:
-    if not profiler.engine.capabilities.fractional_cpu:
-        pytest.skip("CPU time can't be limited here")
-
-
 def test_performance_follows_the_allocation(profiler: Session, folder: Path) -> None:
-    need_quota(profiler)
     found = measured(profiler, ask(profiler, COUNTING, folder=folder, cpus=(100, 300), seconds=4))
     rates = found.performance[Quantity.RATE]
     assert rates[300].value > 1.5 * rates[100].value
@@ -85,7 +80,6 @@ def test_storage_is_measured_or_says_why_not(profiler: Session, folder: Path) ->
 
 @pytest.mark.slow
 def test_a_program_that_tells_nothing_is_timed_as_a_whole(profiler: Session, folder: Path) -> None:
-    need_quota(profiler)
     found = measured(
         profiler,
         ask(
@@ -252,21 +246,20 @@ def _fields(workload: Workload) -> dict[str, object]:
     return {name: getattr(workload, name) for name in Workload.__dataclass_fields__}
 
 
-def test_whole_cpus_where_there_are_no_fractions(
+@pytest.mark.slow
+def test_allocations_are_kept_without_cgroups(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find_nothing(identity: str, **more: int) -> object:
-        nothing = tmp_path / "nothing-is-mounted"
-        nothing.touch()
-        return discover(identity, cgroup_file=nothing, mountinfo_file=nothing, **more)
-
+    nothing = tmp_path / "nothing-is-mounted"
+    nothing.touch()
+    find_nothing = partial(discover, cgroup_file=nothing, mountinfo_file=nothing)
     monkeypatch.setattr("wharfinger.engines.local.engine.discover", find_nothing)
     with session(tmp_path, servers=ONE_CPU) as opened:
-        if not opened.engine.capabilities.profiles or opened.engine.capabilities.fractional_cpu:
-            pytest.skip("no sandbox here, or fractions without cgroups")
-        found = measured(opened, ask(opened, COUNTING, INTEGER, folder=folder, cpus=(500, 1000)))
-    assert set(found.performance[Quantity.RATE]) == {1000}
-    assert "whole CPUs" in found.silent["performance/500"]
+        if not opened.engine.capabilities.profiles:
+            pytest.skip("no sandbox here")
+        plan = ask(opened, COUNTING, INTEGER, folder=folder, cpus=(100, 300), seconds=8)
+        rates = measured(opened, plan).performance[Quantity.RATE]
+    assert rates[300].value > 1.5 * rates[100].value
 
 
 def test_without_a_manager(tmp_path: Path, folder: Path) -> None:

@@ -173,6 +173,10 @@ def _print_events(events: list[dict[str, Any]], output: str, *, header: bool) ->
     print(text, flush=True)
 
 
+def _mode(mode: str) -> str:
+    return "recommend: it says what it would do, and does nothing" if mode != "act" else mode
+
+
 def _status_text(status: dict[str, Any]) -> str:
     phases = ", ".join(f"{count} {phase}" for phase, count in status["phases"].items() if count)
     damage = status["damage"]
@@ -184,6 +188,7 @@ def _status_text(status: dict[str, Any]) -> str:
             ("Engine", status["engine"] + ("" if status["synced"] else " (not synced yet)")),
             ("Policy", status["policy"]),
             ("Admission", status["admission"]),
+            ("Mode", _mode(status["mode"])),
             ("Servers", str(status["servers"])),
             ("Workloads", phases or "none"),
             ("Events", f"{status['first_sequence']} to {status['last_sequence']}"),

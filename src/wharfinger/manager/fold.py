@@ -8,13 +8,22 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
+from wharfinger.manager import adjustments
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, corrected, follow, observe
+from wharfinger.manager.adaptation import (
+    ADJUSTMENTS_PER_MINUTE,
+    corrected,
+    follow,
+    misses,
+    observe,
+    started_over,
+)
 from wharfinger.manager.lifecycle import Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS
-from wharfinger.manager.state import WorkloadRecord, held
+from wharfinger.manager.state import AdjustmentKind, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.manager.world import UNDECIDED, World
+from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
 from wharfinger.model.profile import Measurements
@@ -71,7 +80,8 @@ def _engine_synced(world: World, time: float, event: ev.EngineSynced) -> None:
             world.touched[record.name] = None
 
 
-def _time_passed(world: World, _time: float, _event: ev.TimePassed) -> None:
+def _time_passed(world: World, time: float, _event: ev.TimePassed) -> None:
+    world.forget_stale(time)
     world.room_changed = True
 
 
@@ -115,7 +125,7 @@ def _revoked(world: World, time: float, event: ev.WorkloadRevoked) -> None:
     record.revoking = True
     record.reason, record.message = "revoked", "its user revoked it"
     # With a key out there, the engine has to say first that nothing runs any more.
-    if not record.on_server and record.phase is not Phase.PROFILING:
+    if not record.on_server and record.profiling is None:
         world.move(time, record, Trigger.REVOKE)
     world.touched[record.name] = None
 
@@ -172,57 +182,90 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record.placements = event.placements
     record.held, record.reason, record.message = None, "", ""
     record.predicted = event.decision.predicted
+    adjustments.placed_anew(record)
     world.settle_in(record)
     world.state.last_placed = event.placements[0].server
 
 
 def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.ADJUST)
+    _keep(world, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     record.held, record.reason, record.message = None, "", ""
     world.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
-    record.course, record.adjusted_at = None, time
+    record.course, record.adjusted_at = started_over(record.course, time), time
     record.predicted = event.decision.predicted
     _adjusted(world, time)
     world.columns.hold(held(record), sign=-1)
     record.planned = event.placements
     world.columns.hold(held(record))
+    for placement in record.placements:
+        world.watch(placement.server)
 
 
 def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
+    _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     record.measurements, record.classifying = corrected(record), True
-    record.observed = {}
+    record.observed, record.classified_at = {}, time
     world.touched[record.name] = None
 
 
 def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.SUSPEND)
+    _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
+    course = world.state.workloads[event.relieves].course
+    record.relieves, record.in_vain_at = event.relieves, None
+    record.relieved_pace = 0.0 if course is None else course.pace
     _gave_way(world, time, event.relieves, event.decision)
 
 
 def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.RESUME)
-    record.reason, record.message = "", ""
+    _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
+    record.held, record.reason, record.message = None, "", ""
+    if event.in_vain:
+        # It was not the one; so that does not make its next time longer either.
+        record.suspensions -= 1
+        record.in_vain_at = time
 
 
 def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.MOVE)
+    _keep(world, time, record, AdjustmentKind.MOVED, event.decision, ())
     record.reason, record.message = event.decision.reason, event.decision.message
     record.excluded = tuple(p.server for p in record.placements)
     record.adjusted_at, record.course = time, None
+    record.moves += 1
     _adjusted(world, time)
+    for placement in record.placements:
+        world.watch(placement.server)
 
 
 def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
     """A neighbour was suspended for this one's sake: it needs time to show."""
     record = world.state.workloads[name]
     record.remember(time, decision)
-    record.course, record.adjusted_at = None, time
+    _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
+    record.course, record.adjusted_at = started_over(record.course, time), time
     _adjusted(world, time)
+    for placement in record.placements:
+        world.watch(placement.server)
+
+
+def _keep(
+    world: World,
+    time: float,
+    record: WorkloadRecord,
+    kind: AdjustmentKind,
+    decision: Decision,
+    after: tuple[Placement, ...] | None = None,
+) -> None:
+    reason, message = decision.reason, decision.message
+    adjustments.keep(world.state, record, time, kind, reason, message, after)
 
 
 def _adjusted(world: World, time: float) -> None:
@@ -234,6 +277,7 @@ def _allocation_kept(world: World, time: float, event: ev.AllocationKept) -> Non
     record.remember(time, event.decision)
     record.held = event.decision.reason
     if not event.decision.accepted:
+        _keep(world, time, record, AdjustmentKind.KEPT, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
     # For want of room it is tried again when there is some.
     wanted = record.resize_wanted and record.held is ReasonCode.NO_ROOM
@@ -308,19 +352,26 @@ def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
     if record is not None and answers_resize(event, record):
         world.settle(time, event, record.placements)
         record.reason, record.message = "resize-failed", event.reason
+        failed = AdjustmentKind.KEPT
+        adjustments.keep(world.state, record, time, failed, record.reason, event.reason)
 
 
 def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
+    servers: dict[str, None] = {}
     for sample in event.samples:
         if record := world.running(sample.key):
+            missed = misses(record)
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
             observe(record, time)
-            if record.course is not None and record.course.side == 0:
+            if record.phase is Phase.RUNNING:
+                adjustments.follow_up(record, time)
+            kept = record.course is not None and record.course.side == 0
+            if kept or (missed and not misses(record)):
                 record.held, record.reason, record.message = None, "", ""
-            world.measured[record.name] = None
-            for placement in record.placements:
-                world.review(placement.server)
+            servers.update((placement.server, None) for placement in record.placements)
+    for server in servers:
+        world.watch(server)
 
 
 def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) -> None:
@@ -349,7 +400,8 @@ def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> N
     record = world.reported(time, event)
     if record is not None:
         record.profiled = True
-        record.reason, record.message = "profiling-failed", event.reason
+        if not record.revoking:
+            record.reason, record.message = "profiling-failed", event.reason
 
 
 def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None:

@@ -10,6 +10,7 @@ from wharfinger.errors import InvalidInput, NotFound, Unavailable
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service import history, metrics, models, views
 from wharfinger.service.seams import TheCore, TheDriver, TheManager, may_fail
+from wharfinger.service.values import timestamp
 
 router = APIRouter()
 
@@ -89,7 +90,8 @@ async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> m
         engine=state.engine,
         policy=state.policy,
         admission=state.admission,
-        since=views.timestamp(manager.started_at),
+        mode=core.mode.value,
+        since=timestamp(manager.started_at),
         uptime_seconds=round(max(0.0, runtime.now() - manager.started_at), 3),
         synced=state.synced,
         phases=views.phases(state.workloads.values()),
@@ -133,5 +135,6 @@ async def get_metrics(driver: TheDriver, core: TheCore, manager: TheManager) -> 
         last_sequence=store.last_sequence,
         room_bytes=store.room_bytes(),
         start_time=manager.started_at,
+        now=driver.runtime.now(),
     )
     return Response(text, headers={"content-type": metrics.CONTENT_TYPE})

@@ -175,5 +175,5 @@ def test_a_job_comes_through_as_it_was(tmp_path: Path):
     workload = Workload("w", WorkloadType.BATCH, Run(("true",), {"A": "ü"}, "/"))
     plan = ProfilingPlan("a", (500, 1000), 1 << 20, (SharedResource.INTEGER,), 8.0)
     control = discover("test-job", cgroup_file=nothing, mountinfo_file=nothing)
-    job = Job("k", workload, plan, server, (0, 1), True, control, tmp_path, (1, 2), 3, {66305: 1e9})
+    job = Job("k", workload, plan, server, control, tmp_path, (1, 2), 3, {66305: 1e9})
     assert Job.decode(job.encode()) == job

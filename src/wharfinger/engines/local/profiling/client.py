@@ -64,7 +64,6 @@ class _Plan:
     key: str
     server: str
     directory: Path
-    cpus: tuple[int, ...]
     process: subprocess.Popen[bytes]
     pidfd: int
     channel: Channel | None
@@ -143,7 +142,6 @@ class Profiling:
         self,
         action: act.ProfileWorkload,
         server: LocalServer,
-        cpus: tuple[int, ...],
         control: CgroupControl,
         open_files: OpenFiles,
     ) -> Job:
@@ -153,19 +151,12 @@ class Profiling:
             workload=action.workload,
             plan=action.plan,
             server=server,
-            cpus=cpus,
-            fractional=control.has_quota,
             control=control,
             directory=self._directory / action.key,
             open_files=open_files,
             cap_bytes=storage.CAP_BYTES,
             maxima_per_second=self._maxima_per_second,
         )
-
-    @property
-    def cpus_in_use(self) -> Sequence[tuple[int, ...]]:
-        """The CPUs that copies were given."""
-        return [plan.cpus for plan in self._plans.values()]
 
     # --- actions -----------------------------------------------------------------------------
 
@@ -228,7 +219,7 @@ class Profiling:
         with suppress(OSError):  # Dead already: its end will be seen.
             channel.send({"job": job.encode()})
         ours.setblocking(False)
-        plan = _Plan(job.key, job.plan.server, job.directory, job.cpus, process, pidfd, channel)
+        plan = _Plan(job.key, job.plan.server, job.directory, process, pidfd, channel)
         self._watcher.add(channel.fileno(), partial(self._look, plan))
         self._watcher.add(pidfd, partial(self._ended, plan))
         return plan

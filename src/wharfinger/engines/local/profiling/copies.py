@@ -14,18 +14,18 @@ from wharfinger.engines.local.measuring import cpu_file
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.remains import clear_run
 from wharfinger.engines.local.records import StartRecord, create_run
-from wharfinger.engines.local.start import launch_spec, limits
-from wharfinger.errors import EngineFault
+from wharfinger.engines.local.start import launch_spec, limits, pace_of
+from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.measure.counters import cpu_seconds
+from wharfinger.host.pacing import request_pace
 from wharfinger.host.processes import has_ended
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
 from wharfinger.host.supervisor import Supervisor, launch, read_output, request_stop
-from wharfinger.host.tree import bind_tree, children_of, descendants
+from wharfinger.host.tree import children_of, descendants
 from wharfinger.manager import actions as act
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.platform import MILLICPUS_PER_CPU
 
 LOG_CAP_BYTES = 1 << 20
 END_SECONDS = 10.0
@@ -110,15 +110,16 @@ class Copy:
             CopyFailed: It can't be done.
         """
         allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
-        cpus = cpus_for(self._job, cpu_millicpus)
+        server = self._job.server
+        start = StartRecord(Placement(server.server.name, allocation), server.cpus)
         try:
-            refused = self.group.resize(limits(allocation, self._job.server, cpus))
-        except EngineFault as fault:
+            refused = self.group.resize(limits(allocation, server, server.cpus))
+            if not self.group.has_quota:
+                request_pace(self.run_dir, self.pidfd, pace_of(start, self.group))
+        except (EngineFault, OutOfSpace) as fault:
             raise CopyFailed(str(fault)) from fault
         if refused is not None:
             raise CopyFailed(refused.reason)
-        if not self._job.fractional:
-            bind_tree(self.supervisor_pid, cpus)
 
     def end(self) -> CopyEnd:
         """How it ended; to be asked once it is over."""
@@ -209,13 +210,18 @@ class Copies:
     def _launch(self, name: str, allocation: Allocation) -> Copy:
         job = self._job
         placement = Placement(job.plan.server, allocation)
-        cpus = cpus_for(job, allocation.cpu_millicpus)
-        group = make_run(job, name, placement, cpus)
+        group = make_run(job, name, placement)
         run_dir = job.directory / name
         run = replace(job.workload.run, command=self._command(name))
         action = act.StartWorkload(name, replace(job.workload, run=run), (placement,))
+        start = StartRecord(placement, job.server.cpus)
         spec = launch_spec(
-            action, group, cpus, log_cap_bytes=LOG_CAP_BYTES, open_files=job.open_files
+            action,
+            group,
+            job.server.cpus,
+            log_cap_bytes=LOG_CAP_BYTES,
+            open_files=job.open_files,
+            cpu_millicpus=pace_of(start, group),
         )
         return Copy(job, run_dir, group, launch(run_dir, spec))
 
@@ -226,7 +232,7 @@ class Copies:
         if load is not None:
             beside = load_dir(job.directory / name)
             placement = Placement(job.plan.server, LOAD_ALLOCATION)
-            load_group = make_run(job, beside.name, placement, job.server.cpus)
+            load_group = make_run(job, beside.name, placement)
             output = beside / "load-output"
             load = ("/bin/sh", "-c", AGAIN, "sh", *load)
         return sandboxed(
@@ -251,24 +257,17 @@ def load_output(run_dir: Path) -> Path:
     return load_dir(run_dir) / "load-output"
 
 
-def make_run(job: Job, name: str, placement: Placement, cpus: tuple[int, ...]) -> Group:
+def make_run(job: Job, name: str, placement: Placement) -> Group:
     """A run directory, and then the cgroups that it names.
 
     Raises:
         OutOfSpace: The directory can't be made.
         EngineFault: The kernel refuses.
     """
-    group = job.control.group(placement.server, name)
+    group, cpus = job.control.group(placement.server, name), job.server.cpus
     create_run(job.directory, name, StartRecord(placement, cpus, group.to_plain()))
     wanted = limits(placement.allocation, job.server, cpus)
     return job.control.create(placement.server, name, wanted)
-
-
-def cpus_for(job: Job, cpu_millicpus: int) -> tuple[int, ...]:
-    """The CPUs for an allocation: with a quota all of them, else as many as it is worth."""
-    if job.fractional:
-        return job.cpus
-    return job.cpus[: max(1, cpu_millicpus // MILLICPUS_PER_CPU)]
 
 
 def wait_until_begun(copy: Copy, wait: Callable[[float], object], timeout_seconds: float) -> int:

@@ -52,7 +52,7 @@ def beside(
     allocation = Allocation(1000 * len(job.server.cpus), SOURCE_MEMORY_BYTES)
     try:
         setting = _setting(job, resource, upper_base, lifeline)
-        group = make_run(job, name, Placement(job.plan.server, allocation), job.server.cpus)
+        group = make_run(job, name, Placement(job.plan.server, allocation))
         source = start_supervised(
             setting,
             job.directory / name,
@@ -76,7 +76,7 @@ def beside(
 def _setting(job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline) -> Setting:
     setting = Setting(
         source_named(resource.value),
-        cpus=job.cpus,
+        cpus=job.server.cpus,
         directory=upper_base,
         report_seconds=REPORT_SECONDS,
     )

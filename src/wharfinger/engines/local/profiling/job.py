@@ -28,8 +28,6 @@ class Job:
         workload: What is copied.
         plan: What is to be measured.
         server: Where.
-        cpus: The CPUs for the plan's largest allocation.
-        fractional: Whether allocations can be kept in thousandths of a CPU.
         control: The engine's cgroups.
         directory: Of all that the plan's runs leave while they run; made by the worker.
         open_files: Limits of the program.
@@ -41,8 +39,6 @@ class Job:
     workload: Workload
     plan: ProfilingPlan
     server: LocalServer
-    cpus: tuple[int, ...]
-    fractional: bool
     control: CgroupControl
     directory: Path
     open_files: OpenFiles

@@ -40,7 +40,6 @@ from wharfinger.ibench.driver import RunningSource
 from wharfinger.ibench.ramp import RampPlan, Sample, Tolerance
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Measurements
 
 SOURCE_SHARES = 3.0
@@ -103,7 +102,7 @@ def measure(job: Job, copies: Copies, upper_base: Path, lifeline: Lifeline) -> M
 def _measure(
     job: Job, bench: Bench, findings: Findings, upper_base: Path, lifeline: Lifeline
 ) -> None:
-    allocations = _possible(job, findings)
+    allocations = job.plan.cpu_millicpus
     has_measure = spec_of("", job.workload, run_dir="", load_runs="any").measured
     whole = WholeRuns(job, bench, findings, upper_base, lifeline, allocations)
     if not has_measure:
@@ -113,20 +112,6 @@ def _measure(
         _Increments(job, bench, findings, upper_base, lifeline, allocations).run()
     except ProgramEnded as ended:
         whole.run(ended)
-
-
-def _possible(job: Job, findings: Findings) -> Sequence[int]:
-    """The plan's allocations that there are here."""
-    possible = []
-    for cpu_millicpus in job.plan.cpu_millicpus:
-        if job.fractional or cpu_millicpus % MILLICPUS_PER_CPU == 0:
-            possible.append(cpu_millicpus)
-        else:
-            reason = "CPU time can't be limited here, only whole CPUs can be given"
-            findings.silence(f"performance/{cpu_millicpus}", reason)
-    if not possible:
-        raise CopyFailed("CPU time can't be limited here, and the plan has no whole CPUs")
-    return possible
 
 
 class _Increments:
