@@ -44,6 +44,7 @@ def draw(report: Report, path: Path) -> bool:
             f"{run.utilization:.0%} of CPU used, {run.targeted_utilization:.0%} by targeted work"
         )
         axes[2][column].set_xlabel("seconds since the workloads were handed in")
+    axes[1][0].set_ylim(bottom=0)  # After both: the axis is shared.
     axes[0][0].set_ylabel("performance / target")
     axes[1][0].set_ylabel("CPUs given")
     axes[2][0].set_ylabel("CPUs used")
@@ -78,7 +79,6 @@ def _given(axes: "Axes", run: Run) -> None:
         axes.axhline(outcome.goal.need_cpus, color=colour, linewidth=0.5, alpha=0.4)
         for step in outcome.adjustments:
             axes.plot(step.at_seconds, step.cpus or 0.0, "o", color=colour, markersize=5)
-    axes.set_ylim(bottom=0)
     _mark_surge(axes, run)
 
 

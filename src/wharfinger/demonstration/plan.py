@@ -15,7 +15,7 @@ LATENCY_PERCENTILE = 95.0
 LEAST_LATENCY_SECONDS = 0.1
 """CPU limits count in periods of 100 ms: no bound is set below one."""
 LATENCY_FACTOR = 20.0
-"""A bound on latency, over the latency alone."""
+"""A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
 SURGE = 1.5
 """The load of the surge, over the load before."""
 HELD_SHARE = 0.9
@@ -139,7 +139,8 @@ class Solo:
 
     Attributes:
         rate_per_second: Steps, or requests answered when they come as fast as they can.
-        latency_seconds: Of a service with a bound, at the rate of its target; else ``None``.
+        latency_seconds: Of a service with a bound, the median at the rate of its target; else
+            ``None``.
     """
 
     rate_per_second: float

@@ -11,7 +11,6 @@ from typing import Any
 from wharfinger.demonstration.cluster import ENDED, Cluster
 from wharfinger.demonstration.manifests import (
     DONE_REGEX,
-    LOAD_REGEX,
     base,
     drive,
     program,
@@ -19,6 +18,7 @@ from wharfinger.demonstration.manifests import (
 from wharfinger.demonstration.plan import Kind, Member, Solo, Timing, offered_rate
 from wharfinger.errors import Unavailable
 
+REPORT_REGEX = r"throughput=(?P<throughput>[0-9.]+) .*p50_ms=(?P<median_ms>[0-9.]+)"
 START_SECONDS = 20.0
 POLL_SECONDS = 0.05
 WARM_STEPS = 2
@@ -122,15 +122,15 @@ def _service(cluster: Cluster, member: Member, port: int, cpus: float, timing: T
 
 
 def report(member: Member, port: int, seconds: float, *options: str) -> tuple[float, float]:
-    """The load generator's last line: throughput a second, and latency in seconds.
+    """The load generator's last line: throughput a second, and the median latency in seconds.
 
     Raises:
         Unavailable: It has none.
     """
     command = [*drive(member, port), "--seconds", f"{round(seconds)}", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = list(re.finditer(LOAD_REGEX, done.stdout))
+    found = list(re.finditer(REPORT_REGEX, done.stdout))
     if done.returncode or not found:
         why = done.stderr.strip().splitlines()[-1:] or ["it says nothing"]
         raise Unavailable(f"the load on {member.name}: {why[0]}")
-    return float(found[-1]["throughput"]), float(found[-1]["latency_ms"]) / 1000
+    return float(found[-1]["throughput"]), float(found[-1]["median_ms"]) / 1000
