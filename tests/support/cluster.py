@@ -72,6 +72,7 @@ class Cluster:
     Attributes:
         log: Every event in order, as bytes: (time, kind, payload).
         asked: Every action in order.
+        modes: Of each process in order.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Cluster:
         self.planner = planner
         self.now = 0.0
         self.processes = 0
+        self.modes: list[Mode] = []
         self.log: list[tuple[float, str, bytes]] = []
         self.asked: list[act.Action] = []
         self.manager = self.make_manager(None)
@@ -107,6 +109,7 @@ class Cluster:
 
     def start(self) -> None:
         self.processes += 1
+        self.modes.append(self.mode)
         nonce = f"n{self.processes}"
         self.tell(ev.ManagerStarted(nonce, "0", self.policy, "fifo", "test", self.able))
 
