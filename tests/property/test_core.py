@@ -27,13 +27,13 @@ from wharfinger.model.workload import Target
 
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 SERVERS = st.sampled_from(["a", "b", "c"])
-POLICIES = ["least-loaded", "round-robin", "feedback", "quasar"]
+POLICIES = ["quasar", "feedback", "least-loaded", "round-robin"]
 TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
 ABLE = st.builds(
     Capabilities,
     fractional_cpu=st.booleans(),
-    resize=st.booleans(),
-    suspend=st.booleans(),
+    resize=st.sampled_from([True, True, False]),
+    suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
 )
 
@@ -82,13 +82,32 @@ MEASURED = st.builds(
 class AnyHistory(RuleBasedStateMachine):
     """Any interleaving of everything that can happen."""
 
-    @initialize(policy=st.sampled_from(POLICIES), able=ABLE)
-    def begin(self, policy: str, able: Capabilities) -> None:
+    @initialize(
+        policy=st.sampled_from(POLICIES), able=ABLE, amid=st.sampled_from([None, True, False])
+    )
+    def begin(self, policy: str, able: Capabilities, amid: bool | None) -> None:
         self.cluster = Cluster(policy, keep_ended=5, able=able)
         self.highest = 0.0
         self.acknowledged: set[str] = set()
+        if amid is not None:
+            self._begin_amid_things(profiled=amid)
         self.running: set[str] = set()
         """Keys that the engine runs: started, and not yet ended."""
+
+    def _begin_amid_things(self, *, profiled: bool) -> None:
+        """One with a target and little, which may be restarted, and two beside it."""
+        self.cluster.tell(ev.ServerReported(server("a", 1)))
+        self.cluster.sync()
+        wanted = _wanted(
+            TARGETS[1], restartable=True, name="w0", millicpus=1000, memory_mib=64, profile=profiled
+        )
+        fillers = (workload(name, 100, 64, best_effort=True) for name in ("w1", "w2"))
+        for each in (wanted, *fillers):
+            self.cluster.tell(ev.WorkloadSubmitted(each))
+            self.acknowledged.add(each.name)
+        self.all_goes_well()
+        if profiled:
+            self.cluster.tell(ev.ServerReported(server("b", 4)))
 
     # --- the cluster ---
 
@@ -176,18 +195,27 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule()
     def all_goes_well(self) -> None:
-        """Everything that was asked is done."""
-        for action in list(self.cluster.asked):
+        """Everything that was asked is done, and what is asked then, too."""
+        entries = {Quantity.RATE: {500: Entry(50.0), 1000: Entry(100.0)}}
+        for action in self.cluster.asked:  # grows meanwhile
             key = action.key
-            if isinstance(action, act.StartWorkload):
-                self.cluster.tell(ev.StartAccepted(key), ev.WorkloadStarted(key, "pid 1"))
-            if isinstance(action, act.ResizeAllocation):
-                self.cluster.tell(ev.AllocationResized(key, action.placements))
+            match action:
+                case act.StartWorkload():
+                    self.cluster.tell(ev.StartAccepted(key), ev.WorkloadStarted(key, "pid 1"))
+                case act.ResizeAllocation(placements=placements):
+                    self.cluster.tell(ev.AllocationResized(key, placements))
+                case act.ProfileWorkload():
+                    self.cluster.tell(ev.ProfilingFinished(key, Measurements(entries)))
+                case act.ClassifyWorkload():
+                    known = curve((500, 50.0), (1000, 110.0), (4000, 400.0))
+                    self.cluster.tell(ev.WorkloadClassified(key, known))
+                case act.StopWorkload():
+                    self.cluster.tell(ev.WorkloadFinished(key, None, 15, "killed"))
 
     @rule(
-        name=SERVERS,
+        name=st.sampled_from(["a", "a", "b", "c"]),
         paces=st.lists(st.sampled_from([None, 0.0, 0.5, 0.9, 1.0, 1.5]), min_size=1, max_size=4),
-        periods=st.integers(1, 4),
+        periods=st.sampled_from([1, 2, 4, 12]),
     )
     def measured(self, name: str, paces: list[float | None], periods: int) -> None:
         """Whoever runs there, at some pace, for some periods."""
