@@ -226,6 +226,39 @@ def test_a_load_generator_that_ends_is_started_again(tmp_path: Path) -> None:
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 
+def test_a_load_generators_last_words_are_read(tmp_path: Path) -> None:
+    """Most tell their figures when they end."""
+    load = Measure(load_command=("sh", "-c", "sleep 2.5; echo ops 120"), load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+        assert await_reading(opened, "svc", Quantity.THROUGHPUT, positive).value == 120
+        opened.perform(act.StopWorkload("svc", 0.0))
+        finished(opened, "svc")
+        wait_until(lambda: opened.take_in() is None and not (tmp_path / "state/.loads").exists())
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (
+            ("sh", "-c", "echo cannot connect >&2; exit 1"),
+            "load generator ended with exit status 1: cannot connect",
+        ),
+        (("sh", "-c", "exit 3"), "ended with exit status 3 and printed nothing"),
+        (("no-such-program",), "load generator: no such program: 'no-such-program'"),
+    ],
+)
+def test_a_load_generator_that_fails_is_why_there_is_no_signal(
+    tmp_path: Path, command: tuple[str, ...], why: str
+) -> None:
+    load = Measure(load_command=command, load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+        await_silence(opened, "svc", Quantity.THROUGHPUT, why)
+
+
 def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path: Path) -> None:
     live = LiveManager(tmp_path / "state", "--servers", "1")
     live.start()
@@ -242,6 +275,11 @@ def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path
         found = live.wait_for(lambda all_: all_["job"]["met"] is True)["job"]
         assert found["achieved"]["rate_per_second"] >= 1
         assert "progress lines" in live.run("describe", "workload", "job")
+        assert "ServerMeasured" not in live.run("get", "events")
+        assert "ServerMeasured" in live.run("get", "events", "--all")
+        shown = live.run("get", "events", "--kind", "ServerMeasured").splitlines()[1:]
+        assert shown
+        assert all("ServerMeasured" in line for line in shown)
         meters = [pid for pid in children(live) if "measure.meter" in command_of(pid)]
         assert len(meters) == 1
         live.kill()
@@ -262,3 +300,65 @@ def children(live: LiveManager) -> list[int]:
 
 def command_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+DAEMON = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.write(os.open("MARK", os.O_CREAT | os.O_WRONLY | os.O_APPEND), b"%d\\n" % os.getpid())
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+print(7, flush=True)
+time.sleep(LASTS)
+"""
+
+
+def daemons(mark: Path) -> list[int]:
+    """Process ids of the daemons that a measuring command has left so far."""
+    return [int(line) for line in mark.read_text().split()] if mark.exists() else []
+
+
+@pytest.mark.parametrize(("lasts", "killed"), [("0.0", False), ("4.0", True)])
+def test_what_a_measuring_command_leaves_ends_with_it(
+    tmp_path: Path, lasts: str, killed: bool
+) -> None:
+    mark = tmp_path / "daemons"
+    script = DAEMON.replace("MARK", str(mark)).replace("LASTS", lasts)
+    live = LiveManager(tmp_path / "state", "--servers", "1")
+    live.start()
+    try:
+        measure = {"command": [sys.executable, "-c", script]}
+        live.submit(manifest("job", "sleep", "300", target={"rate": "1/s"}, measure=measure))
+        if killed:  # The manager dies while a command and its daemon are at work.
+            wait_until(lambda: daemons(mark))
+            live.kill()
+        else:
+            wait_until(lambda: len(daemons(mark)) >= 3)
+            live.run("delete", "job")
+            live.wait_for_all()
+        wait_until(lambda: all(map(is_gone, daemons(mark))))
+        if killed:
+            live.start()
+            live.run("delete", "job")
+            live.wait_for_all()
+    finally:
+        live.kill()
+
+
+def test_what_escapes_its_reader_is_found_by_its_mark(tmp_path: Path) -> None:
+    mark = tmp_path / "daemons"
+    script = DAEMON.replace("MARK", str(mark)).replace("LASTS", "300")
+    with session(tmp_path, report_seconds=1.0) as opened:
+        measured(opened, "k", "sleep 300", Measure(command=(sys.executable, "-c", script)))
+        wait_until(lambda: daemons(mark))
+        meter = meter_of(opened)
+        reader = int(Path(f"/proc/{meter}/task/{meter}/children").read_text().split()[0])
+        os.kill(reader, signal.SIGKILL)
+        first = daemons(mark)[0]
+        assert not is_gone(first)
+        opened.perform(act.StopWorkload("k", 0.0))
+        finished(opened, "k")
+        wait_until(lambda: all(map(is_gone, daemons(mark))))

@@ -53,32 +53,36 @@ def targets(draw, kind):
     return draw(choices | st.builds(Target, rate_per_second=rates))
 
 
-patterns = st.sampled_from([r"ops=(\d+)", "(?P<n>[0-9]+)/s", "a'\"\\n:(.) # "])
-endpoints = st.builds(
-    HttpMeasure,
-    st.sampled_from(["http://127.0.0.1:80/metrics", "https://a.b-c", "http://[::1]:9/a?b=1"]),
-    st.none() | st.sampled_from(["up", 'http_total{code="200",m="a b"}']),
-    st.sampled_from(MetricKind),
-    st.none() | st.floats(0, 100, exclude_min=True, exclude_max=True),
+patterns = st.sampled_from([r"ops=(\d+)", "(?P<rate>[0-9]+)/s", "a'\"\\n:(.) # "])
+urls = st.sampled_from(["http://127.0.0.1:80/metrics", "https://a.b-c", "http://[::1]:65535/a?b=1"])
+metrics = st.sampled_from(["up", 'http_total{code="200",m="a b"}'])
+percentiles = st.floats(0, 100, exclude_min=True, exclude_max=True)
+plain_kinds = st.sampled_from([MetricKind.COUNTER, MetricKind.GAUGE])
+endpoints = st.builds(HttpMeasure, urls, st.none() | metrics, plain_kinds) | st.builds(
+    HttpMeasure, urls, metrics, st.just(MetricKind.HISTOGRAM), st.none() | percentiles
 )
 
 
 @st.composite
 def measures(draw, service):
-    own = draw(st.booleans())
+    own = draw(st.none() | patterns)
     load = service and draw(st.booleans())
     kinds = st.none() | st.sampled_from(NumberKind)
+    kind = draw(kinds) if own else None
     command = draw(st.none() | commands)
+    http = draw(st.none() | endpoints)
+    counts = own and "rate" not in own and kind is not NumberKind.GAUGE
+    otherwise_read = own or command or http
     return Measure(
-        draw(patterns) if own else None,
+        own,
         draw(commands) if load else None,
         draw(st.none() | directories) if own else None,
-        draw(st.none() | st.floats(1e-9, 1e18)) if own else None,
-        draw(kinds) if own else None,
-        draw(st.none() | endpoints),
+        draw(st.none() | st.floats(1e-9, 1e18)) if counts else None,
+        kind,
+        http,
         command,
         draw(kinds) if command else None,
-        draw(st.none() | patterns) if load else None,
+        draw(st.none() | patterns if otherwise_read else patterns) if load else None,
         draw(st.floats(1, fields.MAX_PROFILE_SECONDS)),
     )
 

@@ -11,6 +11,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import SOURCES
@@ -34,11 +35,18 @@ class Part:
         curve: What was classified.
         factor: Turns the curve's number into performance over target.
         inverse: The curve is a latency: less is better.
+        term: What the curve says of the target; ``None`` = only how performance changes.
+        work: What has to be done until the workload is complete, in the unit of the curve;
+            ``None`` = the target states no completion.
+        begun_seconds: From being handed in until that work begins.
     """
 
     curve: Curve
     factor: float
     inverse: bool = False
+    term: Term | None = None
+    work: float | None = None
+    begun_seconds: float = 0.0
 
     def pace(self, cpu_millicpus: int) -> Estimate:
         """Performance over target with so much CPU."""
@@ -69,16 +77,55 @@ def parts_of(
     throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
     latency = curves.get(Quantity.LATENCY)
     if throughput and target.throughput_per_second:
-        parts.append(Part(throughput, 1 / target.throughput_per_second))
+        parts.append(Part(throughput, 1 / target.throughput_per_second, term=Term.THROUGHPUT))
     if rate and target.rate_per_second:
-        parts.append(Part(rate, 1 / target.rate_per_second))
+        parts.append(Part(rate, 1 / target.rate_per_second, term=Term.RATE))
     if latency and target.latency:
-        parts.append(Part(latency, target.latency.below_seconds, inverse=True))
+        bound = target.latency.below_seconds
+        parts.append(Part(latency, bound, inverse=True, term=Term.LATENCY))
     total = workload.measure.progress_total or classification.total
     if rate and total and target.completion_seconds:
         left_seconds = target.completion_seconds - waited_seconds - START_SECONDS
-        parts.append(Part(rate, max(left_seconds, 1 / MAX_PACE) / total))
+        factor = max(left_seconds, 1 / MAX_PACE) / total
+        begun = waited_seconds + START_SECONDS
+        parts.append(Part(rate, factor, term=Term.RATE, work=total, begun_seconds=begun))
     return parts
+
+
+def performance_with(
+    parts: list[Part], cpu_millicpus: int, drop: float, variance: float, confidence: float
+) -> dict[Term, Interval]:
+    """Performance in the target's own terms, beside neighbours.
+
+    Args:
+        parts: Of the target.
+        cpu_millicpus: With so much CPU.
+        drop: What neighbours take away of the logarithm; see ``pressed``.
+        variance: Of that.
+        confidence: That each bound holds.
+
+    >>> from wharfinger.model.profile import Curve, Estimate
+    >>> part = Part(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)
+    >>> found = performance_with([part], 1000, 0.0, 0.0, 0.8)
+    >>> [round(number, 1) for number in (found[Term.RATE].low, found[Term.COMPLETION].high)]
+    [9.2, 65.3]
+    """
+    found: dict[Term, Interval] = {}
+    for part in parts:
+        if part.term is None:
+            continue
+        estimate = part.curve.at(cpu_millicpus)
+        mean = estimate.mean * exp(drop if part.inverse else -drop)
+        wider = exp(quantile(confidence) * sqrt(estimate.std**2 + variance))
+        found[part.term] = Interval(mean, mean / wider, mean * wider)
+        if part.work is not None:
+            seconds = part.work / mean
+            found[Term.COMPLETION] = Interval(
+                part.begun_seconds + seconds,
+                part.begun_seconds + seconds / wider,
+                part.begun_seconds + seconds * wider,
+            )
+    return found
 
 
 def pace_with(parts: list[Part], cpu_millicpus: int, confidence: float) -> Estimate:

@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--suggest",
         metavar="K",
         type=_count,
-        help="predict: also name K entries of each row to measure next, and what each is worth",
+        help="predict: also name K entries of each row to measure next (all that are left, where "
+        "fewer are), and what each is worth",
     )
     add_output(parser)
 
@@ -124,6 +125,8 @@ def _check(arguments: argparse.Namespace) -> None:
     for name, value in EVALUATE.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
+    if arguments.reveal < 1:
+        raise InvalidInput("--reveal: 0: nothing would be known of a row; write 1 or more")
     if not 1 <= arguments.repeats <= MAX_REPEATS:
         raise InvalidInput(f"--repeats: {arguments.repeats}: write 1 to {MAX_REPEATS}")
 
@@ -222,6 +225,7 @@ def _predict(arguments: argparse.Namespace) -> None:
     training = reading.read_matrix(arguments.matrix)
     tests = reading.read_matrix(arguments.rows)
     _check_columns(tests, training, arguments)
+    _check_rows(tests, training, arguments)
     if arguments.pairs:
         training = _without_entries(training, tests.rows)
     model = fit(names[0], training, scale=Scale(arguments.scale), seed=arguments.seed)
@@ -240,6 +244,26 @@ def _check_columns(tests: "Matrix", training: "Matrix", arguments: argparse.Name
                 f"{arguments.rows}: column {column!r} is none of {arguments.matrix}; "
                 "name configurations as they are named there"
             )
+
+
+def _check_rows(tests: "Matrix", training: "Matrix", arguments: argparse.Namespace) -> None:
+    import numpy as np  # noqa: PLC0415 - heavy
+
+    known = set(training.rows)
+    for name, values in zip(tests.rows, tests.values, strict=True):
+        if name in known:
+            raise InvalidInput(
+                f"{arguments.rows}: row {name!r} is a known row of {arguments.matrix}; "
+                "leave it out of one of the two, or name the new one differently"
+            )
+        if arguments.suggest is None and np.isnan(values).all():
+            raise InvalidInput(
+                f"{arguments.rows}: row {name!r} has no entry to predict from; measure one "
+                "(--suggest 1 says which)"
+            )
+    most = len(training.columns)
+    if arguments.suggest is not None and not 1 <= arguments.suggest <= most:
+        raise InvalidInput(f"--suggest: {arguments.suggest}: write 1 to {most}, the columns there")
 
 
 def _without_entries(training: "Matrix", names: Sequence[str]) -> "Matrix":
@@ -276,7 +300,8 @@ def _prediction_document(
         high.tolist(),
         strict=True,
     )
-    columns = {c: {"mean": m, "std": s, "low_90": a, "high_90": b} for c, m, s, a, b in numbers}
+    # In logarithms it is the mean, so of the values it is the median.
+    columns = {c: {"median": m, "std": s, "low_90": a, "high_90": b} for c, m, s, a, b in numbers}
     document: dict[str, Any] = {"name": name, "columns": columns}
     if suggest is not None:
         document["suggest"] = _suggestions(prediction, suggest)
@@ -302,7 +327,7 @@ def _suggestions(prediction: "Prediction", size: int) -> list[dict[str, Any]]:
 PREDICTIONS: list[Column] = [
     ("NAME", lambda item: item[0]),
     ("COLUMN", lambda item: item[1]),
-    ("MEAN", lambda item: f"{item[2]['mean']:.4g}"),
+    ("MEDIAN", lambda item: f"{item[2]['median']:.4g}"),
     ("STD", lambda item: f"{item[2]['std']:.2g}"),
     ("LOW 90%", lambda item: f"{item[2]['low_90']:.4g}"),
     ("HIGH 90%", lambda item: f"{item[2]['high_90']:.4g}"),

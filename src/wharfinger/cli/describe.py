@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from wharfinger.cli import human
+from wharfinger.cli import forecast, human
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_common, connect
-from wharfinger.cli.output import fields, indented, show, table, to_yaml
+from wharfinger.cli.output import Column, fields, indented, show, table, to_yaml
 from wharfinger.cli.tables import columns
 from wharfinger.cli.terminal import printable
 
@@ -30,6 +30,14 @@ def run(arguments: argparse.Namespace) -> int:
 def workload_text(workload: dict[str, Any]) -> str:
     """A workload for people: how it fares, what it uses, and its manifest."""
     sections = [fields([*_fate(workload), *_times(workload), *_use(workload)])]
+    known = workload["classification"]
+    if known:
+        lines = [forecast.basis(known), *forecast.measured_text(workload)]
+        lines += [*forecast.curves_text(known), *forecast.interference_text(known, wide=True)]
+        sections.append("Classification:\n" + indented(printable_lines("\n".join(lines))))
+    if workload["adjustments"]:
+        adjusted = forecast.adjustments_text(workload["adjustments"])
+        sections.append("Adjustments:\n" + indented(adjusted))
     sections.append("Manifest:\n" + indented(printable_lines(to_yaml(workload["manifest"]))))
     return "\n\n".join(sections)
 
@@ -60,6 +68,10 @@ def _fate(workload: dict[str, Any]) -> list[tuple[str, str]]:
         ("Target", human.target(workload["target"])),
         ("Achieved", human.achieved(workload["achieved"])),
         ("Met", human.met(workload["met"])),
+        ("Of target", human.percent(workload["pace"])),
+        ("Predicted", forecast.predicted(workload)),
+        ("Prediction", forecast.against_prediction(workload) or "not checked yet"),
+        ("Gave way", f"{workload['suspensions']}x"),
         ("Measured", human.measured(workload["measured"])),
         ("Priority", str(workload["priority"])),
         ("Queue", workload["queue"] or human.NONE),
@@ -90,6 +102,7 @@ def _use(workload: dict[str, Any]) -> list[tuple[str, str]]:
         ("CPU time", human.duration(usage.get("cpu_seconds") or workload["cpu_seconds"])),
         ("Memory", human.size(usage.get("memory_bytes"))),
         ("Processes", human.number(usage.get("processes"))),
+        ("Beside", ", ".join(usage.get("neighbours", ())) or human.NONE),
     ]
 
 
@@ -109,13 +122,32 @@ def server_text(server: dict[str, Any]) -> str:
                 "Memory",
                 _share(human.size, server["memory_allocated_bytes"], server["memory_bytes"]),
             ),
+            ("Copies", str(server["copies"])),
+            ("Unsettled", _unsettled(server)),
         ]
     )
     conditions = "\n".join(
         f"  {c['name']}: {printable(c['message'])}" for c in server["conditions"]
     )
+    pressure = table(server["pressure"], PRESSURE, empty="nothing known, or nobody there")
     residents = table(server["residents"], columns("workloads", "table"), empty="none")
-    return f"{head}\n\nConditions:\n{conditions or '  none'}\n\nWorkloads:\n{indented(residents)}"
+    return (
+        f"{head}\n\nConditions:\n{conditions or '  none'}\n\n"
+        f"Interference, 0 to 100:\n{indented(pressure)}\n\nWorkloads:\n{indented(residents)}"
+    )
+
+
+PRESSURE: list[Column] = [
+    ("SHARED RESOURCE", lambda p: p["name"]),
+    ("TOLERATED", lambda p: f"{p['tolerated']:.0f} (+-{p['tolerated_std']:.0f})"),
+    ("CAUSED", lambda p: f"{p['caused']:.0f} (+-{p['caused_std']:.0f})"),
+]
+
+
+def _unsettled(server: dict[str, Any]) -> str:
+    if not server["unsettled"]:
+        return "no"
+    return "yes: a workload here misses its target; no new work until that is mended"
 
 
 def _share(form: Callable[[float], str], allocated: float, whole: float) -> str:

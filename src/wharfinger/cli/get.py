@@ -19,6 +19,8 @@ LISTS = ("workloads", "servers", "platforms", "queues", "events")
 KINDS = (*LISTS, "status")
 MAX_EVENTS = 10_000
 FOLLOW_SECONDS = 20.0
+MEASUREMENTS = ("ServerMeasured",)
+"""Kinds of events that are shown when they are asked for: every few seconds one a server."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=_limit, metavar="N", help="the newest N events (default: 1000)"
     )
     parser.add_argument("--follow", action="store_true", help="events: go on with new ones")
+    parser.add_argument(
+        "--kind",
+        dest="event_kinds",
+        action="append",
+        metavar="KIND",
+        help="events of this kind, e.g. WorkloadFinished; repeatable",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="events: measurements (ServerMeasured) too, which come every few seconds",
+    )
     add_common(parser)
 
 
@@ -77,7 +91,12 @@ def _check(arguments: argparse.Namespace) -> None:
     """An option that would be passed over is a wrong call."""
     of = {
         "workloads": (("--selector", arguments.selector), ("--phase", arguments.phase)),
-        "events": (("--limit", arguments.limit), ("--follow", arguments.follow)),
+        "events": (
+            ("--limit", arguments.limit),
+            ("--follow", arguments.follow),
+            ("--kind", arguments.event_kinds),
+            ("--all", arguments.all),
+        ),
     }
     for kind, options in of.items():
         for option, given in options:
@@ -104,12 +123,25 @@ def _fetch(client: "Client", arguments: argparse.Namespace) -> list[dict[str, An
             "label": arguments.selector,
         }
         return list(client.get(kind, query=query))
-    query = {"limit": arguments.limit or 1000} if kind == "events" else {}
+    query = _events_query(arguments) if kind == "events" else {}
     items: list[dict[str, Any]] = client.get(kind, query=query)
     missing = set(names) - {item["name"] for item in items}
     if missing and kind != "events":
         raise NotFound(f"no {kind.removesuffix('s')} {min(missing)!r}")
     return [item for item in items if not names or item["name"] in names]
+
+
+def _events_query(arguments: argparse.Namespace) -> dict[str, Any]:
+    kinds = arguments.event_kinds
+    without = None if kinds or arguments.all else list(MEASUREMENTS)
+    return {"limit": arguments.limit or 1000, "kind": kinds, "without": without}
+
+
+def _is_wanted(event: dict[str, Any], arguments: argparse.Namespace) -> bool:
+    """Whether an event that came while following is one that was asked for."""
+    kinds, kind = arguments.event_kinds, event["kind"]
+    asked_for = kind in kinds if kinds else arguments.all or kind not in MEASUREMENTS
+    return asked_for and (not arguments.names or event["name"] in arguments.names)
 
 
 def _follow(client: "Client", arguments: argparse.Namespace) -> None:
@@ -119,7 +151,7 @@ def _follow(client: "Client", arguments: argparse.Namespace) -> None:
     events = [event for event in _fetch(client, arguments) if event["sequence"] <= sequence]
     header = arguments.output in ("table", "wide")
     while True:
-        wanted = [e for e in events if not arguments.names or e["name"] in arguments.names]
+        wanted = [event for event in events if _is_wanted(event, arguments)]
         if wanted:
             _print_events(wanted, arguments.output, header=header)
             header = False
@@ -141,6 +173,10 @@ def _print_events(events: list[dict[str, Any]], output: str, *, header: bool) ->
     print(text, flush=True)
 
 
+def _mode(mode: str) -> str:
+    return "recommend: it says what it would do, and does nothing" if mode != "act" else mode
+
+
 def _status_text(status: dict[str, Any]) -> str:
     phases = ", ".join(f"{count} {phase}" for phase, count in status["phases"].items() if count)
     damage = status["damage"]
@@ -152,6 +188,7 @@ def _status_text(status: dict[str, Any]) -> str:
             ("Engine", status["engine"] + ("" if status["synced"] else " (not synced yet)")),
             ("Policy", status["policy"]),
             ("Admission", status["admission"]),
+            ("Mode", _mode(status["mode"])),
             ("Servers", str(status["servers"])),
             ("Workloads", phases or "none"),
             ("Events", f"{status['first_sequence']} to {status['last_sequence']}"),

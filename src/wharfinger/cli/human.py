@@ -1,8 +1,13 @@
 """Numbers as people read them, in tables; whoever needs them exact asks for JSON."""
 
+import re
 from typing import Any
 
+_MILLICPUS = re.compile(r"\b(\d{2,7})m\b")
+
 NONE = "-"
+CELL_WIDTH = 48
+"""Of a column with sentences in it, at most; ``describe`` and JSON have them whole."""
 
 
 def duration(seconds: float | None) -> str:
@@ -53,9 +58,44 @@ def number(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
+def significant(value: float) -> str:
+    """Three digits, or all before the point.
+
+    >>> significant(126.31), significant(0.012345), significant(40_000.0)
+    ('126', '0.0123', '40000')
+    """
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    """A share, whole percents below ten times.
+
+    >>> percent(1.049), percent(None), percent(1000.0)
+    ('105%', '-', '>10x')
+    """
+    if share is None:
+        return NONE
+    return f"{share:.0%}" if share < 10 else ">10x"
+
+
+def words(message: str) -> str:
+    """A decision's sentence with CPU in CPUs, where the policy wrote thousandths.
+
+    >>> words("target missed at 80% for 10 s: 400m CPU become 550m")
+    'target missed at 80% for 10 s: 0.4 CPU become 0.55'
+    """
+    if "m CPU" not in message:
+        return message
+    return _MILLICPUS.sub(lambda found: number(int(found[1]) / 1000), message)
+
+
 def cpus(value: float) -> str:
-    """A number of CPUs in words."""
-    return f"{number(value)} CPU" + ("" if value == 1 else "s")
+    """A number of CPUs in words.
+
+    >>> cpus(0.35), cpus(2.0)
+    ('0.35 CPU', '2 CPUs')
+    """
+    return f"{number(value)} CPU" + ("" if value <= 1 else "s")
 
 
 def target(value: dict[str, Any] | None) -> str:
@@ -95,19 +135,44 @@ def measured(values: list[dict[str, Any]]) -> str:
     """Each number and its source; a proxy says what it is worth.
 
     >>> measured([dict(name="rate_per_second", value=None, source="nothing yet", trusted=False,
-    ...                correlation=None)])
+    ...                correlation=None, final=False)])
     'rate_per_second no signal: nothing yet'
     """
     return "; ".join(map(_measured, values)) or NONE
 
 
 def _measured(one: dict[str, Any]) -> str:
+    when = " at the end" if one["final"] else ""
     if one["value"] is None:
-        return f"{one['name']} no signal: {one['source']}"
-    source = one["source"]
-    if source.endswith("(proxy)"):
-        source = source.replace("(proxy)", f"(proxy, {'' if one['trusted'] else 'un'}trusted)")
-    return f"{one['name']} {one['value']:.4g} by {source}"
+        return f"{one['name']} no signal{when}: {one['source']}"
+    return f"{one['name']} {one['value']:.4g}{when} by {_source(one)}"
+
+
+def _source(one: dict[str, Any]) -> str:
+    kind = f"(proxy, {'' if one['trusted'] else 'un'}trusted)"
+    return str(one["source"]).replace("(proxy)", kind)
+
+
+def measured_by(values: list[dict[str, Any]]) -> str:
+    """Where the numbers come from, or why there are none: short, for a column of a table.
+
+    >>> line = dict(name="rate_per_second", value=4.0, source="progress lines", trusted=True)
+    >>> cpu = dict(name="cpu_seconds_per_second", value=1.0, source="CPU time (proxy)",
+    ...            trusted=False)
+    >>> measured_by([line, cpu]), measured_by([cpu])
+    ('progress lines', 'CPU time (proxy, untrusted)')
+    >>> measured_by([cpu, dict(line, value=None, source="nothing from progress lines yet")])
+    'no signal: nothing from progress lines yet'
+    """
+    silent = [f"no signal: {one['source']}" for one in values if one["value"] is None]
+    proxies = [_source(one) for one in values if "(proxy)" in one["source"]]
+    told = [
+        one["source"]
+        for one in values
+        if one["value"] is not None and "(proxy)" not in one["source"]
+    ]
+    text = "; ".join(dict.fromkeys(silent or told or proxies)) or NONE
+    return text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 3]}..."
 
 
 def latency(seconds: float) -> str:
@@ -135,6 +200,56 @@ def ordinal(value: int) -> str:
 def met(value: bool | None) -> str:
     """Whether a target is kept."""
     return NONE if value is None else ("yes" if value else "no")
+
+
+def time_of_day(timestamp: str) -> str:
+    """The time without the day.
+
+    >>> time_of_day("2026-01-02T03:04:05.678Z")
+    '03:04:05'
+    """
+    return timestamp[11:19]
+
+
+TERMS = (
+    "throughput_per_second",
+    "rate_per_second",
+    "latency_seconds",
+    "completion_seconds",
+)
+"""What a target may state, in the order in which it is said."""
+
+
+def stated(value: dict[str, Any] | None) -> list[str]:
+    """Which of ``TERMS`` a target states."""
+    if value is None:
+        return []
+    return [
+        term for term in TERMS if value.get(term) or (term[:7] == "latency" and value["latency"])
+    ]
+
+
+def term(name: str, value: float) -> str:
+    """A number of ``TERMS`` in its unit.
+
+    >>> term("rate_per_second", 126.3), term("latency_seconds", 0.002345)
+    ('126/s', '2.35ms')
+    """
+    if name.endswith("_per_second"):
+        return f"{significant(value)}/s"
+    if name == "latency_seconds":
+        return latency(float(f"{value:.3g}"))
+    return duration(value)
+
+
+def interval(name: str, value: dict[str, float]) -> str:
+    """A predicted number and its bounds.
+
+    >>> interval("rate_per_second", {"mean": 126.3, "low": 121.0, "high": 132.0})
+    '126/s (121/s to 132/s)'
+    """
+    low, high = term(name, value["low"]), term(name, value["high"])
+    return f"{term(name, value['mean'])} ({low} to {high})"
 
 
 def clock(timestamp: str | None) -> str:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--directory",
         metavar="DIR",
-        default=".",
-        help="on whose file system to do I/O (default: this one)",
+        help="on whose file system to do I/O (default: the current directory's)",
     )
     parser.add_argument(
         "--maximum",
@@ -64,7 +63,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what was asked for."""
     if arguments.seconds == 0:
         raise InvalidInput("--seconds: 0; give a time above 0")
+    _check(arguments)
     return _ACTIONS[arguments.action](arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """An option that would be passed over is a wrong call."""
+    given = {"--intensity": arguments.intensity, "--maximum": arguments.maximum}
+    for option, value in given.items():
+        if value is not None and arguments.action != "run":
+            raise InvalidInput(f"{option} is for ibench run, not for {arguments.action}")
+    if arguments.action == "list" and arguments.seconds is not None:
+        raise InvalidInput("--seconds is for ibench run and validate, not for list")
 
 
 def _intensity(text: str) -> float:
@@ -91,8 +101,25 @@ def _settings(arguments: argparse.Namespace) -> "list[Setting]":
 
     chosen = [source_named(name) for name in arguments.sources] or SOURCES
     cpus = _cpus(arguments.cpus)
-    directory = Path(arguments.directory).absolute()
+    # The list says itself where there is no directory.
+    directory = Path(arguments.directory or ".").absolute()
+    if arguments.action != "list" and arguments.directory is not None:
+        _check_directory(arguments.directory, directory, chosen)
+    if arguments.maximum is not None and not any(source.measures_maximum for source in chosen):
+        name = chosen[0].name
+        raise InvalidInput(f"--maximum: {name} has no maximum to measure; leave it out")
     return [Setting(source, cpus, directory) for source in chosen]
+
+
+def _check_directory(text: str, directory: Path, chosen: "Sequence[Source]") -> None:
+    if not any(source.uses_directory for source in chosen):
+        raise InvalidInput(f"--directory: {chosen[0].name} does no I/O; leave it out")
+    try:
+        is_directory = directory.is_dir()
+    except (OSError, ValueError):  # A part that may not be searched, a NUL.
+        is_directory = False
+    if not is_directory:
+        raise InvalidInput(f"--directory: {text!r} is no directory; name one that exists")
 
 
 def _cpus(text: str | None) -> tuple[int, ...]:

@@ -122,7 +122,21 @@ def _previews_text(previews: list[dict[str, Any]]) -> str:
         + ("would be created" if one["created"] else "exists as it is: unchanged")
         + "\n"
         + decisions_text(one["decisions"])
+        + _unknown(one["decisions"])
         for one in previews
+    )
+
+
+def _unknown(decisions: list[dict[str, Any]]) -> str:
+    """What a dry run can't know: it measures nothing."""
+    profiling = [d for d in decisions if d["stage"] == "profiling"]
+    if not profiling:
+        return ""
+    first = profiling[0]["accepted"]
+    return (
+        "\n  not known yet: how its performance follows CPU, what interference it tolerates and "
+        f"causes; {'it is profiled or classified first' if first else 'it waits to be profiled'}, "
+        "and may then go elsewhere, with more or less"
     )
 
 

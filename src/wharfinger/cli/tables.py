@@ -40,6 +40,12 @@ def _servers(workload: dict[str, Any]) -> str:
     return ",".join(workload["servers"]) or human.NONE
 
 
+def _pressure(server: dict[str, Any], kind: str, nothing: float) -> str:
+    """What its residents bear or exert together, of 100, where that says anything."""
+    said = (p for p in server["pressure"] if p[kind] != nothing)
+    return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in said) or human.NONE
+
+
 WORKLOADS: list[Column] = [
     ("NAME", _of("name")),
     ("TYPE", _of("type")),
@@ -58,13 +64,16 @@ WORKLOADS_WIDE: list[Column] = [
     ("CPU TIME", _duration("cpu_seconds")),
     ("TARGET", lambda w: human.target(w["target"])),
     ("ACHIEVED", lambda w: human.achieved(w["achieved"])),
+    ("OF TARGET", lambda w: human.percent(w["pace"])),
+    ("PREDICTED", lambda w: human.percent((w["predicted"] or {}).get("mean"))),
     ("MET", lambda w: human.met(w["met"])),
+    ("ADJUSTED", lambda w: f"{len(w['adjustments'])}x"),
     ("PRIORITY", _of("priority")),
     ("QUEUE", _of("queue")),
     ("SUBMITTED", _time("submitted_at")),
     ("LABELS", lambda w: ",".join(f"{k}={v}" for k, v in w["labels"].items()) or human.NONE),
     WORKLOADS[-1],
-    ("MESSAGE", _of("message")),
+    ("MESSAGE", lambda item: human.words(item["message"]) or human.NONE),
 ]
 
 _CONDITIONS: Column = (
@@ -84,6 +93,10 @@ SERVERS: list[Column] = [
 ]
 SERVERS_WIDE: list[Column] = [
     *SERVERS,
+    ("COPIES", _of("copies")),
+    ("UNSETTLED", lambda server: human.met(server["unsettled"])),
+    ("TOLERATES", lambda server: _pressure(server, "tolerated", 100.0)),
+    ("CAUSES", lambda server: _pressure(server, "caused", 0.0)),
     ("ZONE", _of("zone")),
     ("MESSAGE", lambda s: "; ".join(c["message"] for c in s["conditions"]) or human.NONE),
 ]
@@ -109,7 +122,7 @@ EVENTS: list[Column] = [
     ("TIME", _time("logged_at")),
     ("NAME", _of("name")),
     ("KIND", _of("kind")),
-    ("MESSAGE", _of("message")),
+    ("MESSAGE", lambda item: human.words(item["message"]) or human.NONE),
 ]
 
 CANDIDATES: list[Column] = [

@@ -69,23 +69,24 @@ def open_pidfd(identity: ProcessIdentity) -> int | None:
     return None
 
 
-def kill_orphans(key: str, timeout_seconds: float = 10.0) -> int:
-    """Kill every process of ours whose environment says ``WHARFINGER_KEY=<key>``.
+def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
+    """Kill every process of ours whose environment says ``WHARFINGER_KEY=<one of the keys>``.
 
-    For the one case where nothing else is left: the supervisor was killed and there is no
+    For the cases where nothing else is left, as when a supervisor was killed and there is no
     cgroup. Processes that cleared their environment are not found.
 
     Args:
-        key: The start's key.
+        keys: Of starts, or of what belongs to them.
         timeout_seconds: When to give up, e.g. against a fork bomb.
 
     Returns:
         How many were killed. None is left, unless the time was over.
     """
     deadline = time.monotonic() + timeout_seconds
+    markers = frozenset(f"{KEY_VARIABLE}={key}".encode() for key in keys)
     killed = 0
     while True:
-        pidfds = list(_marked_processes(f"{KEY_VARIABLE}={key}".encode()))
+        pidfds = list(_marked_processes(markers))
         for pidfd in pidfds:
             send_signal(pidfd, signal.SIGKILL)
         for pidfd in pidfds:
@@ -95,7 +96,7 @@ def kill_orphans(key: str, timeout_seconds: float = 10.0) -> int:
             return killed
 
 
-def _marked_processes(marker: bytes) -> Iterator[int]:
+def _marked_processes(markers: frozenset[bytes]) -> Iterator[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
         if not name.isdigit() or int(name) == os.getpid():
             continue
@@ -104,19 +105,19 @@ def _marked_processes(marker: bytes) -> Iterator[int]:
         except OSError:
             continue
         # Read while the descriptor shows it alive: so it is this process's environment.
-        if _has_marker(name, marker) and not has_ended(pidfd):
+        if _has_marker(name, markers) and not has_ended(pidfd):
             yield pidfd
         else:
             os.close(pidfd)
 
 
-def _has_marker(pid: str, marker: bytes) -> bool:
+def _has_marker(pid: str, markers: frozenset[bytes]) -> bool:
     try:
         directory = Path("/proc", pid)
         if directory.stat().st_uid != os.geteuid():
             return False
         with (directory / "environ").open("rb") as environ:
-            return marker in environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
+            return not markers.isdisjoint(environ.read(_MAX_ENVIRON_BYTES).split(b"\0"))
     except OSError:
         return False
 

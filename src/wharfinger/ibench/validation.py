@@ -18,7 +18,8 @@ from wharfinger.ibench.sources import Setting, Source, signal_here
 
 INTENSITIES = (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
 EXCESS_POINTS = 10.0
-"""More than this above what was asked for is too much; at 100 all that there is may be taken."""
+"""More than this above what was asked for is too much. At 100 a source takes all that it can get;
+more than this above says that the maximum was measured too low, and with it every intensity."""
 SHORTFALL_POINTS = 25.0
 """More than this below is too little, where the resource had that much left."""
 RESTING_CPU_SHARE = 0.02
@@ -208,7 +209,9 @@ def _problems_of_points(points: Sequence[Point]) -> Sequence[str]:
 
 def _problem_of(point: Point) -> str:
     where = f"intensity {point.intensity:g}: achieved {point.achieved:.1f}"
-    if point.intensity < 100 and point.achieved > point.intensity + EXCESS_POINTS:
+    if point.achieved > point.intensity + EXCESS_POINTS:
+        if point.intensity == 100:
+            return f"{where}, so the maximum was measured too low; try it again on a quiet machine"
         return f"{where}, which is too much"
     # What others used was not to be had: a source wants its share, it has no right to it.
     left = 100.0 if point.left is None else point.left

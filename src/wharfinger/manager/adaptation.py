@@ -91,7 +91,7 @@ def observe(record: WorkloadRecord, now: float) -> None:
     performance = record.performance
     if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
         return
-    if not _settled(record, now):
+    if not is_settled(record, now):
         return
     cpu = record.placements[0].allocation.cpu_millicpus
     used = performance.readings.get(Quantity.CPU)
@@ -236,7 +236,7 @@ def surprise(record: WorkloadRecord, now: float) -> str:
         curve = known.curves.get(quantity)
         measured = record.measurements.performance.get(quantity, {}) if record.measurements else {}
         if cpu not in measured and len(measured) < 2:
-            return f"measured under {len(measured) + 1} allocations now"
+            return "it is measured under one allocation more"
         if curve is None:
             continue
         estimate = curve.at(cpu)
@@ -295,7 +295,7 @@ def _keep_newest(entries: dict[int, Entry]) -> None:
         del entries[cpu]
 
 
-def _settled(record: WorkloadRecord, now: float) -> bool:
+def is_settled(record: WorkloadRecord, now: float) -> bool:
     """Whether all that happened to it was long enough ago, or before the clock was set back."""
     changes = (record.started_at, record.adjusted_at, record.phase_since)
     return not any(at is not None and 0 <= now - at < SETTLING_SECONDS for at in changes)

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
+from wharfinger.manager import adjustments
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import (
     ADJUSTMENTS_PER_MINUTE,
@@ -19,11 +20,13 @@ from wharfinger.manager.adaptation import (
 )
 from wharfinger.manager.lifecycle import Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS
-from wharfinger.manager.state import WorkloadRecord, held
+from wharfinger.manager.state import AdjustmentKind, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.manager.world import UNDECIDED, World
+from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
+from wharfinger.model.profile import Measurements
 
 
 def apply(world: World, time: float, event: ev.Event) -> None:
@@ -179,12 +182,14 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record.placements = event.placements
     record.held, record.reason, record.message = None, "", ""
     record.predicted = event.decision.predicted
+    adjustments.placed_anew(record)
     world.settle_in(record)
     world.state.last_placed = event.placements[0].server
 
 
 def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.ADJUST)
+    _keep(world, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     record.held, record.reason, record.message = None, "", ""
     world.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
@@ -201,6 +206,7 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
 def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
+    _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     record.measurements, record.classifying = corrected(record), True
     record.observed, record.classified_at = {}, time
     world.touched[record.name] = None
@@ -208,6 +214,7 @@ def _classification_planned(world: World, time: float, event: ev.ClassificationP
 
 def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.SUSPEND)
+    _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
     course = world.state.workloads[event.relieves].course
@@ -218,6 +225,7 @@ def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
 
 def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.RESUME)
+    _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
     record.held, record.reason, record.message = None, "", ""
     if event.in_vain:
         # It was not the one; so that does not make its next time longer either.
@@ -227,6 +235,7 @@ def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
 
 def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.MOVE)
+    _keep(world, time, record, AdjustmentKind.MOVED, event.decision, ())
     record.reason, record.message = event.decision.reason, event.decision.message
     record.excluded = tuple(p.server for p in record.placements)
     record.adjusted_at, record.course = time, None
@@ -240,10 +249,23 @@ def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
     """A neighbour was suspended for this one's sake: it needs time to show."""
     record = world.state.workloads[name]
     record.remember(time, decision)
+    _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
     record.course, record.adjusted_at = started_over(record.course, time), time
     _adjusted(world, time)
     for placement in record.placements:
         world.watch(placement.server)
+
+
+def _keep(
+    world: World,
+    time: float,
+    record: WorkloadRecord,
+    kind: AdjustmentKind,
+    decision: Decision,
+    after: tuple[Placement, ...] | None = None,
+) -> None:
+    reason, message = decision.reason, decision.message
+    adjustments.keep(world.state, record, time, kind, reason, message, after)
 
 
 def _adjusted(world: World, time: float) -> None:
@@ -255,6 +277,7 @@ def _allocation_kept(world: World, time: float, event: ev.AllocationKept) -> Non
     record.remember(time, event.decision)
     record.held = event.decision.reason
     if not event.decision.accepted:
+        _keep(world, time, record, AdjustmentKind.KEPT, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
     # For want of room it is tried again when there is some.
     wanted = record.resize_wanted and record.held is ReasonCode.NO_ROOM
@@ -329,6 +352,8 @@ def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
     if record is not None and answers_resize(event, record):
         world.settle(time, event, record.placements)
         record.reason, record.message = "resize-failed", event.reason
+        failed = AdjustmentKind.KEPT
+        adjustments.keep(world.state, record, time, failed, record.reason, event.reason)
 
 
 def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
@@ -339,6 +364,8 @@ def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
             observe(record, time)
+            if record.phase is Phase.RUNNING:
+                adjustments.follow_up(record, time)
             kept = record.course is not None and record.course.side == 0
             if kept or (missed and not misses(record)):
                 record.held, record.reason, record.message = None, "", ""
@@ -362,6 +389,12 @@ def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> N
     record = world.record_of(event.key)
     if record is not None and record.classifying:
         record.classifying = False
+        world.touched[record.name] = None
+        return
+    if record is not None and record.profiling is not None and not record.revoking:
+        # The copy gave nothing: what it needs is told by its like.
+        record.profiled, record.measurements = True, Measurements(silent={"copy": event.reason})
+        world.end_copy(record)
         world.touched[record.name] = None
         return
     record = world.reported(time, event)

@@ -70,7 +70,7 @@ class Manager:
         planner: Decides on profiling; ``None`` = nothing is profiled.
         state: What a snapshot held; ``None`` = a new cluster.
         keep_ended: How many ended workloads keep their record and output.
-        mode: Whether it acts, or only says what it would do.
+        mode: Whether it acts, or only says what it would do; also an attribute.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Manager:
         keep_ended: int = 10_000,
         mode: Mode = Mode.ACT,
     ) -> None:
+        self.mode = mode
         self._recommends = mode is Mode.RECOMMEND
         self._policy = policy
         self._admission = admission
@@ -199,10 +200,14 @@ class Manager:
             return [decision]
         known = self.state.workloads.get(workload.name)
         classification = known.classification if known else None
+        profiling = (
+            None if known or self._planner is None else self._planner.plan(workload, self.view)
+        )
         request = PlacementRequest(workload, classification=classification)
         verdict = self._policy.place(request, view.cluster)
         behind = self._behind(workload, self._admission.queue_for(workload, view))
-        return [decision, verdict.decision, *behind]
+        measured = [] if profiling is None else [profiling.decision]
+        return [decision, *measured, verdict.decision, *behind]
 
     def _behind(self, workload: Workload, queue: str) -> list[Decision]:
         """Who is served first, where that holds a workload up."""
@@ -222,6 +227,12 @@ class Manager:
                 numbers={"waiting_before": float(ahead)},
             )
         ]
+
+    def neighbours(self, record: WorkloadRecord) -> list[str]:
+        """Who else holds resources where a workload is; names, in the order in which they came."""
+        here = (self._world.residents.get(p.server, {}) for p in record.placements)
+        names = {name: None for residents in here for name in residents if name != record.name}
+        return list(names) if record.on_server else []
 
     def queue_lengths(self) -> dict[str, int]:
         """How many wait, by queue."""

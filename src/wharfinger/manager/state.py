@@ -5,6 +5,7 @@ the index of keys) is not here: see ``manager/columns.py`` and ``Manager``.
 """
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
 from wharfinger.model.allocation import Allocation, Placement
@@ -19,6 +20,7 @@ SCHEMA = 1
 """Version of the snapshot's form; see ``manager/codec.py``."""
 
 DECISIONS_KEPT = 12
+ADJUSTMENTS_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,49 @@ class Course:
     pace: float
     side: int
     since: float
+
+
+class AdjustmentKind(StrEnum):
+    """What was done about a workload after it was placed."""
+
+    RESIZED = "resized"
+    """Its allocation became another one, where it is."""
+    SUSPENDED = "suspended"
+    """It gave way to a neighbour that missed its target."""
+    RESUMED = "resumed"
+    """It goes on."""
+    RELIEVED = "relieved"
+    """A neighbour gave way to it."""
+    MOVED = "moved"
+    """It was stopped, to be started on another server."""
+    KEPT = "kept"
+    """Something should have been done and was not; the reason says why."""
+    RECLASSIFIED = "reclassified"
+    """What it needs was estimated anew, by how it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """One thing that was done about a placed workload, and what became of it.
+
+    Attributes:
+        time: In seconds since the epoch.
+        before: Where it was, and with how much.
+        after: Where it is from then on; empty = it does not run.
+        reason: Stable word.
+        message: The cause, for people.
+        pace_before: Performance over target when it was decided; ``None`` = not known.
+        pace_after: The same once it had time to show, or the newest before that.
+    """
+
+    time: float
+    kind: AdjustmentKind
+    before: tuple[Placement, ...]
+    after: tuple[Placement, ...]
+    reason: str
+    message: str
+    pace_before: float | None = None
+    pace_after: float | None = None
 
 
 @dataclass(slots=True)
@@ -80,6 +125,7 @@ class WorkloadRecord:
         relieved_pace: How that one did then, performance over target.
         in_vain_at: When it turned out that giving way had not helped; ``None`` = it had.
         moves: How often it was stopped to be started on another server.
+        adjustments: What was done about it since it was placed, the newest, oldest first.
     """
 
     workload: Workload
@@ -124,6 +170,7 @@ class WorkloadRecord:
     relieved_pace: float = 0.0
     in_vain_at: float | None = None
     moves: int = 0
+    adjustments: list[Adjustment] = field(default_factory=list)
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property
@@ -158,6 +205,7 @@ class ManagerState:
         last_placed: Server of the newest placement.
         servers: In the order in which they joined.
         adjusted_at: When allocations were changed lately, newest last.
+        adjustment_counts: How many there were of each kind, since the log began.
         strays: Keys that the engine knows and this log does not.
     """
 
@@ -173,6 +221,7 @@ class ManagerState:
     servers: dict[str, Server] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     adjusted_at: list[float] = field(default_factory=list)
+    adjustment_counts: dict[AdjustmentKind, int] = field(default_factory=dict)
     workloads: dict[str, WorkloadRecord] = field(default_factory=dict)
 
 

@@ -76,6 +76,30 @@ class Candidate:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
+class Term(StrEnum):
+    """What a target may state, with its unit: the terms in which performance is predicted."""
+
+    THROUGHPUT = "throughput_per_second"
+    LATENCY = "latency_seconds"
+    RATE = "rate_per_second"
+    COMPLETION = "completion_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A predicted number with its bounds, in its own unit.
+
+    Attributes:
+        mean: As likely too low as too high.
+        low: Exceeded with the prediction's confidence.
+        high: Not exceeded with it.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Predicted performance over target; 1 = exactly the target.
@@ -85,12 +109,14 @@ class Prediction:
         low: Reached with ``confidence``: the target is sized by it.
         high: Not exceeded with ``confidence``.
         confidence: From one half to 1.
+        performance: The same in the target's own terms, for those that are classified.
     """
 
     mean: float
     low: float
     high: float
     confidence: float
+    performance: Mapping[Term, Interval] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

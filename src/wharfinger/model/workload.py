@@ -132,6 +132,18 @@ class NumberKind(StrEnum):
     """The performance itself."""
 
 
+NAMED_NUMBERS = {
+    "done": ("done", 1.0),
+    "rate": ("rate", 1.0),
+    "throughput": ("throughput", 1.0),
+    "latency_s": ("latency", 1.0),
+    "latency_ms": ("latency", 1e-3),
+    "latency_us": ("latency", 1e-6),
+}
+"""What the named groups of an expression may be called, and a command's lines: what each says,
+and what one of it is in that quantity's unit."""
+
+
 class MetricKind(StrEnum):
     """What an endpoint's metric says."""
 

@@ -12,19 +12,20 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.prediction import Part, pace_with, parts_of
+from wharfinger.classification.prediction import Part, pace_with, parts_of, performance_with
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Candidate,
     Decision,
     Plan,
+    Prediction,
     ReasonCode,
     Refusal,
     Stage,
 )
 from wharfinger.model.interference import YIELDED
-from wharfinger.model.profile import Classification
+from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import SOURCES, ClusterView, OffTarget, PlacementRequest
 from wharfinger.placement.base import candidate, open_servers, refuse
 from wharfinger.placement.interference import Fit, fit
@@ -244,7 +245,31 @@ class Quasar:
         def wanted(held: Allocation, off: OffTarget) -> int:
             return along_curve(parts, held, off, view) or by_proportion(held, off)
 
-        return follow_target(self.name, request, placements, view, wanted)
+        verdict = follow_target(self.name, request, placements, view, wanted)
+        off = request.off_target
+        if not isinstance(verdict, Plan) or off is None or not parts:
+            return verdict
+        before, after = placements[0].allocation, verdict.placements[0].allocation
+        predicted = after_resize(parts, before, after, off, self._confidence)
+        return Plan(verdict.placements, replace(verdict.decision, predicted=predicted))
+
+
+def after_resize(
+    parts: list[Part], before: Allocation, after: Allocation, off: OffTarget, confidence: float
+) -> Prediction:
+    """How it should do with another allocation: from its pace of now, along the curve.
+
+    In the target's own terms only where it has one, and no time of completion: how much is done,
+    and how each of several parts does, is not known here.
+    """
+    now = pace_with(parts, before.cpu_millicpus, EVEN).mean
+    then = pace_with(parts, after.cpu_millicpus, EVEN)
+    level = max(off.pace, 1e-9) / now
+    found = prediction(Estimate(then.mean * level, then.std), confidence)
+    if len(parts) > 1 or parts[0].work is not None:
+        return found
+    terms = performance_with(parts, after.cpu_millicpus, -log(level), 0.0, confidence)
+    return replace(found, performance=terms)
 
 
 def along_curve(

@@ -1,23 +1,36 @@
 """Every policy by name. A new one is a file beside this one and a line here."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from wharfinger.errors import InvalidInput
 from wharfinger.placement.base import Policy
 from wharfinger.placement.feedback import Feedback
 from wharfinger.placement.least_loaded import LeastLoaded
-from wharfinger.placement.quasar import Quasar
+from wharfinger.placement.quasar import CONFIDENCE, Quasar
 from wharfinger.placement.round_robin import RoundRobin
 
-POLICIES: dict[str, Callable[[], Policy]] = {
-    LeastLoaded.name: LeastLoaded,
-    RoundRobin.name: RoundRobin,
-    Feedback.name: Feedback,
-    Quasar.name: Quasar,
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What policies may be told.
+
+    Attributes:
+        confidence: With which a target must be reached.
+    """
+
+    confidence: float = CONFIDENCE
+
+
+POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
+    Quasar.name: lambda options: Quasar(options.confidence),
+    LeastLoaded.name: lambda _: LeastLoaded(),
+    RoundRobin.name: lambda _: RoundRobin(),
+    Feedback.name: lambda _: Feedback(),
 }
 
 
-def make_policy(name: str) -> Policy:
+def make_policy(name: str, options: PolicyOptions | None = None) -> Policy:
     """The policy of that name.
 
     Raises:
@@ -25,4 +38,4 @@ def make_policy(name: str) -> Policy:
     """
     if name not in POLICIES:
         raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(POLICIES)}")
-    return POLICIES[name]()
+    return POLICIES[name](options or PolicyOptions())

@@ -5,7 +5,7 @@ target, scaling up within a server first. Added: a target counts as reached when
 stated probability.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log
 
@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import (
+    Part,
     pace_with,
     parts_of,
+    performance_with,
     pressed,
     quantile,
     reached_probability,
@@ -68,6 +70,7 @@ class Sizing:
         cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives
             the most; 0 where a server has no CPU at all.
         reached: (S,) whether the target is reached with the confidence.
+        parts: Of the target, as far as they are classified.
         paces: By size: performance over target with no neighbours.
         drop: (S,) of the logarithm, by the neighbours.
         drop_variance: (S,).
@@ -78,6 +81,7 @@ class Sizing:
 
     cpu_millicpus: NDArray[np.int64]
     reached: NDArray[np.bool_]
+    parts: list[Part]
     paces: dict[int, Estimate]
     drop: NDArray[np.float64]
     drop_variance: NDArray[np.float64]
@@ -91,7 +95,11 @@ class Sizing:
 
     def prediction_on(self, row: int) -> Prediction:
         """The same with its interval."""
-        return prediction(self.pace_on(row), self.confidence)
+        found = prediction(self.pace_on(row), self.confidence)
+        drop, variance = float(self.drop[row]), float(self.drop_variance[row])
+        cpu = int(self.cpu_millicpus[row])
+        terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
+        return replace(found, performance=terms)
 
 
 def prediction(pace: Estimate, confidence: float) -> Prediction:
@@ -124,7 +132,7 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
         enough = medians[:sizes_within].max() + log(PLATEAU)
         most[sizes_within] = grid[np.flatnonzero(medians[:sizes_within] >= enough)[0]]
     chosen = np.where(reached, grid[np.minimum(first, len(grid) - 1)], most[within])
-    return Sizing(chosen, reached, paces, drop, drop_variance, confidence, hopeless)
+    return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence, hopeless)
 
 
 def _first_enough(

@@ -21,6 +21,7 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import SCHEMA, ManagerState
+from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.store.base import NewEntry, Store
 
@@ -34,6 +35,13 @@ class MakeManager(Protocol):
 
     def __call__(self, state: ManagerState | None) -> Manager:
         """Make it."""
+
+
+class Classifies(Protocol):
+    """Says what a workload needs."""
+
+    def classify(self, measurements: Measurements) -> Classification:
+        """From its measurements; empty = by its like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ class Runtime:
         make_manager: Makes the core; called again when it must be rebuilt from the log.
         policy: Name of what ``make_manager`` puts in, for the log; so is ``admission``.
         clock: Seconds since the epoch.
+        classifier: Fills in what profiling has measured; ``None`` = nothing is classified.
     """
 
     def __init__(
@@ -79,6 +88,7 @@ class Runtime:
         *,
         policy: str,
         admission: str,
+        classifier: Classifies | None = None,
         retention: Retention | None = None,
     ) -> None:
         self._make_manager = make_manager
@@ -86,6 +96,7 @@ class Runtime:
         self._store = store
         self._clock = clock
         self._policy, self._admission = policy, admission
+        self._classifier = classifier
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
         self._stalled = False
@@ -180,6 +191,9 @@ class Runtime:
         due = self.manager.wake_at(now)
         if not self._backlog and not self._unperformed:
             return due
+        # What was answered at once is taken in at once; what can't be logged, a little later.
+        if self._backlog and not self._stalled:
+            return now
         retry = now + RETRY_SECONDS
         return retry if due is None or self._backlog else min(due, retry)
 
@@ -262,8 +276,7 @@ class Runtime:
 
     def _perform(self, action: act.Action) -> None:
         if isinstance(action, act.ClassifyWorkload):
-            failed = ev.ProfilingFailed(action.key, "this manager has no classifier")
-            self._backlog.append(failed)
+            self._backlog.append(self._classified(action))
             return
         try:
             self._engine.perform(action)
@@ -273,6 +286,16 @@ class Runtime:
             self._backlog.extend(answers)
             if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
                 self._unperformed[action.key] = action
+
+    def _classified(self, action: act.ClassifyWorkload) -> ev.Report:
+        if self._classifier is None:
+            return ev.ProfilingFailed(action.key, "this manager has no classifier")
+        try:
+            found = self._classifier.classify(action.measurements)
+        except WharfingerError as error:
+            log.warning("%s can't be classified: %s", action.workload.name, error)
+            return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")
+        return ev.WorkloadClassified(action.key, found)
 
     # --- the log ---------------------------------------------------------------------------------
 

@@ -5,14 +5,48 @@ only the values of environment variables are replaced.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
+from wharfinger.errors import InvalidInput
+from wharfinger.manager import events as ev
 from wharfinger.service import models
-from wharfinger.service.views import timestamp
-from wharfinger.store.base import LogEntry
+from wharfinger.service.values import timestamp
+from wharfinger.store.base import LogEntry, Store
 
 REDACTED = "***"
+LOOK_BACK_ENTRIES = 20_000
+"""How far back events of some kinds are looked for; the log is read in the manager's loop."""
+KINDS = tuple(cls.__name__ for cls in get_args(ev.Event))
+
+
+def newest(
+    store: Store, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[LogEntry]:
+    """The newest entries, oldest of them first.
+
+    Args:
+        store: The log.
+        limit: How many at most.
+        kinds: Only these; none = all.
+        without: But not these. With either, only the newest ``LOOK_BACK_ENTRIES`` are looked at.
+
+    Raises:
+        InvalidInput: There is no such kind.
+    """
+    for kind in (*kinds, *without):
+        if kind not in KINDS:
+            raise InvalidInput(f"no kind of event {kind!r}; there are {', '.join(KINDS)}")
+    if not kinds and not without:
+        return store.tail(limit)
+    wanted = set(kinds or KINDS) - set(without)
+    looked = limit
+    while True:
+        found = [entry for entry in store.tail(looked) if entry.kind in wanted]
+        everything = looked >= min(LOOK_BACK_ENTRIES, store.last_sequence)
+        if len(found) >= limit or everything:
+            return found[-limit:]
+        looked = min(4 * looked, LOOK_BACK_ENTRIES)
 
 
 def event(entry: LogEntry, names: Mapping[str, str]) -> models.Event:
@@ -77,6 +111,10 @@ def _message(kind: str, data: Mapping[str, Any]) -> str:
         case "ServerMeasured":
             silent = sum(bool(sample["silent"]) for sample in data["samples"])
             return f"{len(data['samples'])} measured, {silent} of them without a signal"
+        case "ProfilingFinished":
+            return _what_was_measured(data["measurements"])
+        case "WorkloadClassified":
+            return _how_it_was_classified(data["classification"])
     words = (data.get(key) for key in ("reason", "handle", "report"))
     return next((str(word) for word in words if word), "")
 
@@ -85,6 +123,24 @@ def _how_it_ended(data: Mapping[str, Any]) -> str:
     if data.get("signal") is not None:
         return f"{data['reason']}, signal {data['signal']}"
     return f"{data['reason']}, exit status {data['exit_code']}"
+
+
+def _what_was_measured(found: Mapping[str, Any]) -> str:
+    allocations = {cpu for row in found["performance"].values() for cpu in row}
+    under = ", ".join(f"{cpu}m" for cpu in sorted(allocations, key=int)) or "no allocation"
+    sources = ", ".join({**found["tolerated"], **found["caused"]}) or "no source of interference"
+    silent = f"; not measured: {', '.join(found['silent'])}" if found["silent"] else ""
+    return (
+        f"{found['runs']} runs in {found['seconds']:.0f} s: performance under {under} CPU; "
+        f"{sources}{silent}"
+    )
+
+
+def _how_it_was_classified(known: Mapping[str, Any]) -> str:
+    by = f"by {known['estimator']} {known['version']}"
+    if not known["measured"]:
+        return f"{by}, by its like: nothing of its own was measured"
+    return f"{by}, from {known['measured']} measured entries"
 
 
 def _placement(placement: Mapping[str, Any]) -> str:

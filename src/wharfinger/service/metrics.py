@@ -1,9 +1,14 @@
 """The manager's metrics in Prometheus' text format, by hand: so few lines need no library."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from wharfinger.manager.manager import Manager
+from wharfinger.manager.state import AdjustmentKind
+from wharfinger.model.decisions import Term
+from wharfinger.service import views
+from wharfinger.service.forecasts import checked
 from wharfinger.service.views import phases, server_fields
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -17,11 +22,14 @@ _SERVER_METRICS = (
 )
 
 
-def render(manager: Manager, *, last_sequence: int, room_bytes: int, start_time: float) -> str:
+def render(
+    manager: Manager, *, last_sequence: int, room_bytes: int, start_time: float, now: float
+) -> str:
     """All metrics as one text."""
     records = manager.state.workloads.values()
     parts = (
         _family("workloads", "gauge", "Workloads by phase.", "phase", phases(records)),
+        *_performance(manager, now),
         _family("queue_length", "gauge", "Workloads waiting.", "queue", manager.queue_lengths()),
         *_servers(server_fields(manager)),
         _single("events_logged_total", "counter", "Events in the log.", last_sequence),
@@ -29,6 +37,37 @@ def render(manager: Manager, *, last_sequence: int, room_bytes: int, start_time:
         _single("start_time_seconds", "gauge", "Start, seconds since the epoch.", start_time),
     )
     return "".join(f"{line}\n" for part in parts for line in part)
+
+
+def _performance(manager: Manager, now: float) -> Iterator[Iterable[str]]:
+    """How targets are kept, how right predictions were, how much was adjusted."""
+    verdicts = dict.fromkeys(("yes", "no", "unknown"), 0)
+    errors: dict[str, list[float]] = {term.value: [] for term in Term}
+    for record in manager.state.workloads.values():
+        found, met = views.achievement(record, now)
+        if record.workload.target is not None and (record.on_server or record.ended):
+            verdicts["unknown" if met is None else ("yes" if met else "no")] += 1
+        for one in checked(record, found, now):
+            errors[one.term.value].append(abs(one.log_error))
+    yield _family(
+        "targets_met", "gauge", "Workloads that run or ran, by whether they keep their target.",
+        "met", verdicts,
+    )  # fmt: skip
+    means = {name: fmean(found) for name, found in errors.items() if found}
+    # No number where nothing was predicted and measured: missing is not zero.
+    if means:
+        yield _family(
+            "prediction_error_log", "gauge", "Mean of |ln(achieved / predicted)|.", "kind", means
+        )
+    yield _family(
+        "predictions_checked", "gauge", "Known workloads whose prediction was measured too.",
+        "kind", {name: len(found) for name, found in errors.items()},
+    )  # fmt: skip
+    counts = manager.state.adjustment_counts
+    yield _family(
+        "adjustments_total", "counter", "Adjustments of placed workloads, by what was done.",
+        "kind", {kind.value: counts.get(kind, 0) for kind in AdjustmentKind},
+    )  # fmt: skip
 
 
 def _servers(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[Iterable[str]]:

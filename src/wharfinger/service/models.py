@@ -6,13 +6,18 @@ from them. Times are RFC 3339 in UTC; ``null`` means not known, never zero.
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Model(BaseModel):
-    """Base of all answers: nothing unnamed, nothing changed later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from wharfinger.service.model_base import Model
+from wharfinger.service.models_forecast import (
+    Adjustment,
+    Classification,
+    NeedPoint,
+    Placement,
+    Prediction,
+    PredictionError,
+    Profiling,
+)
 
 
 class ErrorDetail(Model):
@@ -70,15 +75,7 @@ class Measured(Model):
         description="Of a proxy with the workload's own metric, by rank; `null` = not known."
     )
     measured_at: str
-
-
-class Prediction(Model):
-    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
-
-    mean: float
-    low: float
-    high: float
-    confidence: float
+    final: bool = Field(description="The workload has ended, and this is the last of it.")
 
 
 class Workload(Model):
@@ -90,7 +87,20 @@ class Workload(Model):
     target: Target | None = Field(description="`null` = its user stated none.")
     predicted: Prediction | None = Field(description="`null` = nothing predicts for it.")
     achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
-    measured: list[Measured] = Field(description="All that was measured of it last.")
+    pace: float | None = Field(
+        description="Achieved performance over target, of its worst part: 1 = exactly kept; "
+        "`null` = not known."
+    )
+    prediction_errors: list[PredictionError] = Field(
+        description="`predicted` held against `achieved`; of what runs, once it has settled (20 s)."
+    )
+    adjustments: list[Adjustment] = Field(
+        description="What was done about it since it was placed: the newest, oldest first."
+    )
+    suspensions: int = Field(description="How often it gave way to a neighbour.")
+    measured: list[Measured] = Field(
+        description="All that was measured of it last; nothing remaining once it has ended."
+    )
     met: bool | None = Field(
         description="Whether the target is kept within the tolerance; `null` = not known (yet)."
     )
@@ -125,15 +135,6 @@ class Workload(Model):
     labels: dict[str, str]
 
 
-class Placement(Model):
-    """An allocation on a server."""
-
-    name: str = Field(description="The server's.")
-    cpus: float
-    memory_bytes: int
-    best_effort: bool = Field(description="It uses what the others leave.")
-
-
 class Usage(Model):
     """What a running workload uses."""
 
@@ -149,7 +150,10 @@ class Usage(Model):
     processes: int | None = Field(description="Processes now; `null` = not measured.")
     target: Target | None
     achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    pace: float | None = Field(description="Performance over target; `null` = not known.")
     met: bool | None = Field(description="`null` = not known (yet).")
+    neighbours: list[str] = Field(description="Who else holds resources on its servers.")
+    last_adjustment: Adjustment | None = Field(description="`null` = there was none.")
     measured: list[Measured] = Field(description="All that was measured of it last.")
     measured_at_seconds: float = Field(
         description="A clock that is never set: the difference of two is the time between them."
@@ -160,6 +164,8 @@ class WorkloadDetail(Workload):
     """One workload with all that is known of it."""
 
     placements: list[Placement]
+    profiling: Profiling | None = Field(description="`null` = nothing was measured of it.")
+    classification: Classification | None = Field(description="`null` = not classified.")
     manifest: dict[str, Any] = Field(description="As handed in; values of `env` are `***`.")
     usage: Usage | None = Field(description="`null` = it does not run.")
 
@@ -207,7 +213,13 @@ class Explanation(Model):
     name: str
     workload: WorkloadDetail
     decisions: list[Decision] = Field(description="The first and the newest, oldest first.")
+    need: list[NeedPoint] = Field(
+        description="Performance by CPU, from its classification; empty = nothing predicts it."
+    )
     waiting: Waiting | None = Field(description="`null` = it does not wait for a place.")
+    mode: str = Field(
+        description="`act`, or `recommend`: the manager does nothing of what it says."
+    )
 
 
 class Submission(Model):
@@ -236,6 +248,16 @@ class Condition(Model):
     message: str
 
 
+class Pressure(Model):
+    """What a server's residents bear and exert on one shared resource, 0-100."""
+
+    name: str = Field(description="The shared resource.")
+    tolerated: float = Field(description="The least that any resident does; 100 = nobody minds.")
+    tolerated_std: float
+    caused: float = Field(description="The sum over the residents.")
+    caused_std: float
+
+
 class Server(Model):
     """A server, and what of it is given away."""
 
@@ -247,6 +269,14 @@ class Server(Model):
     memory_bytes: int = Field(description="Memory that may be allocated.")
     memory_allocated_bytes: int
     workloads: int = Field(description="How many hold resources here.")
+    copies: int = Field(description="How many profiling copies run here.")
+    unsettled: bool = Field(
+        description="A resident misses its target: no new work here until that is mended, or a "
+        "minute has passed."
+    )
+    pressure: list[Pressure] = Field(
+        description="By shared resource, what is known of its residents together."
+    )
     zone: str
     conditions: list[Condition]
 
@@ -305,6 +335,7 @@ class Status(Model):
     engine: str
     policy: str
     admission: str
+    mode: str = Field(description="`act`, or `recommend`: it says what it would do, no more.")
     since: str
     uptime_seconds: float
     synced: bool = Field(description="Whether the engine has reported what it found.")

@@ -6,10 +6,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from wharfinger import __version__
-from wharfinger.errors import NotFound, Unavailable
+from wharfinger.errors import InvalidInput, NotFound, Unavailable
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service import history, metrics, models, views
 from wharfinger.service.seams import TheCore, TheDriver, TheManager, may_fail
+from wharfinger.service.values import timestamp
 
 router = APIRouter()
 
@@ -61,11 +62,15 @@ async def list_events(
         float,
         Query(ge=0, le=MAX_WAIT_SECONDS, description="With `after`: wait so long for a first one."),
     ] = 0.0,
+    kind: Annotated[list[str], Query(description="Without `after`: only of these kinds.")] = [],  # noqa: B006 - FastAPI copies it
+    without: Annotated[list[str], Query(description="Without `after`: not of these kinds.")] = [],  # noqa: B006 - the same
 ) -> list[models.Event]:
     """The history, oldest first. Page on with `after` = the last one's sequence."""
     store = driver.runtime.store
     if after is None:
-        entries = store.tail(limit)
+        entries = history.newest(store, limit, kind, without)
+    elif kind or without:
+        raise InvalidInput("after: all kinds are paged through; leave out kind and without")
     else:
         await driver.changed(after, wait_seconds)
         entries = list(store.read(after=after, limit=limit))
@@ -85,7 +90,8 @@ async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> m
         engine=state.engine,
         policy=state.policy,
         admission=state.admission,
-        since=views.timestamp(manager.started_at),
+        mode=core.mode.value,
+        since=timestamp(manager.started_at),
         uptime_seconds=round(max(0.0, runtime.now() - manager.started_at), 3),
         synced=state.synced,
         phases=views.phases(state.workloads.values()),
@@ -129,5 +135,6 @@ async def get_metrics(driver: TheDriver, core: TheCore, manager: TheManager) -> 
         last_sequence=store.last_sequence,
         room_bytes=store.room_bytes(),
         start_time=manager.started_at,
+        now=driver.runtime.now(),
     )
     return Response(text, headers={"content-type": metrics.CONTENT_TYPE})

@@ -246,7 +246,7 @@ async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.Usage
 async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> models.Explanation:
     """Why it is where it is, why not elsewhere, or why it waits."""
     record = core.find(name)
-    return views.explanation(core, record, _detail(driver, record))
+    return views.explanation(core, record, _detail(driver, record), driver.runtime.now())
 
 
 def _detail(driver: Driver, record: WorkloadRecord) -> models.WorkloadDetail:
@@ -254,14 +254,20 @@ def _detail(driver: Driver, record: WorkloadRecord) -> models.WorkloadDetail:
     return views.workload_detail(record, driver.runtime.now(), used)
 
 
+RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MOVING})
+"""Phases in which there is a program of which something may be measured."""
+
+
 def _usage(driver: Driver) -> dict[str, models.Usage]:
     used, measured_at = driver.runtime.engine.usage(), time.monotonic()
     now = driver.runtime.now()
-    records = driver.runtime.manager.state.workloads.values()
+    manager = driver.runtime.manager
     return {
-        record.name: views.usage(record, used.get(record.key, Usage(None, None)), measured_at, now)
-        for record in records
-        if record.key in used or record.phase in (Phase.RUNNING, Phase.ADJUSTING)
+        record.name: views.usage(
+            manager, record, used.get(record.key, Usage(None, None)), measured_at, now
+        )
+        for record in manager.state.workloads.values()
+        if record.key in used or record.phase in RUN
     }
 
 

@@ -7,7 +7,6 @@ recorded, and what nobody measured is ``None``.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from wharfinger.engines.base import Usage
@@ -16,20 +15,28 @@ from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model import decisions as dec
 from wharfinger.model.manifest import workload_to_manifest
-from wharfinger.model.performance import NOTHING, Achieved, achieved, meets
-from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
+from wharfinger.model.performance import (
+    NOTHING,
+    Achieved,
+    Performance,
+    Quantity,
+    achieved,
+    meets,
+)
+from wharfinger.model.platform import Server
+from wharfinger.model.view import SOURCES, ClusterView
 from wharfinger.model.workload import LatencyBound, Target
-from wharfinger.service import models
+from wharfinger.service import forecasts, models
+from wharfinger.service.values import (
+    cpus,
+    placement,
+    span_seconds,
+    timestamp,
+    timestamp_or_none,
+)
 
-
-def timestamp(seconds: float) -> str:
-    """Seconds since the epoch as RFC 3339 in UTC, to the millisecond."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _timestamp_or_none(seconds: float | None) -> str | None:
-    return None if seconds is None else timestamp(seconds)
+NOBODY_MINDS = 100.0
+"""Tolerated pressure of an empty server."""
 
 
 # --- workloads --------------------------------------------------------------------------------
@@ -46,12 +53,16 @@ def workload_fields(record: WorkloadRecord, now: float) -> dict[str, Any]:
         "type": workload.type.value,
         "phase": record.phase.value,
         "target": _target(workload.target),
-        "predicted": _prediction(_newest_prediction(record)),
+        "predicted": forecasts.prediction(forecasts.newest_prediction(record)),
         "achieved": _shown(workload.target, found),
+        "pace": forecasts.pace_now(record, found, now),
+        "prediction_errors": forecasts.prediction_errors(record, found, now),
+        "adjustments": forecasts.adjustments(record),
+        "suspensions": record.suspensions,
         "measured": _measured(record, now),
         "met": _is_met(record, found, now),
-        "servers": [placement.server for placement in record.placements],
-        "cpus": _cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
+        "servers": [p.server for p in record.placements],
+        "cpus": cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
         "memory_bytes": sum(p.allocation.memory_bytes for p in record.placements),
         "uid": record.uid,
         "key": record.key,
@@ -64,13 +75,13 @@ def workload_fields(record: WorkloadRecord, now: float) -> dict[str, Any]:
         "priority": workload.priority,
         "queue": record.queue,
         "stopping": record.revoking and not record.ended,
-        "wait_seconds": _span(record.submitted_at, end if started is None else started),
-        "run_seconds": None if started is None else _span(started, end),
+        "wait_seconds": span_seconds(record.submitted_at, end if started is None else started),
+        "run_seconds": None if started is None else span_seconds(started, end),
         "cpu_seconds": record.cpu_seconds,
         "submitted_at": timestamp(record.submitted_at),
         "phase_since": timestamp(record.phase_since),
-        "started_at": _timestamp_or_none(started),
-        "ended_at": _timestamp_or_none(record.ended_at),
+        "started_at": timestamp_or_none(started),
+        "ended_at": timestamp_or_none(record.ended_at),
         "handle": record.handle,
         "labels": dict(workload.labels),
     }
@@ -87,27 +98,12 @@ def workload_detail(
     """One workload with all that is known of it."""
     return models.WorkloadDetail(
         **workload_fields(record, now),
-        placements=[
-            models.Placement(
-                name=placement.server,
-                cpus=_cpus(placement.allocation.cpu_millicpus),
-                memory_bytes=placement.allocation.memory_bytes,
-                best_effort=placement.allocation.best_effort,
-            )
-            for placement in record.placements
-        ],
+        placements=[placement(held) for held in record.placements],
+        profiling=forecasts.profiling(record),
+        classification=forecasts.classification(record),
         manifest=workload_to_manifest(record.workload, redact=True),
         usage=used,
     )
-
-
-def _cpus(millicpus: int) -> float:
-    return millicpus / MILLICPUS_PER_CPU
-
-
-def _span(start: float, end: float) -> float:
-    """A clock that was set back makes no negative times."""
-    return round(max(0.0, end - start), 3)
 
 
 def _target(target: Target | None) -> models.Target | None:
@@ -127,18 +123,21 @@ def _latency(bound: LatencyBound | None) -> models.Latency | None:
     return models.Latency(percentile=bound.percentile, below_seconds=bound.below_seconds)
 
 
+def _held(record: WorkloadRecord, now: float) -> Performance | None:
+    """What was measured last and held now, or when it ended."""
+    if record.performance is None:
+        return None
+    return record.performance.at(now if record.ended_at is None else record.ended_at)
+
+
 def _achieved(record: WorkloadRecord, now: float) -> Achieved:
     """What is known of how it does: measured while it runs, timed when it has ended."""
-    performance = record.performance
-    if performance is None:
-        found = NOTHING
-    else:
-        held = performance if record.ended else performance.at(now)
-        found = achieved(held, record.submitted_at)
+    performance = _held(record, now)
+    found = NOTHING if performance is None else achieved(performance, record.submitted_at)
     if not record.ended:
         return found
     timed = record.phase is Phase.COMPLETED and record.ended_at is not None
-    seconds = _span(record.submitted_at, record.ended_at or 0.0) if timed else None
+    seconds = span_seconds(record.submitted_at, record.ended_at or 0.0) if timed else None
     return replace(found, completion_seconds=seconds)
 
 
@@ -156,6 +155,12 @@ def _shown(target: Target | None, found: Achieved) -> models.Achieved | None:
     return shown if any(value is not None for value in shown.model_dump().values()) else None
 
 
+def achievement(record: WorkloadRecord, now: float) -> tuple[Achieved, bool | None]:
+    """What it achieves, and whether that keeps its target; ``None`` = not known."""
+    found = _achieved(record, now)
+    return found, _is_met(record, found, now)
+
+
 def _is_met(record: WorkloadRecord, found: Achieved, now: float) -> bool | None:
     """Whether the target is kept; ``None`` where it is not measured or not decided yet."""
     target = record.workload.target
@@ -171,11 +176,12 @@ def _is_met(record: WorkloadRecord, found: Achieved, now: float) -> bool | None:
 
 
 def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
-    if record.performance is None:
+    """All numbers; of an ended workload its last ones, and nothing is left to do any more."""
+    held = _held(record, now)
+    if held is None:
         return []
-    held = record.performance if record.ended else record.performance.at(now)
     at = timestamp(held.measured_at)
-    return [
+    told = [
         models.Measured(
             name=quantity.value,
             value=reading.value,
@@ -183,9 +189,11 @@ def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
             trusted=reading.trusted,
             correlation=reading.correlation,
             measured_at=at,
+            final=record.ended,
         )
         for quantity, reading in held.readings.items()
-    ] + [
+    ]
+    told += [
         models.Measured(
             name=quantity.value,
             value=None,
@@ -193,44 +201,34 @@ def _measured(record: WorkloadRecord, now: float) -> list[models.Measured]:
             trusted=False,
             correlation=None,
             measured_at=at,
+            final=record.ended,
         )
         for quantity, silence in held.silent.items()
     ]
-
-
-def _newest_prediction(record: WorkloadRecord) -> dec.Prediction | None:
-    found = (timed.decision.predicted for timed in reversed(record.decisions))
-    return next((prediction for prediction in found if prediction is not None), None)
-
-
-def _prediction(prediction: dec.Prediction | None) -> models.Prediction | None:
-    if prediction is None:
-        return None
-    return models.Prediction(
-        mean=prediction.mean,
-        low=prediction.low,
-        high=prediction.high,
-        confidence=prediction.confidence,
-    )
+    return [one for one in told if not record.ended or one.name != Quantity.REMAINING.value]
 
 
 def usage(
-    record: WorkloadRecord, used: Usage, measured_at_seconds: float, now: float
+    manager: Manager, record: WorkloadRecord, used: Usage, measured_at_seconds: float, now: float
 ) -> models.Usage:
     """What one running workload uses, and how it does."""
+    newest = record.adjustments[-1] if record.adjustments else None
     found = _achieved(record, now)
     return models.Usage(
         name=record.name,
         phase=record.phase.value,
-        servers=[placement.server for placement in record.placements],
-        cpus=_cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
+        servers=[p.server for p in record.placements],
+        cpus=cpus(sum(p.allocation.cpu_millicpus for p in record.placements)),
         memory_limit_bytes=sum(p.allocation.memory_bytes for p in record.placements),
         cpu_seconds=used.cpu_seconds,
         memory_bytes=used.memory_bytes,
         processes=used.processes,
         target=_target(record.workload.target),
         achieved=_shown(record.workload.target, found),
+        pace=forecasts.pace_now(record, found, now),
         met=_is_met(record, found, now),
+        neighbours=manager.neighbours(record),
+        last_adjustment=None if newest is None else forecasts.adjustment(newest),
         measured=_measured(record, now),
         measured_at_seconds=measured_at_seconds,
     )
@@ -243,7 +241,7 @@ def decision(made: dec.Decision, decided_at: float | None) -> models.Decision:
     """One decision's record."""
     return models.Decision(
         stage=made.stage.value,
-        decided_at=_timestamp_or_none(decided_at),
+        decided_at=timestamp_or_none(decided_at),
         decided_by=made.decided_by,
         accepted=made.accepted,
         reason=made.reason.value,
@@ -251,7 +249,7 @@ def decision(made: dec.Decision, decided_at: float | None) -> models.Decision:
         would_change=made.would_change,
         considered=made.considered,
         numbers=dict(made.numbers),
-        predicted=_prediction(made.predicted),
+        predicted=forecasts.prediction(made.predicted),
         candidates=[
             models.Candidate(
                 name=candidate.server,
@@ -276,7 +274,7 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
         length=len(line),
         first=first.name,
         first_message=first.message,
-        not_before=_timestamp_or_none(record.not_before),
+        not_before=timestamp_or_none(record.not_before),
         now=[
             decision(made, None)
             for made in manager.preview(record.workload)
@@ -288,14 +286,16 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
 
 
 def explanation(
-    manager: Manager, record: WorkloadRecord, detail: models.WorkloadDetail
+    manager: Manager, record: WorkloadRecord, detail: models.WorkloadDetail, now: float
 ) -> models.Explanation:
     """Why a workload is where it is."""
     return models.Explanation(
         name=record.name,
         workload=detail,
         decisions=[decision(timed.decision, timed.time) for timed in record.decisions],
+        need=forecasts.need(record, now),
         waiting=waiting(manager, record),
+        mode=manager.mode.value,
     )
 
 
@@ -309,6 +309,9 @@ def server_fields(manager: Manager) -> dict[str, dict[str, Any]]:
         view.cpu_allocated.tolist(),
         view.memory_allocated.tolist(),
         view.residents.tolist(),
+        view.copies.tolist(),
+        view.unsettled.tolist(),
+        (_pressure(view, row) for row in range(len(view.names))),
         strict=True,
     )
     allocated = dict(zip(view.names, columns, strict=True))
@@ -317,16 +320,42 @@ def server_fields(manager: Manager) -> dict[str, dict[str, Any]]:
     }
 
 
-def _server(server: Server, cpu: int, memory: int, residents: int) -> dict[str, Any]:
+def _pressure(view: ClusterView, row: int) -> list[models.Pressure]:
+    """Of the residents together; a resource that nobody presses or minds is left out."""
+    return [
+        models.Pressure(
+            name=source.value,
+            tolerated=float(view.tolerated[at, row]),
+            tolerated_std=float(view.tolerated_variance[at, row]) ** 0.5,
+            caused=float(view.caused[at, row]),
+            caused_std=float(view.caused_variance[at, row]) ** 0.5,
+        )
+        for at, source in enumerate(SOURCES)
+        if view.tolerated[at, row] < NOBODY_MINDS or view.caused[at, row] > 0
+    ]
+
+
+def _server(
+    server: Server,
+    cpu: int,
+    memory: int,
+    residents: int,
+    copies: int,
+    unsettled: int,
+    pressure: list[models.Pressure],
+) -> dict[str, Any]:
     return {
         "name": server.name,
         "platform": server.platform.name,
         "accepting": server.accepting,
-        "cpus": _cpus(server.cpu_millicpus),
-        "cpus_allocated": _cpus(cpu),
+        "cpus": cpus(server.cpu_millicpus),
+        "cpus_allocated": cpus(cpu),
         "memory_bytes": server.memory_bytes,
         "memory_allocated_bytes": memory,
         "workloads": residents,
+        "copies": copies,
+        "unsettled": bool(unsettled),
+        "pressure": pressure,
         "zone": server.zone,
         "conditions": [
             models.Condition(name=condition.kind.value, message=condition.message)
@@ -354,7 +383,7 @@ def platforms(manager: Manager) -> list[models.Platform]:
             name=name,
             architecture=platform.architecture,
             cpu_model=platform.cpu_model,
-            cpus=_cpus(platform.cpu_millicpus),
+            cpus=cpus(platform.cpu_millicpus),
             memory_bytes=platform.memory_bytes,
             servers=counts[name],
         )
@@ -375,7 +404,7 @@ def queues(manager: Manager) -> dict[str, list[WorkloadRecord]]:
 
 def queue(name: str, line: list[WorkloadRecord], now: float) -> models.Queue:
     """One line of waiting workloads."""
-    waits = [_span(record.submitted_at, now) for record in line]
+    waits = [span_seconds(record.submitted_at, now) for record in line]
     return models.Queue(
         name=name,
         length=len(line),

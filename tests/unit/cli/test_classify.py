@@ -95,11 +95,11 @@ def test_predict_fills_in_rows(capsys: pytest.CaptureFixture[str], train: str, t
     assert [new["name"], nothing["name"]] == ["new", "nothing"]
     assert list(new["columns"]) == [f"config {j}" for j in range(6)]
     known = new["columns"]["config 4"]
-    assert known["mean"] == pytest.approx(20)
+    assert known["median"] == pytest.approx(20)
     assert known["std"] == 0
     for column in ("config 0", "config 2", "config 3", "config 5"):
         numbers, blind = new["columns"][column], nothing["columns"][column]
-        assert 0 < numbers["low_90"] < numbers["mean"] < numbers["high_90"]
+        assert 0 < numbers["low_90"] < numbers["median"] < numbers["high_90"]
         assert numbers["high_90"] / numbers["low_90"] < blind["high_90"] / blind["low_90"]
     assert len(new["suggest"]) == 2
     assert not {s["name"] for s in new["suggest"]} & {"config 1", "config 4"}
@@ -111,7 +111,7 @@ def test_predict_for_people(capsys: pytest.CaptureFixture[str], train: str, test
     assert out.splitlines()[0].split() == [
         "NAME",
         "COLUMN",
-        "MEAN",
+        "MEDIAN",
         "STD",
         "LOW",
         "90%",
@@ -148,6 +148,11 @@ def test_in_pairs_a_new_rows_column_is_not_believed(
         (["evaluate", "TRAIN", "--rows", "x"], "--rows is not for classify evaluate"),
         (["evaluate", "TRAIN", "--reveal", "9"], "--reveal: no row has more than 9 entries"),
         (["evaluate", "TRAIN", "--reveal", "-1"], "'-1': write a whole number"),
+        (["evaluate", "TRAIN", "--reveal", "0"], "--reveal: 0: nothing would be known"),
+        (["predict", "TRAIN", "--rows", "TRAIN"], "row 'run 0' is a known row of"),
+        (["predict", "TRAIN", "--rows", "TEST"], "row 'nothing' has no entry to predict from"),
+        (["predict", "TRAIN", "--rows", "TEST", "--suggest", "7"], "--suggest: 7: write 1 to 6"),
+        (["predict", "TRAIN", "--rows", "TEST", "--suggest", "0"], "--suggest: 0: write 1 to 6"),
         (["evaluate", "TRAIN", "--repeats", "0"], "--repeats: 0: write 1 to 10000"),
         (["evaluate", "TRAIN", "--estimator", "oracle"], "'oracle' is not an estimator; there are"),
         (["evaluate", "TRAIN", "--estimator", ""], "'' is not an estimator"),

@@ -75,6 +75,13 @@ def _give_up(cluster: Cluster) -> None:
     cluster.tell(ev.StartFailed(_key(cluster), "no such program", retryable=False))
 
 
+def _fail_to_classify(cluster: Cluster) -> None:
+    """A copy that fails is followed by a classification without it; this fails, too."""
+    cluster.tell(ev.ProfilingFailed(_key(cluster), "no copy"))
+    assert cluster.record(NAME).phase is Phase.PROFILING
+    cluster.manager.apply(0.0, ev.ProfilingFailed(_key(cluster), "no classifier"))
+
+
 def _fold(event: Callable[[Cluster], ev.Event]) -> Callable[[Cluster], None]:
     """A decision of the core, folded as a replay does it."""
     return lambda cluster: cluster.manager.apply(0.0, event(cluster))
@@ -84,7 +91,7 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.ADMIT: _fold(lambda _: ev.WorkloadAdmitted(NAME, DECISION)),
     Trigger.REJECT: _fold(lambda _: ev.WorkloadRejected(NAME, DECISION)),
     Trigger.PROFILE: _fold(lambda _: ev.ProfilingPlanned(NAME, "k", DECISION)),
-    Trigger.PROFILING_FAILED: _fold(lambda c: ev.ProfilingFailed(_key(c), "no copy")),
+    Trigger.PROFILING_FAILED: _fail_to_classify,
     Trigger.CLASSIFY: _fold(lambda c: ev.WorkloadClassified(_key(c), CLASSIFIED)),
     Trigger.ENQUEUE: _fold(lambda _: ev.WorkloadQueued(NAME, "guaranteed")),
     Trigger.PLACE: lambda c: c.sync(),

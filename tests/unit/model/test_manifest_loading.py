@@ -188,6 +188,37 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
         ("measure: {progress: {regex: '(ops'}}", "is not a regular expression (missing )"),
         (f"measure: {{progress: {{regex: '{'(' * 250}{')' * 250}a**'}}}}", "is not a regular"),
         (f"measure: {{progress: {{regex: '{'(a)' * 300}'}}}}", "is too long; at most 512"),
+        (
+            "measure: {progress: {regex: '(?P<latency>.)'}}",
+            "has a group 'latency' that says nothing here; did you mean latency_",
+        ),
+        (
+            "measure: {progress: {regex: '(?P<speed>[0-9]+)'}}",
+            "has a group 'speed' that says nothing here; name it one of done, rate, throughput",
+        ),
+        ("measure: {http: {url: 'http://a:99999/m'}}", "no port from 1 to 65535, but '99999'"),
+        ("measure: {http: {url: 'http://a:0/m'}}", "no port from 1 to 65535, but '0'"),
+        ("measure: {http: {url: 'ftp://a/m'}}", "'ftp://a/m' is not an http or https URL; write"),
+        (
+            "measure: {http: {url: 'http://a', kind: histogram}}",
+            "spec.measure.http.kind: histogram: it needs its metric; write e.g. metric: http_",
+        ),
+        (
+            "measure: {http: {url: 'http://a', kind: histogram, metric: 'x_bucket{a=\"b\"}'}}",
+            "a histogram is named without _bucket",
+        ),
+        (
+            "measure: {http: {url: 'http://a', metric: x, percentile: 50}}",
+            "spec.measure.http.percentile: only a histogram has percentiles",
+        ),
+        (
+            "measure: {progress: {regex: '(.)', kind: gauge, total: 5}}",
+            "spec.measure.progress.total: nothing says how much of it is done",
+        ),
+        (
+            "measure: {progress: {regex: '(?P<rate>.)', total: 5}}",
+            "spec.measure.progress.total: nothing says how much of it is done",
+        ),
         ("measure: {load: {command: [x]}}", "spec.measure.load: a batch workload serves no load"),
     ],
 )
@@ -355,3 +386,41 @@ def test_clients_that_only_import_it_pay_for_nothing_heavy():
     ).stdout.split()
     heavy = {"yaml", "msgspec", "numpy", "pydantic", "difflib", "decimal", "fractions"}
     assert not heavy & {name.partition(".")[0] for name in loaded}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:s3cret@host:80/metrics",
+        "https://me:s3c/ret@host/",
+        "me:s3cret@host",
+        "HTTP://me:s3cret@host",
+        "ftp://s3cret@host",
+        f"http://me:s3cret@host/{'a' * 600}",
+    ],
+)
+def test_a_password_in_a_url_is_the_reason_and_is_not_told(url):
+    (problem,) = problems_of(job_with(f"measure: {{http: {{url: '{url}'}}}}"))
+    assert "s3c" not in problem
+    assert "***@host" in problem
+    assert "password" in problem or "too long" in problem
+
+
+def test_a_load_that_nothing_reads_is_refused():
+    service = JOB_SERVICE.replace("MEASURE", "load: {command: [x]}")
+    (problem,) = problems_of(service)
+    assert "spec.measure.load: nothing reads its report; write its regex" in problem
+    for read in ("load: {command: [x], regex: '(.)'}", "load: {command: [x]}, command: [y]"):
+        load(JOB_SERVICE.replace("MEASURE", read))
+
+
+JOB_SERVICE = """\
+apiVersion: wharfinger.dev/v1alpha1
+kind: Workload
+metadata: {name: service}
+spec:
+  type: latency-critical
+  target: {throughput: 1/s}
+  run: {command: [x]}
+  measure: {MEASURE}
+"""

@@ -67,6 +67,17 @@ def test_events_can_be_paged_through(api: Api):
     assert api.get("/v1/events", limit=2) == everything[-2:]
 
 
+def test_events_of_some_kinds_are_found_behind_many_others(api: Api):
+    for number in range(5):
+        api.submit(manifest(f"w{number}", "true"))
+    everything = api.get("/v1/events")
+    submitted = [e for e in everything if e["kind"] == "WorkloadSubmitted"]
+    assert api.get("/v1/events", kind="WorkloadSubmitted", limit=3) == submitted[-3:]
+    rest = [e for e in everything if e["kind"] != "WorkloadSubmitted"]
+    assert api.get("/v1/events", without="WorkloadSubmitted") == rest
+    assert api.get("/v1/events", kind="HistoryLost") == []
+
+
 def test_events_say_what_they_are_about(api: Api):
     api.submit(manifest("w", "exit", "3"))
     events = {event["kind"]: event for event in api.get("/v1/events")}
@@ -137,6 +148,8 @@ def test_the_manager_is_healthy_when_it_answers(api: Api):
         ("PUT", "/v1/servers", 405, "method-not-allowed"),
         ("GET", "/v1/events?after=-1", 400, "invalid-input"),
         ("GET", "/v1/events?after=1&wait_seconds=nan", 400, "invalid-input"),
+        ("GET", "/v1/events?kind=Nothing", 400, "invalid-input"),
+        ("GET", "/v1/events?kind=WorkloadStarted&after=1", 400, "invalid-input"),
         ("GET", "/v1/events?limit=many", 400, "invalid-input"),
         ("GET", "/v1/events?limit=9223372036854775808", 400, "invalid-input"),
         ("POST", "/v1/workloads?dry_run=perhaps", 400, "invalid-input"),

@@ -22,7 +22,7 @@ from wharfinger.engines.local.run import Run
 from wharfinger.engines.local.start import groups_of
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import WharfingerError
-from wharfinger.host.run_dir import read_run
+from wharfinger.host.run_dir import read_output, read_run
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
@@ -35,6 +35,10 @@ LOAD_ALLOCATION = Allocation(1000, 512 << 20)
 BRIEF_SECONDS = 2.0
 """One that ends sooner is started again only with the next samples, not at once."""
 
+LAST_WORDS_BYTES = 4096
+MAX_WORDS = 120
+"""Characters of a generator's last line that are shown."""
+
 Launch = Callable[[Run, act.StartWorkload], None]
 
 
@@ -42,14 +46,18 @@ Launch = Callable[[Run, act.StartWorkload], None]
 class _Load:
     """One service's generator.
 
-    ``run`` is ``None`` between two runs; ``workload`` until the core has named it.
+    ``run`` is ``None`` between two runs; ``workload`` until the core has named it. ``former`` is
+    kept until the next one ends: most tell their numbers with their last words, which the meter
+    reads when its time has come. ``trouble`` says how the last one failed.
     """
 
     workload: Workload | None
     server: str
     number: int
     run: Run | None = None
+    former: Run | None = None
     began: float = 0.0
+    trouble: str = ""
 
 
 class Loads:
@@ -93,7 +101,7 @@ class Loads:
                 self._drop(run)
                 continue
             # Which program it is shows when the core asks for the measuring.
-            load = _Load(None, start.placement.server, int(number), run, time.monotonic())
+            load = _Load(None, start.placement.server, int(number), run, began=time.monotonic())
             self._loads[key] = load
 
     def keep(self, service: Run, workload: Workload) -> None:
@@ -109,7 +117,7 @@ class Loads:
         elif load.workload is not None and _command(load.workload) != _command(workload):
             if load.run is not None:
                 self._drop(load.run)
-            load.run = None
+            load.run, load.trouble = None, ""
         load.workload = workload
         if load.run is None:
             self._start(service.key, load)
@@ -117,8 +125,14 @@ class Loads:
     def end(self, key: str) -> None:
         """Its service has ended, and so does it."""
         load = self._loads.pop(key, None)
-        if load is not None and load.run is not None:
-            self._drop(load.run)
+        for run in (load.former, load.run) if load is not None else ():
+            if run is not None:
+                self._drop(run)
+
+    def trouble(self, key: str) -> str:
+        """How a service's generator failed; empty where it did not."""
+        load = self._loads.get(key)
+        return load.trouble if load is not None else ""
 
     def revive(self) -> None:
         """Start those again that have ended; called with each lot of samples."""
@@ -129,8 +143,9 @@ class Loads:
     def close(self) -> None:
         """Watch them no more; they go on."""
         for load in self._loads.values():
-            if load.run is not None:
-                load.run.let_go()
+            for run in (load.former, load.run):
+                if run is not None:
+                    run.let_go()
         for run in self._ending.values():
             run.let_go()
         self._loads.clear()
@@ -154,6 +169,7 @@ class Loads:
             self._launch(load.run, action)
         except (WharfingerError, OSError, KeyError) as error:
             log.warning("%s: its load generator can't be started: %s", key, error)
+            load.trouble = f"the load generator can't be started: {error}"
             if load.run is not None:
                 load.run.fail_to_start(str(error), retryable=True)
             load.run = None
@@ -164,12 +180,14 @@ class Loads:
 
         def tell(report: ev.Report) -> None:
             if isinstance(report, ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed):
-                self._ended(name)
+                self._ended(name, report)
 
         return Run(name, run_dir, start, group, self._watcher, tell)
 
-    def _ended(self, name: str) -> None:
-        """One run is over: clear it away, and go on with the next."""
+    def _ended(
+        self, name: str, end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+    ) -> None:
+        """One run is over: clear away the one before, and go on with the next."""
         gone = self._ending.pop(name, None)
         if gone is not None:
             self._clear(gone)
@@ -178,11 +196,13 @@ class Loads:
         load = self._loads.get(key)
         if load is None or load.run is None or load.run.key != name:
             return
-        run, load.run = load.run, None
+        if load.former is not None:
+            self._clear(load.former)
+        load.former, load.run = load.run, None
+        load.trouble = _failure(end, load.former)
         brief = time.monotonic() - load.began < BRIEF_SECONDS
         if not brief:
             self._start(key, load)
-        self._clear(run)
 
     def _drop(self, run: Run) -> None:
         if run.settled is not None:
@@ -199,6 +219,31 @@ class Loads:
             self._directory.rmdir()
         except OSError:
             return  # Others are still there.
+
+
+def _failure(end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed, run: Run) -> str:
+    """How a generator failed, with its last words; empty where it came to a good end."""
+    if not isinstance(end, ev.WorkloadFinished):
+        return f"the load generator: {end.reason}"
+    if end.exit_code == 0:
+        return ""
+    how = (
+        f"ended with exit status {end.exit_code}"
+        if end.signal is None
+        else f"was ended by signal {end.signal}"
+    )
+    words = _last_line(run)
+    return f"the load generator {how}" + (f": {words}" if words else " and printed nothing")
+
+
+def _last_line(run: Run) -> str:
+    try:
+        data, _ = read_output(run.run_dir, -LAST_WORDS_BYTES, LAST_WORDS_BYTES)
+    except (WharfingerError, OSError):
+        return ""
+    lines = data.decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return "".join(c if c.isprintable() else " " for c in last)[:MAX_WORDS]
 
 
 def _command(workload: Workload) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ back from the meter for all at once and become one ``ServerMeasured`` for each s
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from wharfinger.engines.local.loads import Loads
 from wharfinger.engines.local.run import Run
@@ -12,12 +13,12 @@ from wharfinger.engines.local.start import environment
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.measure.client import MARK, MeterClient
-from wharfinger.host.measure.spec import WatchSpec, spec_of
+from wharfinger.host.measure.client import MARK, MeterClient, kill_commands
+from wharfinger.host.measure.spec import LOAD, WatchSpec, spec_of
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.model.performance import Sample
+from wharfinger.model.performance import NoSignal, Sample
 
 CPU_FILES = (("cpu.stat", UNIFIED), ("cpuacct.usage", "cpuacct"))
 
@@ -53,6 +54,10 @@ class Measuring:
     def meter_pid(self) -> int | None:
         """The meter's process; ``None`` while nothing is measured."""
         return self._client.pid
+
+    def adopt(self) -> None:
+        """End what an earlier manager's commands have left of these runs' measuring."""
+        kill_commands(self._runs)
 
     def measure(self, action: act.MeasureWorkload) -> None:
         """Measure a run from now on, by what its manifest says now."""
@@ -90,10 +95,22 @@ class Measuring:
         for sample in samples:
             run = self._runs.get(sample.key)
             if run is not None and run.running and run.start.placement is not None:
-                by_server.setdefault(run.start.placement.server, []).append(sample)
+                told = self._with_trouble(sample)
+                by_server.setdefault(run.start.placement.server, []).append(told)
         for server, found in by_server.items():
             self._tell(ev.ServerMeasured(server, tuple(found)))
         self._loads.revive()
+
+    def _with_trouble(self, sample: Sample) -> Sample:
+        """Where a load generator failed, that is why there is no signal, and not its silence."""
+        trouble = self._loads.trouble(sample.key)
+        if not trouble or not sample.silent:
+            return sample
+        silent = {}
+        for quantity, silence in sample.silent.items():
+            others = [why for why in silence.reason.split("; ") if LOAD not in why]
+            silent[quantity] = NoSignal("; ".join((trouble, *others)))
+        return replace(sample, silent=silent)
 
 
 def cpu_file(group: Group) -> str:

@@ -9,20 +9,32 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from wharfinger.host.measure.messages import Channel, make_pair, unpack_sample
 from wharfinger.host.measure.meter import HANG_SECONDS, NOTE_BYTES
 from wharfinger.host.measure.spec import WatchSpec
-from wharfinger.host.processes import KEY_VARIABLE, kill_orphans
+from wharfinger.host.processes import kill_orphans
 from wharfinger.model.performance import NoSignal, Sample
 
 log = logging.getLogger(__name__)
 
-REPORT_SECONDS = 10.0
+REPORT_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 30.0
 MARK = ".measure"
 """Ends the key that stands in the environment of the commands that measure."""
+KILL_SECONDS = 1.0
+"""How long the manager may wait for what such a command has left to die."""
+
+
+def kill_commands(keys: Iterable[str]) -> int:
+    """Kill what commands that measured these starts have left; how many were killed.
+
+    Each run of a command is cleared away when it ends (``commands``). This finds the rest by its
+    mark: after somebody has killed a reader, or with the next manager.
+    """
+    marked = [key + MARK for key in keys]
+    return kill_orphans(*marked, timeout_seconds=KILL_SECONDS) if marked else 0
 
 
 class MeterClient:
@@ -72,8 +84,13 @@ class MeterClient:
     def forget(self, key: str) -> None:
         """Measure it no more."""
         self._struck.pop(key, None)
-        if self._specs.pop(key, None) is not None and self._channel is not None:
+        spec = self._specs.pop(key, None)
+        if spec is None:
+            return
+        if self._channel is not None:
             self._send({"forget": [key]})
+        if spec.command:
+            kill_commands([key])
 
     def close(self) -> None:
         """End the meter."""
@@ -144,9 +161,7 @@ class MeterClient:
         """Find out what it died of, leave that out, and start another."""
         note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
         status = self._end()
-        for spec in self._specs.values():
-            if spec.command:  # What it ran goes with it.
-                kill_orphans(spec.env.get(KEY_VARIABLE, spec.key + MARK))
+        kill_commands(key for key, spec in self._specs.items() if spec.command)
         self._deaths += 1
         hung = status == -signal.SIGALRM
         # Somebody may kill it while it is at any workload; twice at the same is no chance.

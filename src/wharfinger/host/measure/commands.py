@@ -1,16 +1,25 @@
-"""A command that prints a number, run beside the others' samples and killed when it is late."""
+"""A command that prints a number, run beside the others' samples and killed when it is late.
+
+``native/reader`` stands between the meter and each command: when the command has ended, is late,
+or the meter has died, it kills all that was started, also what has become a daemon.
+"""
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
-from wharfinger.host.measure.patterns import NUMBER, SCALES, number
+from wharfinger.host.measure.patterns import NUMBER, number
+from wharfinger.model.workload import NAMED_NUMBERS
 
 LIMIT_SECONDS = 5.0
 MAX_BYTES = 65536
+
+# Not by ``wharfinger.native``, which would bring NumPy into the meter.
+_READER = str(Path(__file__).parents[2] / "native" / "wharfinger-reader")
+_NOT_RUN = 127
 
 
 class CommandError(Exception):
@@ -18,7 +27,7 @@ class CommandError(Exception):
 
 
 class Command:
-    """One command, run at most once at a time, in a process group of its own."""
+    """One command, run at most once at a time, of which nothing outlives its run."""
 
     def __init__(
         self,
@@ -54,34 +63,37 @@ class Command:
             return None
         self._drain(process)
         began, output = self._began, self._output
+        why_not_run = _complaint(process)
         self.close()
+        if why_not_run:
+            raise CommandError(f"cannot run {self._command[0]}: {why_not_run}")
         if process.returncode != 0:
-            raise CommandError(f"{self._command[0]} ended with status {process.returncode}")
+            raise CommandError(f"{self._command[0]} {_how_it_ended(process.returncode)}")
         found = numbers(output.decode(errors="replace"))
         self._begin()
         return began, found
 
     def close(self) -> None:
-        """End what is left of the run."""
+        """End what is left of the run; the reader gives up on what can't be killed in 2 s."""
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.terminate()
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
     def _begin(self) -> None:
         self._output, self._began = b"", time.monotonic()
         try:
             self._process = subprocess.Popen(
-                self._command,
+                [_READER, str(os.getpid()), *self._command],
                 env=self._env,
                 cwd=self._working_directory,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 process_group=0,
             )
         except (OSError, ValueError) as error:
@@ -104,6 +116,22 @@ class Command:
             raise CommandError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
 
 
+def _complaint(reader: subprocess.Popen[bytes]) -> str:
+    """Why an ended reader could not run the command; empty when it could."""
+    if reader.returncode != _NOT_RUN or reader.stderr is None:
+        return ""
+    os.set_blocking(reader.stderr.fileno(), False)
+    with suppress(BlockingIOError):
+        return os.read(reader.stderr.fileno(), MAX_BYTES).decode(errors="replace")
+    return ""
+
+
+def _how_it_ended(status: int) -> str:
+    if status > 128:
+        return f"was ended by signal {status - 128}"
+    return f"ended with status {status}"
+
+
 def numbers(output: str) -> dict[str, float]:
     r"""What a command printed: one number, or lines of a known name and a number.
 
@@ -118,7 +146,7 @@ def numbers(output: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for line in output.splitlines():
         name, _, value = line.strip().replace("=", " ").replace(":", " ").rpartition(" ")
-        known = name.strip() in SCALES or not name
+        known = name.strip() in NAMED_NUMBERS or not name
         with suppress(ValueError):
             if known and value:
                 found[name.strip() or NUMBER] = number(value)

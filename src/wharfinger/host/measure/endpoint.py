@@ -55,15 +55,16 @@ class _Request:
             if answer is not None:
                 return answer
             # It was the user who named a host; an answer may not send us to another one.
-            if urlsplit(url).hostname != urlsplit(self._url).hostname:
-                raise EndpointError(f"{self._url}: redirects to another host, {url[:100]}")
+            host = urlsplit(url).hostname  # All that is shown: the rest may hold a password.
+            if host != urlsplit(self._url).hostname:
+                raise EndpointError(f"{self._url}: redirects to another host, {str(host)[:100]}")
         raise EndpointError(f"{self._url}: redirects more than {MAX_REDIRECTS} times")
 
     def _get(self, url: str) -> tuple[str | None, str]:
         """The answer, or ``None`` and where it is to be had."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise EndpointError(f"{self._url}: redirects to what is no http URL, {url[:100]}")
+            raise EndpointError(f"{self._url}: redirects to what is no http URL")
         secure = parts.scheme == "https"
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = connect(parts.hostname, parts.port, timeout=LIMIT_SECONDS)

@@ -11,21 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from wharfinger.model.workload import NAMED_NUMBERS
+
 LIMIT_SECONDS = 0.5
 """CPU time for one pattern in one sample."""
 MAX_LINE_CHARACTERS = 4096
 
 NUMBER = "number"
 """What the first group says where no group has a known name."""
-SCALES = {
-    "done": ("done", 1.0),
-    "rate": ("rate", 1.0),
-    "throughput": ("throughput", 1.0),
-    "latency_s": ("latency", 1.0),
-    "latency_ms": ("latency", 1e-3),
-    "latency_us": ("latency", 1e-6),
-}
-"""Known names: what they say, and what one is in the quantity's unit."""
 
 
 class TookTooLong(Exception):
@@ -55,7 +48,7 @@ class Pattern:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._regex = re.compile(regex)
-        named = {name for name in self._regex.groupindex if name in SCALES}
+        named = {name for name in self._regex.groupindex if name in NAMED_NUMBERS}
         self._groups: dict[str, int | str] = {name: name for name in named} or {NUMBER: 1}
 
     def newest(

@@ -56,6 +56,11 @@ class Level:
 class Counter:
     """Work done so far, whose growth is the performance.
 
+    Attributes:
+        rate: Of the growth.
+        last: When it was told last, and the count.
+        fell_from: The count before, where the last one was smaller.
+
     >>> counter = Counter()
     >>> counter.observe(0.0, 10.0)
     >>> counter.rate.seen_at is None
@@ -68,6 +73,7 @@ class Counter:
     def __init__(self) -> None:
         self.rate = Level()
         self.last: tuple[float, float] | None = None
+        self.fell_from: float | None = None
 
     def observe(self, now: float, total: float) -> None:
         """Take in the count; one that falls has begun anew, and counts from there."""
@@ -76,4 +82,6 @@ class Counter:
         if self.last is not None and total >= self.last[1]:
             seconds = now - self.last[0]
             self.rate.observe(now, (total - self.last[1]) / seconds, seconds)
+        fell = self.last is not None and total < self.last[1]
+        self.fell_from = self.last[1] if self.last is not None and fell else None
         self.last = (now, total)

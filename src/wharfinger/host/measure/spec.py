@@ -10,6 +10,8 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import MetricKind, NumberKind, Workload, WorkloadType
 
 DEFAULT_PERCENTILE = 99.0
+LOAD = "load generator's report"
+"""What numbers from there are said to come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class WatchSpec:
     def measured(self) -> bool:
         """Whether it has a way of its own to say how it performs."""
         return bool(self.regex or self.load_regex or self.url or self.command)
+
+    @property
+    def reads_histogram(self) -> bool:
+        """Whether it has a histogram, which tells a latency when a request comes."""
+        return bool(self.url) and self.metric_kind is MetricKind.HISTOGRAM
 
     def to_json(self) -> str:
         """As it is sent."""

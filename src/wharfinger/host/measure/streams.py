@@ -70,12 +70,11 @@ class LoadStream:
         self._stream: OutputStream | None = None
 
     def read(self) -> list[str]:
-        """The lines since the last call, of the newest run."""
-        lines = [] if self._stream is None else self._rest()
-        newest = self._newest()
-        if newest > self._number:
-            self._number = newest
-            self._stream = OutputStream(self._prefix.with_name(f"{self._prefix.name}{newest}"))
+        """The lines since the last call, of all runs that are still there."""
+        lines = self._rest()
+        for number in self._later():
+            self._number = number
+            self._stream = OutputStream(self._prefix.with_name(f"{self._prefix.name}{number}"))
             lines += self._rest()
         return lines
 
@@ -85,12 +84,14 @@ class LoadStream:
         except FileNotFoundError:
             return []
 
-    def _newest(self) -> int:
+    def _later(self) -> list[int]:
+        """Numbers of the runs after the one that is read, in order."""
         if not self._prefix.parent.is_dir():
-            return -1
+            return []
         names = (path.name for path in self._prefix.parent.iterdir())
         ends = (n.removeprefix(self._prefix.name) for n in names if n.startswith(self._prefix.name))
-        return max((int(end) for end in ends if end.isdecimal()), default=-1)
+        numbers = (int(end) for end in ends if end.isdecimal())
+        return sorted(number for number in numbers if number > self._number)
 
 
 class FileStream:

@@ -11,20 +11,15 @@ from pathlib import Path
 from wharfinger.host.measure import counters, prometheus
 from wharfinger.host.measure.commands import Command, CommandError
 from wharfinger.host.measure.endpoint import Endpoint, EndpointError
-from wharfinger.host.measure.patterns import LIMIT_SECONDS, NUMBER, SCALES, Pattern, TookTooLong
+from wharfinger.host.measure.patterns import LIMIT_SECONDS, NUMBER, Pattern, TookTooLong
 from wharfinger.host.measure.proxy import ProxyCheck
 from wharfinger.host.measure.smoothing import Counter, Level
-from wharfinger.host.measure.spec import WatchSpec
+from wharfinger.host.measure.spec import LOAD, WatchSpec
 from wharfinger.host.measure.streams import FileStream, LoadStream, OutputStream
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
-from wharfinger.model.workload import MetricKind
+from wharfinger.model.workload import NAMED_NUMBERS, MetricKind
 
-LINES, LOAD, HTTP, COMMAND = (
-    "progress lines",
-    "load generator's report",
-    "HTTP endpoint",
-    "command",
-)
+LINES, HTTP, COMMAND = "progress lines", "HTTP endpoint", "command"
 CPU_TIME, COUNTED = "CPU time", "instructions"
 
 QUANTITIES = {
@@ -49,8 +44,12 @@ class Source:
         if numbers:
             self.trouble = ""
         for name, value in numbers.items():
-            word, scale = ("done" if is_counter else "", 1.0) if name == NUMBER else SCALES[name]
-            if word == "done":
+            plain = ("done" if is_counter else "", 1.0)
+            word, scale = plain if name == NUMBER else NAMED_NUMBERS[name]
+            if word == "done" and value < 0:
+                # Nobody has done less than nothing: it is no count.
+                self.trouble = f"{self.name}: {value:g} is no work done so far; {self._mend}"
+            elif word == "done":
                 self.done.observe(now, value)
                 self.levels[self._counted] = self.done.rate
             else:
@@ -67,6 +66,12 @@ class Source:
         """What the growth of a counter is: of a service its throughput."""
         main = self._spec.main
         return Quantity.THROUGHPUT if main is Quantity.LATENCY else main
+
+    @property
+    def _mend(self) -> str:
+        """What to write where a number is taken for a count and is none."""
+        field = "commandKind" if self.name == COMMAND else "kind"
+        return f"if it is a performance, write {field}: gauge, or name it rate"
 
     def level(self, quantity: Quantity) -> Level:
         """The smoothed level of a quantity, made when it is first told."""
@@ -94,10 +99,16 @@ class Source:
             return self._why_no_end(now)
         level = self.levels.get(quantity)
         silence = None if level is None else level.silent_seconds(now)
+        counted = self.done.last if quantity in (self._counted, Quantity.RATE) else None
+        if counted and self.done.fell_from is not None:
+            fall = f"fell from {self.done.fell_from:g} to {counted[1]:g}"
+            return f"{self.name}: the count of work done {fall}; {self._mend}"
         if silence is not None:
             return f"nothing new from {self.name} for {silence:.0f} s"
-        if quantity in (self._counted, Quantity.RATE) and self.done.last:
+        if counted:
             return f"{self.name}: one number only, a rate needs two"
+        if self.told and quantity is Quantity.LATENCY and not self._spec.reads_histogram:
+            return f"{self.name}: no latency; a number named latency_ms or a histogram tells it"
         return f"nothing from {self.name} yet"
 
     def _why_no_end(self, now: float) -> str:

@@ -17,6 +17,7 @@ from wharfinger.model.manifest.problems import Problems
 from wharfinger.model.manifest.tree import Mapping as MappingNode
 from wharfinger.model.manifest.tree import Node, Scalar, Sequence, describe
 from wharfinger.model.units import quoted
+from wharfinger.model.workload import NAMED_NUMBERS
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
@@ -29,9 +30,11 @@ _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 _LABEL_KEY = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")
 _ENV_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 # A host, perhaps a port, and a path; no user and no password, which would be logged.
+_PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _URL = re.compile(
-    r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[!-\"$-~]*)?$", re.ASCII
+    rf"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:({_PORT}))?(/[!-\"$-~]*)?$", re.ASCII
 )
+_HOST_AND_PORT = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([^/]*)")
 _LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
 _METRIC = re.compile(rf"^[A-Za-z_:][A-Za-z0-9_:]*(\{{{_LABEL}(,{_LABEL})*\}})?$", re.ASCII)
 _MAX_URL = 512
@@ -257,27 +260,60 @@ def _read_regex(node: Node, _place: Place) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to the manager's standard error
-            groups = re.compile(text).groups
+            expression = re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         detail = str(error) or type(error).__name__
         raise InvalidInput(
             f"{quoted(text)} is not a regular expression ({detail}); write e.g. 'ops=([0-9]+)'"
         ) from None
-    if not groups:
+    if not expression.groups:
         raise InvalidInput(
             f"{quoted(text)} has no group; put the number in parentheses, e.g. 'ops=([0-9]+)'"
         )
+    for name in expression.groupindex:
+        if name not in NAMED_NUMBERS:
+            near = closest(name, list(NAMED_NUMBERS))
+            mend = f"did you mean {near}?" if near else f"name it one of {', '.join(NAMED_NUMBERS)}"
+            raise InvalidInput(
+                f"{quoted(text)} has a group {quoted(name)} that says nothing here; {mend}"
+            )
     return text
 
 
 def _read_url(node: Node, _place: Place) -> object:
-    text = _string(node, _shown(node))
+    text = _string(node, _shown_url(node))
+    shown = quoted(_without_password(text))
     mend = "write e.g. http://127.0.0.1:8080/metrics"
     if len(text) > _MAX_URL:
-        raise InvalidInput(f"{quoted(text)} is too long; at most {_MAX_URL} characters")
-    if not _URL.fullmatch(text):
-        raise InvalidInput(f"{quoted(text)} is not an http or https URL; {mend}")
-    return text
+        raise InvalidInput(f"{shown} is too long; at most {_MAX_URL} characters")
+    if _URL.fullmatch(text):
+        return text
+    if "@" in text:
+        raise InvalidInput(f"{shown} names a user or a password, and manifests are logged; {mend}")
+    port = _HOST_AND_PORT.match(text)
+    if port is not None:
+        raise InvalidInput(f"{shown} has no port from 1 to 65535, but {quoted(port[2])}; {mend}")
+    raise InvalidInput(f"{shown} is not an http or https URL; {mend}")
+
+
+def _shown_url(node: Node) -> str:
+    return quoted(_without_password(node.text)) if isinstance(node, Scalar) else "the value"
+
+
+def _without_password(text: str) -> str:
+    """A URL as it may be printed: what stands before an ``@`` may be a secret.
+
+    >>> _without_password("http://me:pass/word@host/metrics")
+    'http://***@host/metrics'
+    >>> _without_password("me:secret@host/metrics")
+    '***@host/metrics'
+    """
+    before, at, host = text.rpartition("@")
+    if not at or _URL.fullmatch(text):
+        return text
+    scheme, slashes, _ = before.partition("//")
+    start = scheme + slashes if slashes and scheme in ("http:", "https:") else ""
+    return f"{start}{REDACTED}@{host}"
 
 
 def _read_metric(node: Node, _place: Place) -> object:

@@ -5,11 +5,20 @@ a rule compares are right by themselves. Each rule that JSON Schema can say stan
 ``schema_rules`` too.
 """
 
+import re
 from dataclasses import replace
 
 from wharfinger.model.manifest.kinds import Json
 from wharfinger.model.manifest.parsing import Document
-from wharfinger.model.workload import ProfileMode, Run, Workload, WorkloadType
+from wharfinger.model.units import quoted
+from wharfinger.model.workload import (
+    MetricKind,
+    NumberKind,
+    ProfileMode,
+    Run,
+    Workload,
+    WorkloadType,
+)
 
 TARGET_FIELDS = {
     WorkloadType.SINGLE_NODE: ("rate", "completionTime"),
@@ -29,6 +38,8 @@ def check_meaning(document: Document) -> None:
     if isinstance(kind, WorkloadType):
         for rule in (_target, _scale, _profile, _load):
             rule(document, kind)
+    for check in (_histogram, _total):
+        check(document)
     _start_size(document)
 
 
@@ -78,9 +89,43 @@ def _profile(document: Document, kind: WorkloadType) -> None:
 
 
 def _load(document: Document, kind: WorkloadType) -> None:
-    if kind is not WorkloadType.LATENCY_CRITICAL and "spec.measure.load" in document.lines:
+    if "spec.measure.load" not in document.lines:
+        return
+    ways = ("load.regex", "progress", "http", "command")
+    if kind is not WorkloadType.LATENCY_CRITICAL:
         message = f"a {kind} workload serves no load; write progress, or type: latency-critical"
         _wrong(document, "spec.measure.load", message)
+    elif not any(f"spec.measure.{way}" in document.lines for way in ways):
+        message = "nothing reads its report; write its regex, e.g. 'rps=(?P<throughput>[0-9.]+)'"
+        _wrong(document, "spec.measure.load", message)
+
+
+def _histogram(document: Document) -> None:
+    if "spec.measure.http" not in document.values:
+        return
+    kind = document.values.get("spec.measure.http.kind")
+    metric = document.values.get("spec.measure.http.metric")
+    if kind is MetricKind.HISTOGRAM and metric is None:
+        message = "histogram: it needs its metric; write e.g. metric: http_request_seconds"
+        _wrong(document, "spec.measure.http.kind", message)
+    elif kind is MetricKind.HISTOGRAM and str(metric).partition("{")[0].endswith("_bucket"):
+        message = f"{quoted(str(metric))}: a histogram is named without _bucket; leave that out"
+        _wrong(document, "spec.measure.http.metric", message)
+    if kind is not MetricKind.HISTOGRAM and "spec.measure.http.percentile" in document.lines:
+        message = "only a histogram has percentiles; write kind: histogram, or remove it"
+        _wrong(document, "spec.measure.http.percentile", message)
+
+
+def _total(document: Document) -> None:
+    """A total says when all is done only where something says how much is."""
+    regex = document.values.get("spec.measure.progress.regex")
+    if "spec.measure.progress.total" not in document.lines or not isinstance(regex, str):
+        return
+    names = re.compile(regex).groupindex
+    gauge = document.values.get("spec.measure.progress.kind") is NumberKind.GAUGE
+    if "done" not in names and (names or gauge):
+        message = "nothing says how much of it is done; name a group done, or remove it"
+        _wrong(document, "spec.measure.progress.total", message)
 
 
 def _start_size(document: Document) -> None:
@@ -118,9 +163,21 @@ def schema_rules() -> list[Json]:
             rules.append(_when(kind, _nested("measure", {"properties": {"load": False}})))
     one_server: dict[str, Json] = {"properties": {"maxServers": {"maximum": 1}}}
     not_copied: dict[str, Json] = {"properties": {"mode": {"not": {"const": "copy"}}}}
+    rules += [_nested("measure", _LOAD_IS_READ), _nested("measure", _nested("http", _HISTOGRAM))]
     rules.append(_when(WorkloadType.SINGLE_NODE, _nested("scale", one_server)))
     rules.append(_when(WorkloadType.BEST_EFFORT, _nested("profile", not_copied)))
     return rules
+
+
+_LOAD_IS_READ: dict[str, Json] = {
+    "if": {"required": ["load"], "properties": {"load": {"not": {"required": ["regex"]}}}},
+    "then": {"anyOf": [{"required": [way]} for way in ("progress", "http", "command")]},
+}
+_HISTOGRAM: dict[str, Json] = {
+    "if": {"required": ["kind"], "properties": {"kind": {"const": "histogram"}}},
+    "then": {"required": ["metric"]},
+    "else": {"properties": {"percentile": False}},
+}
 
 
 def _target_schema(kind: WorkloadType, allowed: tuple[str, ...]) -> dict[str, Json]:

@@ -166,3 +166,24 @@ def test_a_plain_number_of_a_service_is_what_its_target_is_about():
     bound = LatencyBound(99, 0.01)
     assert main(Target(latency=bound)) is Quantity.LATENCY
     assert main(Target(throughput_per_second=1, latency=bound)) is Quantity.THROUGHPUT
+
+
+def test_a_count_that_falls_or_is_negative_says_so():
+    falling, negative, restarted = batch(), batch(), batch()
+    for second in range(40):
+        falling.observe(float(second), {"number": 100.0 - second}, is_counter=True)
+        negative.observe(float(second), {"number": float(second - 100)}, is_counter=True)
+        restarted.observe(float(second), {"number": float(second % 20)}, is_counter=True)
+    why = falling.why_silent(40.0, Quantity.RATE)
+    assert "the count of work done fell from 62 to 61; if it is a performance, write kind" in why
+    assert "-61 is no work done so far" in negative.why_silent(40.0, Quantity.RATE)
+    assert restarted.readings(40.0)[Quantity.RATE].value == pytest.approx(1.0)
+
+
+def test_a_latency_that_nothing_can_tell_says_what_would():
+    target = Target(throughput_per_second=1, latency=LatencyBound(99, 0.01))
+    workload = Workload("w", WorkloadType.LATENCY_CRITICAL, Run(("true",)), target)
+    source = Source("progress lines", spec_of("k", workload, run_dir="/"))
+    for second in range(3):
+        source.observe(float(second), {"number": float(second)}, is_counter=True)
+    assert "named latency_ms" in source.why_silent(3.0, Quantity.LATENCY)

@@ -102,7 +102,7 @@ def test_a_load_generators_next_run_is_found(tmp_path: Path):
         (tmp_path / f"k.{number}").mkdir()
         (tmp_path / f"k.{number}" / "output.00000000000000000000").write_text(f"run {number}\n")
     stream = LoadStream(tmp_path / "k.")
-    assert stream.read() == ["run 2"]
+    assert stream.read() == ["run 1", "run 2"]
     (tmp_path / "k.10").mkdir()
     (tmp_path / "k.10" / "output.00000000000000000000").write_text("run 10\n")
     assert stream.read() == ["run 10"]
@@ -216,6 +216,39 @@ def test_a_late_command_is_killed_with_what_it_started(tmp_path: Path):
     wait_until(lambda: not is_alive(pid))
 
 
+DAEMON = """
+import os, pathlib, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+while not os.path.exists(sys.argv[1]) or not pathlib.Path(sys.argv[1]).read_text():
+    time.sleep(0.01)
+print(7, flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+"""Leaves a daemon, which has a session of its own and no parent."""
+
+
+@pytest.mark.parametrize(("lasts", "limit_seconds"), [("0", 5.0), ("300", 1.0)])
+def test_a_daemon_ends_with_the_run_that_started_it(
+    tmp_path: Path, lasts: str, limit_seconds: float
+):
+    mark = tmp_path / "pid"
+    program = (sys.executable, "-c", DAEMON, str(mark), lasts)
+    command = Command(program, ENV, "/", limit_seconds=limit_seconds)
+    if lasts == "0":
+        assert await_answer(command.take)[1] == {"number": 7.0}
+    else:
+        with pytest.raises(CommandError, match="longer than"):
+            await_answer(command.take)
+    assert not is_alive(int(mark.read_text()))
+    command.close()
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -228,6 +261,8 @@ def is_alive(pid: int) -> bool:
     [
         (("no-such-program",), "No such file"),
         (("sh", "-c", "exit 3"), "status 3"),
+        (("sh", "-c", "exit 127"), "status 127"),
+        (("sh", "-c", "kill -9 $$"), "signal 9"),
         (("echo", "hello"), "no number"),
     ],
 )

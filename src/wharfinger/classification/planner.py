@@ -1,0 +1,124 @@
+"""Whether and how a workload is profiled before it is placed (Quasar 3.4).
+
+One joint plan: a copy at two allocations, two sources of interference beside it at the first.
+Which two allocations is chosen by what they would tell of the whole row (``learning.design``).
+Where no copy can be made, the workload is classified by its like and learnt from as it runs.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wharfinger.classification.base import Profiling
+from wharfinger.learning.design import variance_design
+from wharfinger.learning.matrix import Array
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.view import ClusterView
+from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
+
+SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
+"""Those that have a signal on ordinary machines, and a program that injects them."""
+ENTRIES = 2
+"""Per classification, as published."""
+LEAST_MILLICPUS = 250
+"""Below this a copy mostly starts up; smaller allocations are filled in."""
+
+
+class JointPlanner:
+    """Plans copies.
+
+    Args:
+        columns: Allocations that known programs were measured at, ascending.
+        covariance: (columns, columns) of a row of which nothing is known.
+    """
+
+    name = "joint-profiling"
+
+    def __init__(self, columns: Sequence[int], covariance: Array) -> None:
+        self._columns = np.array(columns, dtype=np.int64)
+        self._covariance = covariance
+
+    def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
+        """A plan for a copy where one can and may be made; else it goes by its like."""
+        why_not = _why_no_copy(workload, view)
+        if why_not:
+            return Profiling(self._decision(f"{why_not}: classified by its like"))
+        memory_bytes = workload.reservation.memory_bytes
+        fits = (view.memory_capacity - view.memory_allocated >= memory_bytes) & (
+            view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
+        )
+        room = np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+        row = int(np.argmax(room)) if room.size else 0
+        chosen = self._allocations(int(room[row]), row, view) if room.size else []
+        if not chosen:
+            return Profiling(self._no_room(view))
+        plan = ProfilingPlan(
+            server=view.names[row],
+            cpu_millicpus=tuple(chosen),
+            memory_bytes=memory_bytes,
+            sources=SOURCES,
+            seconds=workload.profile.seconds,
+            tolerance=workload.tolerance,
+        )
+        allocations = " and ".join(f"{cpu}m" for cpu in chosen)
+        message = (
+            f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU, beside "
+            f"{' and '.join(SOURCES)}"
+        )
+        return Profiling(self._decision(message), plan)
+
+    def _allocations(self, room_millicpus: int, row: int, view: ClusterView) -> list[int]:
+        """The two that tell most, of those that there is room for; the larger one first.
+
+        At most half of the server where that is possible: the other half is for the sources,
+        which stand for neighbours, and neighbours are never given what a workload has.
+        """
+        possible = np.flatnonzero(self._columns <= room_millicpus)
+        if not view.capabilities.fractional_cpu:
+            possible = possible[self._columns[possible] % MILLICPUS_PER_CPU == 0]
+        if room_millicpus < LEAST_MILLICPUS:
+            return []
+        half = int(view.cpu_capacity[row]) // 2
+        for least, most in ((LEAST_MILLICPUS, half), (LEAST_MILLICPUS, room_millicpus), (0, half)):
+            worth = possible[(self._columns[possible] >= least) & (self._columns[possible] <= most)]
+            if worth.size >= ENTRIES:
+                break
+        else:
+            worth = possible
+        design = variance_design(self._covariance, worth, ENTRIES)
+        return sorted((int(self._columns[at]) for at in design), reverse=True)
+
+    def _decision(self, message: str) -> Decision:
+        return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message)
+
+    def _no_room(self, view: ClusterView) -> Decision:
+        busy = int((view.copies > 0).sum())
+        return Decision(
+            Stage.PROFILING,
+            self.name,
+            accepted=False,
+            reason=ReasonCode.NO_ROOM if len(view.names) else ReasonCode.NO_SERVERS,
+            message=f"no server has {LEAST_MILLICPUS}m CPU free for a profiling copy",
+            would_change=f"room on a server on which no other copy runs ({busy} run now)",
+            considered=len(view.names),
+            numbers={"copies": float(busy), "cpu_needed_millicpus": float(LEAST_MILLICPUS)},
+        )
+
+
+def _why_no_copy(workload: Workload, view: ClusterView) -> str:
+    """Empty where a copy can and may be made."""
+    if workload.best_effort:
+        return "best-effort work is never copied"
+    if workload.target is None:
+        return "it has no target to be sized for"
+    if workload.profile.mode is not ProfileMode.COPY:
+        return f"its profile mode is {workload.profile.mode}"
+    if not view.capabilities.profiles:
+        return "this machine has no sandbox for a copy; it is measured as it runs"
+    is_service = workload.type is WorkloadType.LATENCY_CRITICAL
+    if is_service and workload.measure.load_command is None:
+        return "a copy of a service without a load generator would serve nobody"
+    return ""

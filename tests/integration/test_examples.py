@@ -1,0 +1,60 @@
+"""The examples do what they say, as a new user runs them."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support import wait_until
+from tests.support.live import LiveManager
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PORT = 18480
+
+pytestmark = pytest.mark.slow
+
+
+def port_is_free() -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", PORT)) != 0
+
+
+def test_the_service_is_measured_by_its_load_and_keeps_its_target(tmp_path: Path) -> None:
+    assert f'("127.0.0.1", {PORT})' in (EXAMPLES / "service.yaml").read_text()
+    if not port_is_free():
+        pytest.skip(f"port {PORT} is taken")
+    live = LiveManager(tmp_path / "state", "--servers", "1")
+    live.start()
+    try:
+        live.run("submit", "-f", str(EXAMPLES / "service.yaml"))
+        found = live.wait_for(lambda all_: all_["hello"]["met"] is True)["hello"]
+        assert found["achieved"]["throughput_per_second"] > 90
+        assert 0 < found["achieved"]["latency_seconds"] < 0.055
+        assert {m["source"] for m in found["measured"] if m["trusted"]} == {
+            "load generator's report"
+        }
+        live.run("delete", "hello")
+        live.wait_for_all()
+        wait_until(port_is_free)
+    finally:
+        live.kill()
+
+
+def test_jobs_show_their_progress_and_come_to_their_end(tmp_path: Path) -> None:
+    live = LiveManager(tmp_path / "state", "--servers", "1")
+    live.start()
+    try:
+        live.run("submit", "-f", str(EXAMPLES / "compress.yaml"))
+        live.run("submit", "-f", str(EXAMPLES / "mixed.yaml"))
+
+        def both_are_measured(all_: dict[str, dict[str, object]]) -> bool:
+            return all(all_[name]["achieved"] for name in ("compress", "count-to-a-million"))
+
+        live.wait_for(both_are_measured)
+        ended = live.wait_for_all(timeout_seconds=300)
+        assert {name: w["phase"] for name, w in ended.items()} == dict.fromkeys(ended, "completed")
+        assert ended["compress"]["met"] is True
+        assert ended["compress"]["achieved"]["completion_seconds"] > 1
+        assert "remaining_seconds" not in {m["name"] for m in ended["compress"]["measured"]}
+    finally:
+        live.kill()

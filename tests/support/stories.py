@@ -1,0 +1,432 @@
+"""Workloads in every situation that an operator asks about, on a core driven by hand.
+
+Each story is a function that takes a new cluster there and names the workload to look at. Tests
+hold what the API and ``explain`` say of it; the pages' examples are printed from the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tests.support.cluster import Cluster, running, server, workload
+from wharfinger.admission.fifo import Fifo
+from wharfinger.classification.base import Profiling
+from wharfinger.engines.base import Usage
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_state
+from wharfinger.manager.lifecycle import Phase
+from wharfinger.manager.manager import Manager, Mode
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.profile import (
+    Classification,
+    Curve,
+    Entry,
+    Estimate,
+    Measurements,
+    ProfilingPlan,
+)
+from wharfinger.model.view import ClusterView
+from wharfinger.model.workload import Target, Workload
+from wharfinger.placement.registry import make_policy
+from wharfinger.service import views
+
+NOW = 1_700_000_000.0
+MIB = 2**20
+INTEGER, STORAGE = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH
+
+
+class ProfileTargets:
+    """Plans a copy for whatever has a target; the rest goes by its like."""
+
+    name = "joint-profiling"
+
+    def plan(self, wanted: Workload, view: ClusterView) -> Profiling | None:
+        if wanted.best_effort or wanted.target is None:
+            message = "it has no target to be sized for: classified by its like"
+            return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))
+        free = view.cpu_capacity - view.cpu_allocated
+        servers = [name for name, room in zip(view.names, free, strict=True) if room >= 250]
+        if not servers:
+            message = "no server has 250m CPU free for a profiling copy"
+            change = "room on a server on which no other copy runs (0 run now)"
+            held = Decision(Stage.PROFILING, self.name, False, ReasonCode.NO_ROOM, message, change)
+            return Profiling(held)
+        message = (
+            f"a copy runs for 8 s on {servers[0]} with 500m and 250m CPU, beside integer and "
+            "storage-bandwidth"
+        )
+        plan = ProfilingPlan(servers[0], (500, 250), 64 * MIB, (INTEGER, STORAGE), 8.0)
+        decision = Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message)
+        return Profiling(decision, plan)
+
+
+class Story(Cluster):
+    """A cluster under ``quasar`` with two servers of one CPU each."""
+
+    def __init__(self, *, mode: Mode = Mode.ACT, servers: int = 2) -> None:
+        self.mode = mode
+        super().__init__("quasar")
+        self.now = NOW
+        for index in range(servers):
+            self.tell(ev.ServerReported(server(f"server{index}", 1, 2048)))
+        self.sync()
+
+    def make_manager(self, snapshot: bytes | None) -> Manager:
+        return Manager(
+            make_policy("quasar"),
+            Fifo(),
+            planner=ProfileTargets(),
+            state=None if snapshot is None else decode_state(snapshot),
+            mode=self.mode,
+        )
+
+    # --- what happens ------------------------------------------------------------------------
+
+    def submit(self, wanted: Workload) -> None:
+        """Hand in."""
+        self.tell(ev.WorkloadSubmitted(wanted))
+        self.now += 1
+
+    def profile(self, name: str, known: Classification, found: Measurements | None = None) -> None:
+        """Its copy has run, and the classifier has answered."""
+        self.now += 9
+        if found is not None:
+            self.tell(ev.ProfilingFinished(self.key(name), found))
+        self.tell(ev.WorkloadClassified(self.key(name), known))
+
+    def run(self, *names: str) -> None:
+        """They start."""
+        self.now += 1
+        running(self, *names)
+
+    def measure(self, seconds: float, **rates: float) -> None:
+        """Measure every five seconds for so long, and let the engine do what it is asked to."""
+        for _ in range(int(seconds // 5)):
+            self.now += 5
+            for place in list(self.manager.state.servers):
+                samples = tuple(
+                    Sample(record.key, self._readings(record.name, rate))
+                    for name, rate in rates.items()
+                    if (record := self.record(name)).phase is Phase.RUNNING
+                    and record.placements[0].server == place
+                )
+                if samples:
+                    self.obey(self.tell(ev.ServerMeasured(place, samples)).actions)
+
+    def _readings(self, name: str, rate: float) -> dict[Quantity, Reading]:
+        held = self.record(name).placements[0].allocation
+        used = rate if held.best_effort else held.cpu_millicpus / 1000
+        cpu = Reading(used, "CPU time (proxy)", trusted=False)
+        if held.best_effort:
+            return {Quantity.CPU: cpu}
+        return {Quantity.RATE: Reading(rate, "progress lines"), Quantity.CPU: cpu}
+
+    def obey(self, actions: tuple[act.Action, ...]) -> None:
+        """Resize what is to be resized."""
+        for action in actions:
+            if isinstance(action, act.ResizeAllocation):
+                self.tell(ev.AllocationResized(action.key, action.placements))
+
+    # --- what is shown -----------------------------------------------------------------------
+
+    def explain(self, name: str) -> dict[str, Any]:
+        """As ``GET /v1/workloads/{name}/explain`` answers."""
+        record = self.record(name)
+        used = self.usage().get(name)
+        detail = views.workload_detail(record, self.now, used and used[0])
+        found = views.explanation(self.manager, record, detail, self.now)
+        return found.model_dump(mode="json", by_alias=True)
+
+    def usage(self) -> dict[str, Any]:
+        """As the API has it, by name; each with itself as JSON."""
+        found = {}
+        for record in self.manager.state.workloads.values():
+            if record.on_server:
+                shown = views.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
+                found[record.name] = (shown, shown.model_dump(mode="json", by_alias=True))
+        return found
+
+    def servers(self) -> list[dict[str, Any]]:
+        """As ``GET /v1/servers`` answers."""
+        from wharfinger.service import models  # noqa: PLC0415 - only here
+
+        return [
+            models.Server(**fields).model_dump(mode="json", by_alias=True)
+            for fields in views.server_fields(self.manager).values()
+        ]
+
+
+# --- what they are made of ------------------------------------------------------------------
+
+
+def rate(name: str, per_second: float, **changes: Any) -> Workload:
+    """A batch job with a target rate."""
+    return replace(workload(name), target=Target(rate_per_second=per_second), **changes)
+
+
+def curve(at_one_cpu: float, std: float = 0.06) -> Curve:
+    """Performance that grows a little slower than CPU; measured at a quarter and a half."""
+    columns = (100, 250, 500, 750, 1000)
+    stds = (2 * std, std / 2, std / 2, std, 1.5 * std)
+    return Curve(
+        columns,
+        tuple(
+            Estimate(at_one_cpu * (cpu / 1000) ** 0.9, deviation)
+            for cpu, deviation in zip(columns, stds, strict=True)
+        ),
+    )
+
+
+def classified(
+    at_one_cpu: float = 300.0, *, tolerates: float = 70.0, causes: float = 20.0
+) -> Classification:
+    """By two measured allocations and two sources."""
+    return Classification(
+        estimator="gaussian",
+        version="1",
+        curves={Quantity.RATE: curve(at_one_cpu)},
+        shape=curve(1.0),
+        tolerated={INTEGER: Estimate(tolerates, 6.0), STORAGE: Estimate(90.0, 12.0)},
+        caused={INTEGER: Estimate(causes, 5.0), STORAGE: Estimate(3.0, 4.0)},
+        measured=5,
+    )
+
+
+def measured(at_one_cpu: float = 300.0, *, tolerates: float = 70.0) -> Measurements:
+    """What the copy's runs found."""
+    row = {cpu: Entry(curve(at_one_cpu).at(cpu).mean, 0.03) for cpu in (500, 250)}
+    return Measurements(
+        performance={Quantity.RATE: row},
+        tolerated={INTEGER: Entry(tolerates, 5.0), STORAGE: Entry(100.0, 5.0, censored=True)},
+        caused={INTEGER: Entry(20.0, 5.0)},
+        silent={"caused/storage-bandwidth": "the disk's own noise was larger"},
+        runs=3,
+        seconds=9.2,
+    )
+
+
+def like(causes: float = 60.0) -> Classification:
+    """Best-effort work: nothing of its own is measured."""
+    return Classification(
+        "gaussian", "1", shape=curve(1.0, 0.3), caused={STORAGE: Estimate(causes, 10.0)}
+    )
+
+
+def _placed(story: Story, name: str = "encode", per_second: float = 120.0) -> None:
+    story.submit(rate(name, per_second))
+    story.profile(name, classified(), measured())
+    story.run(name)
+
+
+def _filler(story: Story, name: str = "filler") -> None:
+    story.submit(workload(name, best_effort=True))
+    story.profile(name, like(0.0))
+    story.run(name)
+
+
+# --- the stories ------------------------------------------------------------------------------
+
+
+def placed() -> tuple[Story, str]:
+    """It runs and keeps its target, as predicted."""
+    story = Story()
+    _placed(story)
+    story.measure(30, encode=127.0)
+    return story, "encode"
+
+
+def waiting_for_room() -> tuple[Story, str]:
+    """Every server has too little left."""
+    story = Story()
+    for name in ("first", "second"):
+        _placed(story, name, 220.0)
+    story.submit(rate("third", 200.0))
+    story.profile("third", classified(), measured())
+    return story, "third"
+
+
+def neighbour_off_prediction() -> tuple[Story, str]:
+    """The only server has a resident that misses its target."""
+    story = Story(servers=1)
+    _placed(story)
+    story.submit(rate("late", 60.0))
+    story.measure(5, encode=70.0)
+    story.profile("late", classified(), measured())
+    return story, "late"
+
+
+def would_disturb() -> tuple[Story, str]:
+    """Best-effort work that presses the disk more than a resident bears."""
+    story = Story(servers=1)
+    story.submit(rate("database", 120.0))
+    known = classified()
+    sensitive = replace(known, tolerated={**known.tolerated, STORAGE: Estimate(20.0, 5.0)})
+    story.profile("database", sensitive, measured())
+    story.run("database")
+    story.submit(workload("backup", best_effort=True))
+    story.profile("backup", like(60.0))
+    return story, "backup"
+
+
+def target_too_high() -> tuple[Story, str]:
+    """No server reaches it, even alone."""
+    story = Story()
+    story.submit(rate("greedy", 900.0))
+    story.profile("greedy", classified(), measured())
+    return story, "greedy"
+
+
+def being_profiled() -> tuple[Story, str]:
+    """Its copy runs."""
+    story = Story()
+    story.submit(rate("encode", 120.0))
+    story.now += 4
+    return story, "encode"
+
+
+def waiting_for_profiling() -> tuple[Story, str]:
+    """There is no room for a copy."""
+    story = Story(servers=1)
+    _placed(story, "large", 240.0)
+    story.submit(rate("encode", 120.0))
+    return story, "encode"
+
+
+def profiling_failed() -> tuple[Story, str]:
+    """The copy gave nothing; it goes by its like."""
+    story = Story()
+    story.submit(rate("encode", 120.0))
+    silent = {"copy": "the copy ended at once with exit status 2"}
+    story.profile(
+        "encode",
+        Classification("gaussian", "1", shape=curve(1.0, 0.4)),
+        Measurements(silent=silent, runs=1, seconds=0.4),
+    )
+    story.run("encode")
+    return story, "encode"
+
+
+def cold_start() -> tuple[Story, str]:
+    """Never copied: placed by its reservation, learnt from as it runs."""
+    story = Story()
+    story.submit(rate("encode", 120.0))
+    story.profile("encode", Classification("gaussian", "1", shape=curve(1.0, 0.4)), Measurements())
+    story.run("encode")
+    story.measure(30, encode=240.0)
+    return story, "encode"
+
+
+def resized() -> tuple[Story, str]:
+    """Load has grown; it got more CPU, and that helped."""
+    story = Story()
+    _placed(story)
+    story.measure(20, encode=126.0)
+    story.measure(15, encode=80.0)
+    story.measure(30, encode=129.0)
+    return story, "encode"
+
+
+def _suspending() -> Story:
+    story = Story(servers=1)
+    _placed(story, per_second=200.0)
+    _filler(story)
+    story.measure(20, encode=205.0, filler=0.3)
+    story.measure(45, encode=150.0, filler=0.3)
+    return story
+
+
+def suspended() -> tuple[Story, str]:
+    """Best-effort work that gave way."""
+    return _suspending(), "filler"
+
+
+def relieved() -> tuple[Story, str]:
+    """The one that it gave way to."""
+    story = _suspending()
+    story.measure(10, encode=203.0)
+    return story, "encode"
+
+
+def moved() -> tuple[Story, str]:
+    """Nothing helped where it was, and it may be started again."""
+    story = Story()
+    run = replace(workload("encode").run, restartable=True)
+    story.submit(rate("encode", 230.0, run=run))
+    story.profile("encode", classified(), measured())
+    story.run("encode")
+    story.measure(60, encode=120.0)
+    record = story.record("encode")
+    if record.phase is Phase.MOVING:
+        story.tell(ev.WorkloadFinished(record.key, None, 15, "killed"))
+        story.run("encode")
+    story.measure(30, encode=236.0)
+    return story, "encode"
+
+
+def recommended() -> tuple[Story, str]:
+    """The manager only says what it would do."""
+    story = Story(mode=Mode.RECOMMEND)
+    story.submit(rate("encode", 120.0))
+    story.profile("encode", classified())
+    return story, "encode"
+
+
+def best_effort() -> tuple[Story, str]:
+    """Uses what the others leave."""
+    story = Story()
+    _placed(story)
+    _filler(story)
+    story.measure(10, encode=127.0, filler=0.4)
+    return story, "filler"
+
+
+def no_target() -> tuple[Story, str]:
+    """Its reservation, and nothing to keep."""
+    story = Story()
+    story.submit(workload("plain", 400))
+    story.profile("plain", like(5.0))
+    story.run("plain")
+    return story, "plain"
+
+
+def completed() -> tuple[Story, str]:
+    """It has ended, in time."""
+    story = Story()
+    done = replace(
+        workload("nightly"),
+        target=Target(completion_seconds=120.0),
+    )
+    story.submit(done)
+    found = replace(measured(10.0), total=600.0)
+    story.profile("nightly", replace(classified(10.0), total=600.0), found)
+    story.run("nightly")
+    story.now += 85
+    story.tell(ev.WorkloadFinished(story.key("nightly"), 0, None, "exited", 51.0))
+    return story, "nightly"
+
+
+STORIES: dict[str, Callable[[], tuple[Story, str]]] = {
+    story.__name__.replace("_", "-"): story
+    for story in (
+        placed,
+        waiting_for_room,
+        neighbour_off_prediction,
+        would_disturb,
+        target_too_high,
+        being_profiled,
+        waiting_for_profiling,
+        profiling_failed,
+        cold_start,
+        resized,
+        suspended,
+        relieved,
+        moved,
+        recommended,
+        best_effort,
+        no_target,
+        completed,
+    )
+}
