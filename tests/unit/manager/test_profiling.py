@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from tests.support.cluster import LABELLED, running, workload
 from tests.support.courses import curve, filler, made, measure, of, phase, start, wants
+from wharfinger.classification.base import Profiling
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.manager import Mode
-from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.profile import Measurements
 
 # --- profiling -----------------------------------------------------------------------------------
@@ -35,6 +36,26 @@ def test_room_for_profiling_comes_in_order() -> None:
     cluster.tell(ev.WorkloadFinished(cluster.key("w"), 0, None, "exited"))
     assert [phase(cluster, p) for p in ("p1", "p2")] == [Phase.PROFILING] * 2
     cluster.check_books()
+
+
+def test_what_no_server_could_hold_waits_for_a_place_and_holds_no_copies_up() -> None:
+    class Filled:
+        """There is never room for a copy."""
+
+        name = "filled"
+
+        def plan(self, wanted, view):
+            return Profiling(
+                Decision(Stage.PROFILING, self.name, False, ReasonCode.NO_ROOM, "none", "room")
+            )
+
+    cluster = made("least-loaded", 2, planner=Filled())
+    cluster.tell(ev.WorkloadSubmitted(workload("huge", 100, memory_mib=10**6)))
+    assert phase(cluster, "huge") is Phase.PROFILING
+    cluster.tell(ev.WorkloadClassified(cluster.key("huge"), curve((100, 1))))
+    assert cluster.record("huge").reason == "too-large"
+    cluster.tell(ev.WorkloadSubmitted(workload("small", 100)))
+    assert phase(cluster, "small") is Phase.ADMITTED
 
 
 def test_nobody_overtakes_one_that_waits_for_profiling_room() -> None:
