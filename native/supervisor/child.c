@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -56,6 +57,15 @@ static int set_affinity(const struct child_setup *setup) {
 static int set_nice(const struct child_setup *setup) {
     errno = 0; /* -1 is a niceness, too */
     return setup->spec->nice != 0 && nice(setup->spec->nice) == -1 && errno != 0 ? -1 : 0;
+}
+
+bool session_set_nice(pid_t pid, int nice) {
+    char path[NAME_BYTES];
+    char text[NAME_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/autogroup", (int)pid);
+    snprintf(text, sizeof text, "%d", nice > 19 ? 19 : nice);
+    /* Ordinary users may do so ten times a second, all of them together. */
+    return write_file(path, text) == 0 || errno != EAGAIN;
 }
 
 static int set_rlimits(const struct child_setup *setup) {

@@ -26,9 +26,10 @@ enum {
     MAX_ROUND_WAIT_MS = 100,
     GAVE_UP_WAIT_MS = 1000,
     RECORD_BYTES = 1024,
+    NICE_RETRY_MS = 100, /* and some more, so that not all supervisors try at once */
 };
 
-enum source { SIGNALS, START, OUTPUT, TIMER, SOURCES };
+enum source { SIGNALS, START, OUTPUT, TIMER, PACE, SOURCES };
 
 struct supervisor {
     int dir;
@@ -41,6 +42,7 @@ struct supervisor {
     char oom_score_adj[NAME_BYTES];
     int signal_fd;
     int timer_fd;
+    int pace_timer_fd;
     int start_fd; /* -1 once it is known how the start went */
     int notice_fd; /* -1: nobody wants to be told */
 
@@ -51,6 +53,9 @@ struct supervisor {
     int main_status;
     bool main_ended;
     bool childless;
+
+    struct pace pace;
+    int64_t nice_at_ns; /* when to make the session nice; PACE_NEVER: it is, or can't be */
 
     bool stop_requested;
     int64_t stop_deadline_ms;
@@ -88,11 +93,13 @@ static void tell_of_start(struct supervisor *s) {
 
 /* Nothing of whoever started us may reach us or the workload: signals, descriptors, terminal. */
 static void detach_from_caller(struct supervisor *s) {
-    const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGALRM, SIGUSR1, SIGUSR2};
+    const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ, SIGALRM, SIGUSR2};
     s->notice_fd = fcntl(NOTICE_FD, F_SETFD, FD_CLOEXEC) < 0 ? -1 : NOTICE_FD;
     /* An ignored SIGCHLD would be inherited, and the kernel would reap in our place. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) signal(ignored[i], SIG_IGN);
+    /* That a child was stopped or continued, mostly by us, is no news. */
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP}, NULL);
     setsid(); /* fails only where the caller has done it */
     if (syscall(SYS_close_range, s->notice_fd < 0 ? NOTICE_FD : NOTICE_FD + 1, ~0U, 0) < 0)
         fail(STATUS_FAULT, "close_range (Linux 5.9 or later is needed)", errno);
@@ -125,10 +132,12 @@ static void open_event_sources(struct supervisor *s, int pipes[2][2]) {
     sigemptyset(&watched);
     sigaddset(&watched, SIGTERM);
     sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, SIGUSR1);
     sigprocmask(SIG_SETMASK, &watched, NULL);
     s->signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
     s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (s->signal_fd < 0 || s->timer_fd < 0) fail(STATUS_FAULT, "event sources", errno);
+    s->pace_timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (s->signal_fd < 0 || s->timer_fd < 0 || s->pace_timer_fd < 0) fail(STATUS_FAULT, "event sources", errno);
     for (int i = 0; i < 2; i++) {
         if (pipe2(pipes[i], O_CLOEXEC) < 0) fail(STATUS_FAULT, "pipe", errno);
         /* Of the reading end only: the program's own stdout must block as any other. */
@@ -192,6 +201,62 @@ static void start_program(struct supervisor *s, int output_pipe[2], int start_pi
     s->main_ended = s->done = true;
 }
 
+/* --- the pace ---------------------------------------------------------------------------- */
+
+static void set_timer_ns(int timer_fd, int64_t at_ns) {
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000}};
+    timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void make_nice(struct supervisor *s) {
+    int64_t now = now_ns();
+    if (s->nice_at_ns == PACE_NEVER || now < s->nice_at_ns) return;
+    bool is_settled = s->main_ended || session_set_nice(s->main.pid, s->spec.nice);
+    int64_t wait_ms = NICE_RETRY_MS + s->self.pid % NICE_RETRY_MS;
+    s->nice_at_ns = is_settled ? PACE_NEVER : now + wait_ms * 1000000;
+}
+
+static void keep_pace(struct supervisor *s) {
+    int64_t next = pace_step(&s->pace);
+    make_nice(s);
+    if (next == PACE_NEVER || (s->nice_at_ns != PACE_NEVER && s->nice_at_ns < next))
+        next = s->nice_at_ns;
+    set_timer_ns(s->pace_timer_fd, next);
+}
+
+/* What the run directory says of it; the launch spec's until something is said there. */
+static void take_pace(struct supervisor *s) {
+    char text[NAME_BYTES];
+    struct stat st;
+    int64_t cpu_millicpus;
+    bool suspended = fstatat(s->dir, "suspended", &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (s->killing) return;
+    if (read_small(s->dir, "pace", text, sizeof text) < 0 || !parse_millicpus(text, &cpu_millicpus))
+        cpu_millicpus = s->pace.begun ? s->pace.cpu_millicpus : s->spec.cpu_millicpus;
+    /* Suspended, it could not end. */
+    pace_set(&s->pace, cpu_millicpus, suspended && !s->stop_requested);
+    keep_pace(s);
+}
+
+static int cpu_count(const struct spec *spec) {
+    if (spec->has_cpus) return CPU_COUNT_S(sizeof spec->cpus, spec->cpus);
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static void begin_pace(struct supervisor *s) {
+    s->nice_at_ns = s->spec.nice > 0 ? now_ns() : PACE_NEVER;
+    take_pace(s);
+    pace_begin(&s->pace, cpu_count(&s->spec));
+    keep_pace(s);
+}
+
+static void end_pace(struct supervisor *s) {
+    pace_end(&s->pace);
+    s->nice_at_ns = PACE_NEVER;
+    set_timer_ns(s->pace_timer_fd, PACE_NEVER);
+}
+
 static void record_start(struct supervisor *s) {
     char text[RECORD_BYTES];
     snprintf(text, sizeof text, "process %s %d %llu\nstarted_at_seconds %lld.%06ld\nend\n",
@@ -211,6 +276,7 @@ static void learn_of_start(struct supervisor *s) {
     close(s->start_fd);
     s->start_fd = -1;
     if (s->start.step == STEP_READY) record_start(s);
+    if (s->start.step == STEP_READY && !s->killing) begin_pace(s);
     record_discard(s->dir, &s->started);
     spec_release(&s->spec);
     tell_of_start(s);
@@ -219,9 +285,7 @@ static void learn_of_start(struct supervisor *s) {
 /* --- the end ----------------------------------------------------------------------------- */
 
 static void set_timer(const struct supervisor *s, int64_t at_ms) {
-    const struct itimerspec when = {.it_value = {.tv_sec = at_ms / 1000,
-                                                 .tv_nsec = at_ms % 1000 * 1000000}};
-    timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    set_timer_ns(s->timer_fd, at_ms * 1000000);
 }
 
 static void reap(struct supervisor *s) {
@@ -256,6 +320,7 @@ static void kill_rest(struct supervisor *s) {
 
 static void begin_killing(struct supervisor *s) {
     s->killing = true;
+    end_pace(s);
     s->give_up_at_ms = now_ms() + GIVE_UP_AFTER_MS;
     s->done = s->main_ended && nothing_left(s);
     if (!s->done) kill_rest(s);
@@ -272,10 +337,13 @@ static void request_stop(struct supervisor *s) {
     if (s->killing || (!first && deadline_ms >= s->stop_deadline_ms)) return;
     s->stop_deadline_ms = deadline_ms;
     set_timer(s, deadline_ms);
-    if (grace_ms == 0)
+    if (grace_ms == 0) {
         begin_killing(s);
-    else if (first)
+    } else if (first) {
         tree_terminate(&s->tree);
+        pace_restart(&s->pace);
+        keep_pace(s);
+    }
 }
 
 /* --- the loop ---------------------------------------------------------------------------- */
@@ -283,9 +351,13 @@ static void request_stop(struct supervisor *s) {
 static void on_signals(struct supervisor *s) {
     struct signalfd_siginfo info;
     bool terminate = false;
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+    bool repace = false;
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         terminate |= info.ssi_signo == SIGTERM;
+        repace |= info.ssi_signo == SIGUSR1;
+    }
     reap(s);
+    if (repace && s->pace.begun) take_pace(s);
     if (terminate && !s->main_ended) request_stop(s);
     if (s->main_ended && !s->killing) begin_killing(s);
     if (s->killing && nothing_left(s)) s->done = true;
@@ -300,17 +372,25 @@ static void on_timer(struct supervisor *s) {
         begin_killing(s);
 }
 
+static void on_pace(struct supervisor *s) {
+    uint64_t expirations;
+    if (read(s->pace_timer_fd, &expirations, sizeof expirations) < 0) return;
+    if (!s->killing) keep_pace(s);
+}
+
 static void watch(struct supervisor *s) {
     while (!s->done) {
         struct pollfd sources[SOURCES] = {[SIGNALS] = {.fd = s->signal_fd, .events = POLLIN},
                                           [START] = {.fd = s->start_fd, .events = POLLIN},
                                           [OUTPUT] = {.fd = s->output.pipe_fd, .events = POLLIN},
-                                          [TIMER] = {.fd = s->timer_fd, .events = POLLIN}};
+                                          [TIMER] = {.fd = s->timer_fd, .events = POLLIN},
+                                          [PACE] = {.fd = s->pace_timer_fd, .events = POLLIN}};
         if (poll(sources, SOURCES, -1) < 0) continue;
         if (sources[START].revents != 0) learn_of_start(s);
         if (sources[OUTPUT].revents != 0) output_pump(&s->output);
         if (sources[SIGNALS].revents != 0) on_signals(s);
         if (sources[TIMER].revents != 0 && !s->done) on_timer(s);
+        if (sources[PACE].revents != 0 && !s->done) on_pace(s);
     }
 }
 

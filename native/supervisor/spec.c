@@ -6,6 +6,7 @@
 #include "supervisor.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,6 +45,17 @@ bool parse_seconds(const char *text, int64_t *milliseconds) {
         for (text++; *text >= '0' && *text <= '9'; text++) value += (*text - '0') * (unit /= 10);
     *milliseconds = value;
     return *text == '\0' || (*text == '\n' && text[1] == '\0');
+}
+
+bool parse_millicpus(const char *text, int64_t *cpu_millicpus) {
+    char number[NAME_BYTES];
+    long long value;
+    snprintf(number, sizeof number, "%.*s", (int)strcspn(text, "\n"), text);
+    *cpu_millicpus = UNPACED;
+    if (strcmp(number, "max") == 0) return true;
+    if (!parse_integer(number, 1, MAX_CPUS * 1000LL, &value)) return false;
+    *cpu_millicpus = value;
+    return true;
 }
 
 static bool take_arg(struct spec *spec, char *value) { return append(&spec->argv, value); }
@@ -97,6 +109,10 @@ static bool take_nice(struct spec *spec, char *value) {
     return true;
 }
 
+static bool take_cpu_millicpus(struct spec *spec, char *value) {
+    return parse_millicpus(value, &spec->cpu_millicpus);
+}
+
 /* RESOURCE:SOFT:HARD, in the kernel's numbers; -1 stands for no limit. */
 static bool take_rlimit(struct spec *spec, char *value) {
     char *rest;
@@ -125,6 +141,7 @@ static const struct {
     {"freezer", take_freezer, "freezer: not an absolute path"},
     {"cpu", take_cpu, "cpu: not the number of a CPU"},
     {"nice", take_nice, "nice: not an increment between -40 and 40"},
+    {"cpu_millicpus", take_cpu_millicpus, "cpu_millicpus: neither a positive integer nor max"},
     {"rlimit", take_rlimit, "rlimit: not RESOURCE:SOFT:HARD"},
 };
 
@@ -173,6 +190,7 @@ static const char *map_sealed(int fd, struct spec *spec) {
 
 const char *spec_read(int fd, struct spec *spec) {
     memset(spec, 0, sizeof *spec);
+    spec->cpu_millicpus = UNPACED;
     const char *problem = map_sealed(fd, spec);
     if (problem != NULL) return problem;
     return parse(spec, spec->mapping, spec->mapping_bytes);

@@ -13,6 +13,7 @@
  *   child.c    from fork to exec
  *   output.c   the pipe into rotating segments
  *   tree.c     every process of the tree: list, signal, kill
+ *   pace.c     the tree held to a share of CPU time, or suspended, by stopping and continuing it
  */
 #ifndef WHARFINGER_SUPERVISOR_H
 #define WHARFINGER_SUPERVISOR_H
@@ -23,6 +24,7 @@
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* Known to src/wharfinger/host/supervisor.py as SupervisorStatus. */
 enum status {
@@ -33,6 +35,9 @@ enum status {
 };
 
 enum { SPEC_FD = 3, NOTICE_FD = 4, MAX_CPUS = 8192, MAX_RLIMITS = 32, NAME_BYTES = 64 };
+
+/* In place of a share of CPU time: as much as it can get. */
+enum { UNPACED = -1 };
 
 /* --- spec.c ------------------------------------------------------------------------------ */
 
@@ -58,6 +63,7 @@ struct spec {
     cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
     bool has_cpus;
     int nice;
+    int64_t cpu_millicpus; /* UNPACED: as much as it can get */
     struct limit rlimits[MAX_RLIMITS];
     size_t rlimit_count;
     int64_t stop_grace_ms;
@@ -72,6 +78,8 @@ const char *spec_read(int fd, struct spec *spec);
 void spec_release(struct spec *spec);
 /* "2.5" to 2500; false when it is not a decimal number of seconds. */
 bool parse_seconds(const char *text, int64_t *milliseconds);
+/* "250" to 250, "max" to UNPACED; false when it is no number of thousandths of a CPU. */
+bool parse_millicpus(const char *text, int64_t *cpu_millicpus);
 
 /* --- records.c --------------------------------------------------------------------------- */
 
@@ -122,6 +130,9 @@ struct child_setup {
 
 /* In the forked child: sets everything up and becomes the program. */
 _Noreturn void child_run(const struct child_setup *setup);
+/* Gives a process's session its niceness among sessions, where the kernel schedules by session
+ * (sched_autogroup). True: there is nothing more to do. False: it may be tried again later. */
+bool session_set_nice(pid_t pid, int nice);
 const char *step_name(int32_t step);
 
 /* --- output.c ---------------------------------------------------------------------------- */
@@ -145,6 +156,41 @@ void output_drain(struct output *output);
 
 /* --- tree.c ------------------------------------------------------------------------------ */
 
+struct process {
+    pid_t pid;
+    pid_t parent;
+    unsigned long long start_ticks;
+    long long reaped_ticks; /* CPU time of the children that it has reaped, and of theirs */
+    long threads;
+    char state;
+    bool descendant;
+
+    /* Of tree_members only. */
+    clockid_t clock;
+    int64_t cpu_ns; /* its own; -1: not known */
+    bool unchanged; /* it has not run since the former look */
+    size_t above;   /* index of its parent, or NOBODY */
+    size_t first_below;
+    size_t below_count;
+    int64_t settled_ns; /* these two are its user's, and kept */
+    int64_t ran_at_ns;
+};
+
+struct snapshot {
+    struct process *items;
+    size_t count;
+    size_t room;
+    int proc;
+};
+
+/* How closely to look. One that slept and has used no CPU time since has nothing new to show. */
+enum look {
+    LOOK_CHANGED, /* at those that have run */
+    LOOK_STATES,  /* and whether the others run by now: clocks are late by up to a tick */
+    LOOK_ALL,     /* and for children that came to one without its doing: orphans, siblings */
+};
+#define NOBODY SIZE_MAX
+
 struct tree {
     int kill_fd;    /* cgroup.kill, or -1 */
     int cgroup_dir; /* where cgroup.kill lies, or -1 */
@@ -159,10 +205,60 @@ void tree_kill(const struct tree *tree, int round);
 /* Whether the cgroup still holds a process. */
 bool tree_cgroup_occupied(const struct tree *tree);
 size_t tree_count(void);
+/* Every process of the tree, parents before their children, at a cost that grows with the tree and
+ * not with the machine; one that is being born or left by its parent may be missing. The caller
+ * frees `items`. */
+struct snapshot tree_members(const struct snapshot *former, enum look look);
+int64_t clock_ns(clockid_t clock); /* -1: there is no such process any more */
+/* 'R' for one that runs, as /proc has it; 0 when it is gone. */
+char process_state(const struct process *process);
+/* Signals this very process, or nobody. */
+void process_signal(const struct process *process, int number);
+/* Whether it is stopped or dead. */
+bool process_is_still(char state);
+
+/* --- pace.c ------------------------------------------------------------------------------ */
+
+struct pace {
+    bool begun;
+    int64_t cpu_millicpus; /* UNPACED: no more than suspension */
+    bool suspended;
+    int64_t cpus; /* that it may use at once */
+
+    int64_t granted_at_ns; /* when the last period began */
+    int64_t credit_ns;     /* CPU time that it may still use; negative: a debt */
+
+    int64_t counted_ns; /* CPU time of the tree that was charged */
+    int64_t lost_ns;    /* of that, what no clock shows any more */
+    int64_t looked_at_ns;
+    int64_t continued_at_ns;
+    int64_t idle_wait_ns;
+    double parallel; /* CPUs that it was using when last looked at */
+    struct snapshot tree; /* as last looked at */
+    int64_t looked_well_at_ns;
+
+    bool stopped; /* by us, all in `paused`, in the order in which they were stopped */
+    int64_t resume_at_ns;
+    struct snapshot paused;
+};
+
+enum { PACE_NEVER = 0 };
+
+/* The program runs: from now on its tree is paced. */
+void pace_begin(struct pace *pace, int64_t cpus);
+/* Sets what holds from now on. To be followed by pace_step. */
+void pace_set(struct pace *pace, int64_t cpu_millicpus, bool suspended);
+/* Looks, stops or continues; returns when (now_ns) it wants to be called next, or PACE_NEVER. */
+int64_t pace_step(struct pace *pace);
+/* Everything was continued by somebody else: starts afresh. To be followed by pace_step. */
+void pace_restart(struct pace *pace);
+/* Never stops or continues anything any more. */
+void pace_end(struct pace *pace);
 
 /* --- small things ------------------------------------------------------------------------ */
 
 int64_t now_ms(void); /* CLOCK_MONOTONIC */
+int64_t now_ns(void); /* likewise */
 int write_all(int fd, const void *data, size_t size);
 
 #endif

@@ -26,19 +26,7 @@ enum {
     STOP_PASSES = 16,
     FREEZE_CHECKS = 100, /* one a millisecond */
     WALK_FROM_ROUND = 4, /* when the cgroup's own means left something */
-};
-
-struct process {
-    pid_t pid;
-    pid_t parent;
-    unsigned long long start_ticks;
-    char state;
-    bool descendant;
-};
-
-struct snapshot {
-    struct process *items;
-    size_t count;
+    CHILDREN_PER_READ = 4096, /* bytes of a list of pids */
 };
 
 /* --- the walk ---------------------------------------------------------------------------- */
@@ -47,18 +35,26 @@ static bool read_process(int proc, const char *name, struct process *process) {
     char path[NAME_BYTES];
     char stat[1024];
     snprintf(path, sizeof path, "%.16s/stat", name);
-    if (read_small(proc, path, stat, sizeof stat) < 0) return false;
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t size = read(fd, stat, sizeof stat - 1);
+    close(fd);
+    if (size <= 0) return false;
+    stat[size] = '\0';
     char *rest = strrchr(stat, ')');
     int parent;
+    long long reaped[2];
     memset(process, 0, sizeof *process);
     process->pid = atoi(name);
-    /* Fields 3, 4 and 22. */
+    /* Fields 3, 4, 16, 17, 20 and 22. */
     if (rest == NULL ||
         sscanf(rest + 1,
-               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &process->state, &parent, &process->start_ticks) != 3)
+               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %lld %lld %*d %*d %ld %*d %llu",
+               &process->state, &parent, &reaped[0], &reaped[1], &process->threads,
+               &process->start_ticks) != 6)
         return false;
     process->parent = parent;
+    process->reaped_ticks = reaped[0] + reaped[1];
     return true;
 }
 
@@ -95,24 +91,30 @@ static void keep_descendants(struct snapshot *all) {
     all->count = kept;
 }
 
+/* Makes room for one more; false when there are too many, or no memory. */
+static bool has_room(struct snapshot *all) {
+    if (all->count < all->room) return true;
+    size_t room = all->room ? all->room * 2 : 64;
+    struct process *items = NULL;
+    if (all->count < MAX_PROCESSES) items = realloc(all->items, room * sizeof *items);
+    if (items == NULL) return false;
+    all->items = items;
+    all->room = room;
+    return true;
+}
+
 static void read_all(DIR *proc, struct snapshot *all) {
     struct dirent *entry;
-    size_t room = 0;
-    while ((entry = readdir(proc)) != NULL && all->count < MAX_PROCESSES) {
+    while ((entry = readdir(proc)) != NULL) {
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
-        if (all->count == room) {
-            room = room ? room * 2 : 256;
-            struct process *items = realloc(all->items, room * sizeof *items);
-            if (items == NULL) return;
-            all->items = items;
-        }
+        if (!has_room(all)) return;
         if (read_process(dirfd(proc), entry->d_name, &all->items[all->count])) all->count++;
     }
 }
 
 /* Every descendant of this process; the caller frees `items`. */
 static struct snapshot descendants(void) {
-    struct snapshot all = {NULL, 0};
+    struct snapshot all = {0};
     DIR *proc = opendir("/proc");
     if (proc == NULL) return all;
     read_all(proc, &all);
@@ -123,9 +125,185 @@ static struct snapshot descendants(void) {
     return all;
 }
 
+/* --- the short walk ---------------------------------------------------------------------- */
+
+struct walk {
+    struct snapshot all;
+    const struct snapshot *former;
+    const struct process **by_pid; /* of the former, in order; NULL: there is none */
+    enum look look;
+};
+
+int64_t clock_ns(clockid_t clock) {
+    struct timespec used;
+    return clock_gettime(clock, &used) < 0 ? -1 : used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+static bool runs(char state) { return state == 'R' || state == 'D'; }
+
+static int pointers_by_pid(const void *a, const void *b) {
+    return by_pid(*(const struct process *const *)a, *(const struct process *const *)b);
+}
+
+static void index_former(struct walk *walk) {
+    size_t count = walk->former->count;
+    walk->by_pid = count > 0 ? malloc(count * sizeof *walk->by_pid) : NULL;
+    if (walk->by_pid == NULL) return;
+    for (size_t i = 0; i < count; i++) walk->by_pid[i] = &walk->former->items[i];
+    qsort(walk->by_pid, count, sizeof *walk->by_pid, pointers_by_pid);
+}
+
+static const struct process *find_former(const struct walk *walk, pid_t pid) {
+    const struct process key = {.pid = pid};
+    const struct process *wanted = &key;
+    if (walk->by_pid == NULL) return NULL;
+    const struct process **found = bsearch(&wanted, walk->by_pid, walk->former->count,
+                                           sizeof *walk->by_pid, pointers_by_pid);
+    return found == NULL ? NULL : *found;
+}
+
+/* What a new look at a process takes over from the former one at the same. */
+static void take_over(struct process *process, const struct process *old) {
+    process->cpu_ns = -1;
+    if (clock_getcpuclockid(process->pid, &process->clock) == 0)
+        process->cpu_ns = clock_ns(process->clock);
+    if (old == NULL || old->start_ticks != process->start_ticks) return;
+    process->settled_ns = old->settled_ns;
+    process->ran_at_ns = old->ran_at_ns;
+    process->unchanged =
+        process->cpu_ns == old->cpu_ns && !runs(process->state) && !runs(old->state);
+}
+
+/* Takes in one whose pid stood in its parent's list; it may be gone by now, and the pid another's,
+ * whose parent is then neither that one nor, after that one's end, us. */
+static void add_child(struct walk *walk, pid_t parent, size_t above, pid_t pid) {
+    struct snapshot *all = &walk->all;
+    char name[NAME_BYTES];
+    if (!has_room(all)) return;
+    struct process *child = &all->items[all->count];
+    const struct process *old = find_former(walk, pid);
+    if (old != NULL && walk->look == LOOK_CHANGED && old->parent == parent && !runs(old->state) &&
+        old->cpu_ns >= 0 && clock_ns(old->clock) == old->cpu_ns) {
+        *child = *old;
+        child->unchanged = true;
+    } else {
+        snprintf(name, sizeof name, "%d", (int)pid);
+        if (!read_process(all->proc, name, child)) return;
+        if (child->parent != parent && child->parent != getpid()) return;
+        take_over(child, old);
+    }
+    child->above = above;
+    all->count++;
+}
+
+/* Of a `children` file, which is a list of pids, each followed by a blank. */
+static bool add_children_of_thread(struct walk *walk, pid_t parent, size_t above,
+                                   const char *path) {
+    char text[CHILDREN_PER_READ + 1];
+    size_t kept = 0; /* of a pid that the last read cut in two */
+    ssize_t size;
+    int fd = openat(walk->all.proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    while ((size = read(fd, text + kept, CHILDREN_PER_READ - kept)) > 0) {
+        text[kept + (size_t)size] = '\0';
+        char *next = text;
+        for (char *blank; (blank = strchr(next, ' ')) != NULL; next = blank + 1)
+            add_child(walk, parent, above, atoi(next));
+        kept = strlen(next);
+        memmove(text, next, kept);
+    }
+    close(fd);
+    return size == 0;
+}
+
+/* A child belongs to the thread that made it. */
+static bool add_children_of_threads(struct walk *walk, pid_t parent, size_t above) {
+    char path[NAME_BYTES];
+    struct dirent *entry;
+    snprintf(path, sizeof path, "%d/task", (int)parent);
+    int fd = openat(walk->all.proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+    if (tasks == NULL) {
+        if (fd >= 0) close(fd);
+        return false;
+    }
+    while ((entry = readdir(tasks)) != NULL) {
+        if (!isdigit((unsigned char)entry->d_name[0])) continue;
+        snprintf(path, sizeof path, "%d/task/%.16s/children", (int)parent, entry->d_name);
+        add_children_of_thread(walk, parent, above, path);
+    }
+    closedir(tasks);
+    return true;
+}
+
+static bool add_children(struct walk *walk, pid_t parent, size_t above, long threads) {
+    char path[NAME_BYTES];
+    if (threads > 1) return add_children_of_threads(walk, parent, above);
+    snprintf(path, sizeof path, "%d/task/%d/children", (int)parent, (int)parent);
+    return add_children_of_thread(walk, parent, above, path);
+}
+
+/* One that has not run has made no children either. */
+static void add_former_children(struct walk *walk, pid_t parent, size_t above) {
+    const struct process *old = find_former(walk, parent);
+    for (size_t i = 0; old != NULL && i < old->below_count; i++)
+        add_child(walk, parent, above, walk->former->items[old->first_below + i].pid);
+}
+
+static void add_below(struct walk *walk, size_t above) {
+    const struct process process = walk->all.items[above]; /* the items may move */
+    size_t first = walk->all.count;
+    if (process.unchanged && walk->look != LOOK_ALL)
+        add_former_children(walk, process.pid, above);
+    else
+        add_children(walk, process.pid, above, process.threads);
+    walk->all.items[above].first_below = first;
+    walk->all.items[above].below_count = walk->all.count - first;
+}
+
+/* CONFIG_PROC_CHILDREN is not everywhere; the long walk is. It is ordered by pid, so parents
+ * mostly come first here, too. */
+static void walk_long(struct walk *walk) {
+    free(walk->all.items);
+    walk->all = descendants();
+    for (size_t i = 0; i < walk->all.count; i++) {
+        struct process *process = &walk->all.items[i];
+        take_over(process, find_former(walk, process->pid));
+        const struct process key = {.pid = process->parent};
+        const struct process *parent =
+            bsearch(&key, walk->all.items, walk->all.count, sizeof key, by_pid);
+        process->above = parent == NULL ? NOBODY : (size_t)(parent - walk->all.items);
+    }
+}
+
+struct snapshot tree_members(const struct snapshot *former, enum look look) {
+    static int proc = -1; /* kept open: this is called many times a second */
+    if (proc < 0) proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct walk walk = {.all = {.proc = proc}, .former = former, .look = look};
+    index_former(&walk);
+    bool is_listed = add_children(&walk, getpid(), NOBODY, 1);
+    for (size_t i = 0; is_listed && i < walk.all.count; i++) add_below(&walk, i);
+    if (!is_listed) walk_long(&walk);
+    free(walk.by_pid);
+    return walk.all;
+}
+
+char process_state(const struct process *process) {
+    char name[NAME_BYTES];
+    struct process now;
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0) return 0;
+    snprintf(name, sizeof name, "%d", (int)process->pid);
+    bool is_read = read_process(proc, name, &now) && now.start_ticks == process->start_ticks;
+    close(proc);
+    return is_read ? now.state : 0;
+}
+
+/* --- signals ----------------------------------------------------------------------------- */
+
 /* The pid may by now be another's: the descriptor is opened first, then the start time is
  * compared, and only then the signal goes through the descriptor. */
-static void signal_process(const struct process *process, int number) {
+void process_signal(const struct process *process, int number) {
     unsigned long long start_ticks;
     int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
     if (fd < 0) return;
@@ -136,19 +314,19 @@ static void signal_process(const struct process *process, int number) {
 
 static void signal_descendants(int number) {
     struct snapshot all = descendants();
-    for (size_t i = 0; i < all.count; i++) signal_process(&all.items[i], number);
+    for (size_t i = 0; i < all.count; i++) process_signal(&all.items[i], number);
     free(all.items);
 }
 
-static bool is_still(char state) { return strchr("TtZX", state) != NULL; }
+bool process_is_still(char state) { return strchr("TtZX", state) != NULL; }
 
 /* Returns how many were still moving. */
 static size_t stop_descendants(void) {
     struct snapshot all = descendants();
     size_t moving = 0;
     for (size_t i = 0; i < all.count; i++) {
-        if (is_still(all.items[i].state)) continue;
-        signal_process(&all.items[i], SIGSTOP);
+        if (process_is_still(all.items[i].state)) continue;
+        process_signal(&all.items[i], SIGSTOP);
         moving++;
     }
     free(all.items);

@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
-from wharfinger.host.cgroups import discover
 from wharfinger.testing import (
     EngineHarness,
     FaultyEngine,
@@ -95,10 +94,7 @@ def test_local_engine(check: EngineCheck, tmp_path: Path) -> None:
 def test_local_engine_without_cgroups(
     check: EngineCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing = tmp_path / "nothing-is-mounted"
-    nothing.touch()
-    find_nothing = partial(discover, cgroup_file=nothing, mountinfo_file=nothing)
-    monkeypatch.setattr("wharfinger.engines.local.engine.discover", find_nothing)
+    take_cgroups_away(tmp_path, monkeypatch)
     check(_local_harness(tmp_path, _bare))
 
 

@@ -17,6 +17,7 @@ from tests.support.local import (
     harness,
     is_gone,
     names,
+    run_as_nobody,
     session,
     start,
     started,
@@ -172,39 +173,22 @@ def test_groups_nested_deeper_than_a_path_harm_nobody_and_are_removed(tmp_path: 
 
 
 @requires_root
-def test_an_ordinary_user_runs_workloads_too(tmp_path: Path) -> None:
-    nobody = 65534
+def test_an_ordinary_user_runs_workloads_too() -> None:
     script = textwrap.dedent(
         """
+        from contextlib import suppress
         from pathlib import Path
+        from unittest import SkipTest
         from wharfinger.engines.local import LocalEngine
         from wharfinger.testing import EngineHarness, ShellPrograms, engine_checks
         import sys
         for number, check in enumerate(engine_checks()):
             directory = Path(sys.argv[1]) / str(number)
             directory.mkdir()
-            check(EngineHarness(directory, LocalEngine, ShellPrograms(directory)))
+            with suppress(SkipTest):
+                check(EngineHarness(directory, LocalEngine, ShellPrograms(directory)))
             assert not list((directory / "state").glob("k*")), check
         print("kept")
         """
     )
-    folder = Path("/tmp") / f"wharfinger-test-{os.getpid()}"  # tmp_path is closed to others
-    folder.mkdir()
-    os.chown(folder, nobody, nobody)
-    try:
-        probe = [sys.executable, "-c", "import wharfinger"]
-        as_nobody = {"user": nobody, "group": nobody, "extra_groups": [], "cwd": "/"}
-        try:
-            subprocess.run(probe, check=True, capture_output=True, **as_nobody)
-        except (PermissionError, subprocess.CalledProcessError):
-            pytest.skip("an ordinary user can't read this Python environment")
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(folder)],
-            check=False,
-            capture_output=True,
-            text=True,
-            **as_nobody,
-        )
-        assert done.stdout == "kept\n", done.stderr
-    finally:
-        subprocess.run(["rm", "-rf", folder], check=True)
+    assert run_as_nobody(script) == "kept\n"

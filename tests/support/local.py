@@ -1,11 +1,18 @@
 """What tests of the local engine share: an engine, its session, and what it must not leave."""
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from wharfinger.engines.local import LocalEngine, identity_of_directory
-from wharfinger.host.cgroups import find_hierarchies
+from wharfinger.host.cgroups import discover, find_hierarchies
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
@@ -85,3 +92,47 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return True
+
+
+def take_cgroups_away(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From all engines that are opened from now on."""
+    nothing = directory / "nothing-is-mounted"
+    nothing.touch()
+    find_nothing = partial(discover, cgroup_file=nothing, mountinfo_file=nothing)
+    monkeypatch.setattr("wharfinger.engines.local.engine.discover", find_nothing)
+
+
+def run_as_nobody(script: str) -> str:
+    """What a Python script prints that runs as an ordinary user, on a folder of its own.
+
+    Needs root. Skips where that user can't read this Python environment.
+    """
+    nobody = 65534
+    folder = Path("/tmp") / f"wharfinger-test-{os.getpid()}"  # tmp_path is closed to others
+    folder.mkdir()
+    os.chown(folder, nobody, nobody)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            user=nobody,
+            group=nobody,
+            extra_groups=[],
+            cwd="/",
+        )
+
+    try:
+        try:
+            readable = run("import wharfinger").returncode == 0
+        except PermissionError:
+            readable = False
+        if not readable:
+            pytest.skip("an ordinary user can't read this Python environment")
+        done = run(script, str(folder))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    finally:
+        shutil.rmtree(folder)

@@ -56,4 +56,4 @@ class Fifo:
 
     def blocks(self, reason: ReasonCode) -> bool:
         """Only for want of room that will come free."""
-        return reason in (ReasonCode.NO_ROOM, ReasonCode.NO_SERVERS)
+        return reason in (ReasonCode.NO_ROOM, ReasonCode.NO_SERVERS, ReasonCode.OFF_PREDICTION)

@@ -4,6 +4,8 @@
     started             the main process, once exec has succeeded
     exit                how it ended
     stop                the grace of a stop that was asked for
+    pace, suspended     the share of CPU time that holds, where the supervisor sees to it; see
+                        ``wharfinger.host.pacing``
     output.<offset>     output, named by the offset of its first byte
 
 The directory may have been meddled with: everything is opened beneath one directory

@@ -19,6 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
+from wharfinger.host.pacing import encode_pace
 from wharfinger.host.processes import (
     KEY_VARIABLE,
     ProcessIdentity,
@@ -97,7 +98,10 @@ class LaunchSpec:
         cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid), where there is one.
         freezer: Its v1 freezer cgroup's directory, where there is one.
         cpus: CPUs it may run on; empty = those of the manager.
-        nice: Added to the manager's niceness.
+        nice: Added to the manager's niceness; above 0 also the session's, which counts where
+            the kernel schedules by session (``sched_autogroup``).
+        cpu_millicpus: The share of CPU time that the supervisor itself holds the tree to, in
+            thousandths of a CPU; ``None`` = none. ``wharfinger.host.pacing`` changes it.
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
     """
 
@@ -111,6 +115,7 @@ class LaunchSpec:
     freezer: Path | None = None
     cpus: tuple[int, ...] = ()
     nice: int = 0
+    cpu_millicpus: int | None = None
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
     def encode(self) -> bytes:
@@ -141,6 +146,7 @@ class LaunchSpec:
             yield "freezer", self.freezer
         yield from (("cpu", cpu) for cpu in self.cpus)
         yield "nice", self.nice
+        yield "cpu_millicpus", encode_pace(self.cpu_millicpus)
         yield from (("rlimit", ":".join(map(str, limit))) for limit in self.rlimits)
         yield "end", ""
 
@@ -235,7 +241,7 @@ def _spawn(run_dir: Path, fault_fd: int, spec_fd: int, notice_fd: int) -> int:
         ],
         setsid=True,
         # Held back, not lost, until it is ready: a stop may follow at once.
-        setsigmask=(signal.SIGTERM,),
+        setsigmask=(signal.SIGTERM, signal.SIGUSR1),
     )
 
 

@@ -1,18 +1,15 @@
 """A workload's processes by descent, for where no cgroup holds them together.
 
 The supervisor is a subreaper, so whatever daemonises stays its descendant. The local engine
-calls these to suspend, bind and measure a tree; killing one is the supervisor's business.
+calls these to bind and measure a tree; stopping and killing one is the supervisor's business.
 """
 
 import os
-import signal
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from wharfinger.host.processes import send_signal
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -51,22 +48,6 @@ def descendants(root: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def suspend_tree(root: int) -> None:
-    """Stop every process below ``root``, also those that are forked meanwhile."""
-    stopped: frozenset[int] = frozenset()
-    for _ in range(_ROUNDS):
-        running = descendants(root) - stopped
-        if not running:
-            return
-        _signal_descendants(root, running, signal.SIGSTOP)
-        stopped |= running
-
-
-def resume_tree(root: int) -> None:
-    """Let every process below ``root`` go on."""
-    _signal_descendants(root, descendants(root), signal.SIGCONT)
-
-
 def bind_tree(root: int, cpus: tuple[int, ...]) -> None:
     """Bind every thread below ``root`` to these CPUs; what they start inherits it."""
     bound: set[int] = set()
@@ -91,18 +72,6 @@ def measure_tree(root: int) -> TreeUsage:
             memory_bytes += int(fields[21]) * _PAGE_BYTES
     ticks += sum(int(field) for field in _stat(root)[13:15])
     return TreeUsage(ticks / _TICKS_PER_SECOND, memory_bytes, len(pids))
-
-
-def _signal_descendants(root: int, pids: frozenset[int], number: signal.Signals) -> None:
-    """Signal those that are below ``root`` before and after their pidfd was opened: no others."""
-    with ExitStack() as opened:
-        pidfds: dict[int, int] = {}
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                pidfds[pid] = os.pidfd_open(pid)
-                opened.callback(os.close, pidfds[pid])
-        for pid in descendants(root) & pidfds.keys():
-            send_signal(pidfds[pid], number)
 
 
 def _all_pids() -> Iterator[int]:

@@ -21,6 +21,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.view import ClusterView, OffTarget
 from wharfinger.model.workload import ProfileMode
+from wharfinger.placement.resizing import BUSY
 
 MISSED_SECONDS = 10.0
 """How long a target is missed before something is added."""
@@ -37,6 +38,15 @@ OFF_PREDICTION_SECONDS = 60.0
 GIVEN_WAY_SECONDS = 30.0
 """How long one that gave way stays suspended at least; twice as long each time, up to the most."""
 MOST_GIVEN_WAY_SECONDS = 960.0
+"""And never longer in a row, though a neighbour misses its target still: nobody waits for ever."""
+HELPED = 1.05
+"""Times its pace: what another's giving way must have gained a workload, to be worth it."""
+UNMOVED_SECONDS = 60.0
+"""How long one runs before it may be moved; twice as long each time: a restart costs its work."""
+UNCLASSIFIED_SECONDS = 60.0
+"""Between two times that a running workload is classified anew."""
+MOST_OBSERVED = 8
+"""Allocations of a workload of which it is kept how it did, the newest."""
 SURPRISE = 2.0
 """Standard deviations by which a prediction must fail before it is made anew."""
 LEAST_SURPRISE = 0.15
@@ -53,14 +63,27 @@ def follow(record: WorkloadRecord) -> Course | None:
     performance, target = record.performance, record.workload.target
     if performance is None or target is None:
         return None
+    deadline = target.completion_seconds
+    if deadline is not None and performance.measured_at >= record.submitted_at + deadline:
+        return None  # no adjustment brings that back, and neighbours would pay for each
     now_pace = pace(target, performance, record.submitted_at)
     if now_pace is None:
         return None
     side = _side(now_pace, record.workload.tolerance)
-    before = record.course
-    same = before is not None and before.side == side
-    since = before.since if before is not None and same else performance.measured_at
+    before, since = record.course, performance.measured_at
+    if before is not None and before.side == side:
+        since = min(before.since, since)  # in the future only when the clock was set back
     return Course(now_pace, side, since)
+
+
+def started_over(course: Course | None, now: float) -> Course | None:
+    """A course after an adjustment: how long it lasts is counted anew."""
+    return None if course is None else replace(course, since=now)
+
+
+def misses(record: WorkloadRecord) -> bool:
+    """Whether its target was missed when it was measured last."""
+    return record.course is not None and record.course.side < 0
 
 
 def observe(record: WorkloadRecord, now: float) -> None:
@@ -71,11 +94,17 @@ def observe(record: WorkloadRecord, now: float) -> None:
     if not is_settled(record, now):
         return
     cpu = record.placements[0].allocation.cpu_millicpus
+    used = performance.readings.get(Quantity.CPU)
+    is_idle = used is not None and used.value * MILLICPUS_PER_CPU < BUSY * cpu
     for quantity in OBSERVED:
         value = performance.trusted(quantity)
-        if value is not None and value > 0 and cpu > 0:
+        # A service that is asked little answers little, whatever it could.
+        says_nothing = is_idle and quantity is Quantity.THROUGHPUT
+        if value is not None and value > 0 and cpu > 0 and not says_nothing:
             entries = record.observed.setdefault(quantity, {})
+            entries.pop(cpu, None)
             entries[cpu] = Entry(value, OBSERVATION_ERROR)
+            _keep_newest(entries)
 
 
 def off_target(record: WorkloadRecord, state: ManagerState, now: float) -> OffTarget | None:
@@ -107,23 +136,67 @@ def is_off_prediction(record: WorkloadRecord) -> bool:
     return performance.measured_at - course.since < OFF_PREDICTION_SECONDS
 
 
-def who_gives_way(residents: Iterable[WorkloadRecord]) -> WorkloadRecord | None:
-    """The best-effort workload that presses most: by its CPU time, the newest first."""
-    running = [r for r in residents if r.workload.best_effort and r.phase is Phase.RUNNING]
-    return max(running, key=lambda record: (_cpu_used(record), record.uid), default=None)
+def who_gives_way(
+    residents: Iterable[WorkloadRecord], relieved: WorkloadRecord, now: float
+) -> WorkloadRecord | None:
+    """The best-effort workload that presses most: by its CPU time, the newest first.
+
+    Those are left out who have only just gone on, or whose giving way has not helped.
+    """
+    able = [
+        record
+        for record in residents
+        if record.workload.best_effort
+        and record.phase is Phase.RUNNING
+        and not _has_just_resumed(record, now)
+        and not _is_spared(record, relieved, now)
+    ]
+    return max(able, key=lambda record: (_cpu_used(record), record.uid), default=None)
 
 
-def resumes_at(record: WorkloadRecord) -> float:
-    """When a suspended workload may go on at the earliest, in seconds since the epoch."""
+def gave_way_in_vain(
+    residents: Iterable[WorkloadRecord], relieved: WorkloadRecord
+) -> list[WorkloadRecord]:
+    """Those who gave way to one that does no better for it."""
+    if relieved.course is None:
+        return []
+    pace_now = relieved.course.pace
+    return [
+        record
+        for record in residents
+        if record.phase is Phase.SUSPENDED
+        and record.relieves == relieved.name
+        and pace_now < record.relieved_pace * HELPED
+    ]
+
+
+def resumes_at(record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float) -> float:
+    """When a suspended workload goes on if nothing changes until then.
+
+    Not before its time, one after the other, and not while somebody beside it misses a target;
+    but then at last: what nobody's suspension mends is no reason to wait for ever.
+
+    Returns:
+        Seconds since the epoch; ``now`` or less = it may go on.
+    """
+    if now < record.phase_since:  # the clock was set back
+        return now
+    latest = record.phase_since + MOST_GIVEN_WAY_SECONDS
     doublings = min(record.suspensions - 1, 10)
-    return record.phase_since + min(GIVEN_WAY_SECONDS * 2.0**doublings, MOST_GIVEN_WAY_SECONDS)
+    at = record.phase_since + GIVEN_WAY_SECONDS * 2.0**doublings
+    for resident in residents:
+        if misses(resident):
+            return latest
+        if _has_just_resumed(resident, now):
+            at = max(at, resident.phase_since + SETTLING_SECONDS)
+    return min(at, latest)
 
 
-def may_resume(record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float) -> bool:
-    """Whether a suspended workload may go on: nobody beside it misses a target."""
-    if now < resumes_at(record):
+def may_move(record: WorkloadRecord, now: float) -> bool:
+    """Whether it may be restarted elsewhere now: each time it has run for twice as long."""
+    if not record.workload.run.restartable or record.started_at is None:
         return False
-    return not any(r.course is not None and r.course.side < 0 for r in residents)
+    return now - record.started_at >= UNMOVED_SECONDS * 2.0 ** min(record.moves, 20)
 
 
 def corrected(record: WorkloadRecord) -> Measurements:
@@ -144,14 +217,17 @@ def corrected(record: WorkloadRecord) -> Measurements:
             level = entries[cpu].value / curve.at(cpu).mean
             row = {c: Entry(e.value * level, e.error, e.censored) for c, e in row.items()}
             row[cpu] = entries[cpu]
+        _keep_newest(row)
         performance[quantity] = row
     return replace(found, performance=performance)
 
 
-def surprise(record: WorkloadRecord) -> str:
+def surprise(record: WorkloadRecord, now: float) -> str:
     """Why a running workload should be classified anew by how it runs; empty = no reason."""
-    known = record.classification
+    known, before = record.classification, record.classified_at
     if known is None or record.classifying or not _learns(record):
+        return ""
+    if before is not None and 0 <= now - before < UNCLASSIFIED_SECONDS:
         return ""
     cpu = record.placements[0].allocation.cpu_millicpus
     for quantity, entries in sorted(record.observed.items()):
@@ -159,8 +235,10 @@ def surprise(record: WorkloadRecord) -> str:
             continue
         curve = known.curves.get(quantity)
         measured = record.measurements.performance.get(quantity, {}) if record.measurements else {}
-        if curve is None or (cpu not in measured and len(measured) < 2):
+        if cpu not in measured and len(measured) < 2:
             return "it is measured under one allocation more"
+        if curve is None:
+            continue
         estimate = curve.at(cpu)
         off = abs(log(entries[cpu].value / estimate.mean))
         if off > max(SURPRISE * estimate.std, LEAST_SURPRISE):
@@ -169,20 +247,23 @@ def surprise(record: WorkloadRecord) -> str:
 
 
 def second_allocation(record: WorkloadRecord, view: ClusterView) -> tuple[Placement, ...]:
-    """For one that was measured under one allocation only: another, not far off; empty = none.
+    """For one that was measured under its present allocation only: another, not far off.
 
-    More where there is room, else less by no more than its tolerance.
+    More where there is room, else less by no more than its tolerance; once in a start.
+
+    Returns:
+        Empty where there is no need, or no room.
     """
     if not view.capabilities.resize or not _learns(record) or record.measurements is None:
         return ()
-    if {len(row) for row in record.measurements.performance.values()} != {1}:
-        return ()
-    if record.observed or record.classifying or record.course is None or record.course.side < 0:
+    if record.classifying or record.course is None or misses(record):
         return ()
     held = record.placements[0]
+    now = held.allocation.cpu_millicpus
+    if record.adjusted_at is not None or _measured_under(record) != {now}:
+        return ()
     row = list(view.names).index(held.server)
     room = int(view.cpu_capacity[row] - view.cpu_allocated[row])
-    now = held.allocation.cpu_millicpus
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     more = min(round(now * LIVE_STEP), now + room) // step * step
     less = -(-round(now * (1 - record.workload.tolerance)) // step) * step
@@ -202,10 +283,33 @@ def _learns(record: WorkloadRecord) -> bool:
     )
 
 
+def _measured_under(record: WorkloadRecord) -> set[int]:
+    """Allocations under which it was measured, before it ran and since."""
+    measured = record.measurements.performance if record.measurements else {}
+    return {cpu for rows in (measured, record.observed) for row in rows.values() for cpu in row}
+
+
+def _keep_newest(entries: dict[int, Entry]) -> None:
+    for cpu in list(entries)[:-MOST_OBSERVED]:
+        del entries[cpu]
+
+
 def is_settled(record: WorkloadRecord, now: float) -> bool:
-    """Whether its allocation has had time to show in what is measured."""
-    since = max(record.started_at or 0.0, record.adjusted_at or 0.0, record.phase_since)
-    return now - since >= SETTLING_SECONDS
+    """Whether all that happened to it was long enough ago, or before the clock was set back."""
+    changes = (record.started_at, record.adjusted_at, record.phase_since)
+    return not any(at is not None and 0 <= now - at < SETTLING_SECONDS for at in changes)
+
+
+def _has_just_resumed(record: WorkloadRecord, now: float) -> bool:
+    recently = 0 <= now - record.phase_since < SETTLING_SECONDS
+    return record.phase is Phase.RUNNING and record.suspensions > 0 and recently
+
+
+def _is_spared(record: WorkloadRecord, relieved: WorkloadRecord, now: float) -> bool:
+    """Whether its giving way has not helped this one lately."""
+    if record.in_vain_at is None or record.relieves != relieved.name:
+        return False
+    return 0 <= now - record.in_vain_at < MOST_GIVEN_WAY_SECONDS
 
 
 def _cpu_used(record: WorkloadRecord) -> float:

@@ -108,6 +108,10 @@ class Columns:
         """What its residents tolerate and cause: (4, R), rows as ``UNPRESSED``."""
         self._pressure[:, :, self._row[server]] = pressure
 
+    def pressure(self, server: str) -> NDArray[np.float64]:
+        """As ``press`` has said last."""
+        return self._pressure[:, :, self._row[server]]
+
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
         self._unsettled[self._row[server]] = unsettled
@@ -115,6 +119,11 @@ class Columns:
     def is_unsettled(self, server: str) -> bool:
         """As ``unsettle`` has said last."""
         return bool(self._unsettled[self._row[server]])
+
+    def unsettled(self) -> list[str]:
+        """Servers of which that was said."""
+        rows = np.flatnonzero(self._unsettled[: len(self._names)])
+        return [self._names[row] for row in rows.tolist()]
 
     def view(self, last_placed: str, capabilities: Capabilities) -> ClusterView:
         """The columns as a policy sees them: the same memory, not writable."""

@@ -338,10 +338,15 @@ class WorkloadSuspended:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResumed:
-    """It gets CPU time again."""
+    """It gets CPU time again.
+
+    Attributes:
+        in_vain: The neighbour to which it gave way did no better for it.
+    """
 
     name: str
     decision: Decision
+    in_vain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

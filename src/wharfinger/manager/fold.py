@@ -10,7 +10,14 @@ from typing import Any
 
 from wharfinger.manager import adjustments
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, corrected, follow, observe
+from wharfinger.manager.adaptation import (
+    ADJUSTMENTS_PER_MINUTE,
+    corrected,
+    follow,
+    misses,
+    observe,
+    started_over,
+)
 from wharfinger.manager.lifecycle import Phase, Trigger
 from wharfinger.manager.lines import MAX_BACKOFF_SECONDS
 from wharfinger.manager.state import AdjustmentKind, WorkloadRecord, held
@@ -73,7 +80,8 @@ def _engine_synced(world: World, time: float, event: ev.EngineSynced) -> None:
             world.touched[record.name] = None
 
 
-def _time_passed(world: World, _time: float, _event: ev.TimePassed) -> None:
+def _time_passed(world: World, time: float, _event: ev.TimePassed) -> None:
+    world.forget_stale(time)
     world.room_changed = True
 
 
@@ -117,7 +125,7 @@ def _revoked(world: World, time: float, event: ev.WorkloadRevoked) -> None:
     record.revoking = True
     record.reason, record.message = "revoked", "its user revoked it"
     # With a key out there, the engine has to say first that nothing runs any more.
-    if not record.on_server and record.phase is not Phase.PROFILING:
+    if not record.on_server and record.profiling is None:
         world.move(time, record, Trigger.REVOKE)
     world.touched[record.name] = None
 
@@ -185,12 +193,14 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
     record.held, record.reason, record.message = None, "", ""
     world.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
-    record.course, record.adjusted_at = None, time
+    record.course, record.adjusted_at = started_over(record.course, time), time
     record.predicted = event.decision.predicted
     _adjusted(world, time)
     world.columns.hold(held(record), sign=-1)
     record.planned = event.placements
     world.columns.hold(held(record))
+    for placement in record.placements:
+        world.watch(placement.server)
 
 
 def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
@@ -198,7 +208,7 @@ def _classification_planned(world: World, time: float, event: ev.ClassificationP
     record.remember(time, event.decision)
     _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     record.measurements, record.classifying = corrected(record), True
-    record.observed = {}
+    record.observed, record.classified_at = {}, time
     world.touched[record.name] = None
 
 
@@ -207,13 +217,20 @@ def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
     _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
+    course = world.state.workloads[event.relieves].course
+    record.relieves, record.in_vain_at = event.relieves, None
+    record.relieved_pace = 0.0 if course is None else course.pace
     _gave_way(world, time, event.relieves, event.decision)
 
 
 def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.RESUME)
     _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
-    record.reason, record.message = "", ""
+    record.held, record.reason, record.message = None, "", ""
+    if event.in_vain:
+        # It was not the one; so that does not make its next time longer either.
+        record.suspensions -= 1
+        record.in_vain_at = time
 
 
 def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
@@ -222,7 +239,10 @@ def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
     record.reason, record.message = event.decision.reason, event.decision.message
     record.excluded = tuple(p.server for p in record.placements)
     record.adjusted_at, record.course = time, None
+    record.moves += 1
     _adjusted(world, time)
+    for placement in record.placements:
+        world.watch(placement.server)
 
 
 def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
@@ -230,8 +250,10 @@ def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
     record = world.state.workloads[name]
     record.remember(time, decision)
     _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
-    record.course, record.adjusted_at = None, time
+    record.course, record.adjusted_at = started_over(record.course, time), time
     _adjusted(world, time)
+    for placement in record.placements:
+        world.watch(placement.server)
 
 
 def _keep(
@@ -335,18 +357,21 @@ def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
 
 
 def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
+    servers: dict[str, None] = {}
     for sample in event.samples:
         if record := world.running(sample.key):
+            missed = misses(record)
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
             observe(record, time)
             if record.phase is Phase.RUNNING:
                 adjustments.follow_up(record, time)
-            if record.course is not None and record.course.side == 0:
+            kept = record.course is not None and record.course.side == 0
+            if kept or (missed and not misses(record)):
                 record.held, record.reason, record.message = None, "", ""
-            world.measured[record.name] = None
-            for placement in record.placements:
-                world.review(placement.server)
+            servers.update((placement.server, None) for placement in record.placements)
+    for server in servers:
+        world.watch(server)
 
 
 def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) -> None:
@@ -375,7 +400,8 @@ def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> N
     record = world.reported(time, event)
     if record is not None:
         record.profiled = True
-        record.reason, record.message = "profiling-failed", event.reason
+        if not record.revoking:
+            record.reason, record.message = "profiling-failed", event.reason
 
 
 def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None:

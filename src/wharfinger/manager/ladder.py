@@ -10,8 +10,12 @@ from dataclasses import replace
 
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import (
-    may_resume,
+    gave_way_in_vain,
+    is_limit_reached,
+    may_move,
+    misses,
     off_target,
+    resumes_at,
     second_allocation,
     surprise,
     who_gives_way,
@@ -50,25 +54,36 @@ class Adaptation:
         self._classifies = classifies
         self._recommends = recommends
 
-    def run(self, now: float) -> None:
+    def run(self, now: float, event: ev.Event) -> None:
         """Resize those who want it: the newly changed, and all when there may be room.
 
-        And those who have been off their targets for long enough.
+        And those who have been off their targets for long enough, when they are measured.
         """
         world = self._world
+        self._resume(now)
         names = world.resize_wanted if world.room_changed else world.touched
         for name in [name for name in names if name in world.resize_wanted]:
             self._resize(now, self._world.state.workloads[name], None)
-        measured = [self._world.state.workloads.get(name) for name in world.measured]
-        world.measured.clear()
-        for record in measured:
+        for sample in event.samples if isinstance(event, ev.ServerMeasured) else ():
+            record = world.running(sample.key)
             if record is not None and record.phase is Phase.RUNNING and not record.revoking:
                 self._follow(now, record)
-        self._resume(now)
+
+    def resumes_at(self, now: float) -> float | None:
+        """When the next that is suspended goes on, if nothing changes; ``None`` = none does."""
+        if self._recommends:
+            return None
+        suspended = (self._world.state.workloads[name] for name in self._world.suspended)
+        times = [
+            resumes_at(record, self._neighbours(record), now)
+            for record in suspended
+            if not record.revoking
+        ]
+        return max(now, min(times)) if times else None
 
     def _follow(self, now: float, record: WorkloadRecord) -> None:
         """One that was measured: learn from it, and do something where it is off its target."""
-        why = surprise(record) if self._classifies else ""
+        why = surprise(record, now) if self._classifies else ""
         if why:
             decision = _adapted(self._classifies, ReasonCode.OK, f"classified anew: {why}")
             self._record(now, ev.ClassificationPlanned(record.name, decision))
@@ -76,12 +91,16 @@ class Adaptation:
         if off is None:
             self._try_second(now, record)
             return
-        if not self._resize(now, record, off) and off.pace < 1:
+        # What the engine could not do once, neighbours may mend.
+        failed = off.pace < 1 and record.reason == "resize-failed"
+        if failed and self._relieve(now, record, off):
+            return
+        if isinstance(self._resize(now, record, off), Refusal) and off.pace < 1:
             self._relieve(now, record, off)
 
     def _try_second(self, now: float, record: WorkloadRecord) -> None:
         """Profiling live: one that was never copied runs under another allocation for a while."""
-        if not self._classifies or self._recommends:
+        if not self._classifies or self._recommends or is_limit_reached(self._world.state, now):
             return
         placements = second_allocation(record, self._world.view())
         if placements:
@@ -93,42 +112,50 @@ class Adaptation:
             decision = _adapted(self._classifies, ReasonCode.OK, message)
             self._record(now, ev.AllocationPlanned(record.name, placements, decision))
 
-    def _resize(self, now: float, record: WorkloadRecord, off: OffTarget | None) -> bool:
-        """Ask the policy for another allocation; whether there is one."""
+    def _resize(
+        self, now: float, record: WorkloadRecord, off: OffTarget | None
+    ) -> Plan | Refusal | None:
+        """Ask the policy for another allocation; its answer, ``None`` = it has nothing to say."""
         if record.phase is not Phase.RUNNING or record.revoking:
-            return False
+            return None
         request = self._world.request(record, now, off_target=off)
-        match self._policy.resize(request, record.placements, self._world.view()):
+        verdict = self._policy.resize(request, record.placements, self._world.view())
+        match verdict:
             case Plan(decision=decision) if self._recommends:
                 self._keep(now, record, recommended(decision))
-                return True
             case Plan(placements, decision):
                 self._record(now, ev.AllocationPlanned(record.name, placements, decision))
-                return True
             case Refusal(decision):
                 self._keep(now, record, decision)
             case None if off is None:
                 decision = _adapted(self._policy.name, ReasonCode.OK, "its allocation stays")
                 self._record(now, ev.AllocationKept(record.name, decision))
-        return False
+        return verdict
 
     def _keep(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
         if record.held is not decision.reason:
             self._record(now, ev.AllocationKept(record.name, decision))
 
-    def _relieve(self, now: float, record: WorkloadRecord, off: OffTarget) -> None:
-        """More CPU can't be had or would not help: best-effort neighbours, then another place."""
+    def _relieve(self, now: float, record: WorkloadRecord, off: OffTarget) -> bool:
+        """More CPU can't be had or would not help: best-effort neighbours, then another place.
+
+        Returns:
+            Whether there was something to do.
+        """
+        neighbours = self._neighbours(record)
+        if not self._recommends:
+            for other in gave_way_in_vain(neighbours, record):
+                self._let_go_on(now, other, f"{record.name} did no better for it", in_vain=True)
         if self._world.state.capabilities.suspend:
-            neighbour = who_gives_way(self._neighbours(record))
+            neighbour = who_gives_way(neighbours, record, now)
             if neighbour is not None:
                 self._suspend(now, neighbour, record, off)
-                return
-        if record.workload.run.restartable:
-            self._move_away(now, record, off)
+                return True
+        return may_move(record, now) and self._move_away(now, record, off)
 
     def _neighbours(self, record: WorkloadRecord) -> list[WorkloadRecord]:
-        names = (name for p in record.placements for name in self._world.residents[p.server])
-        return [self._world.state.workloads[name] for name in names if name != record.name]
+        residents = (r for p in record.placements for r in self._world.residents_of(p.server))
+        return [resident for resident in residents if resident is not record]
 
     def _suspend(
         self, now: float, neighbour: WorkloadRecord, record: WorkloadRecord, off: OffTarget
@@ -143,13 +170,16 @@ class Adaptation:
         else:
             self._record(now, ev.WorkloadSuspended(neighbour.name, record.name, decision))
 
-    def _move_away(self, now: float, record: WorkloadRecord, off: OffTarget) -> None:
+    def _move_away(self, now: float, record: WorkloadRecord, off: OffTarget) -> bool:
+        """A restart costs its work so far: only to where the target is expected to be kept."""
         here = frozenset(self._world.columns.row(p.server) for p in record.placements)
         request = replace(self._world.request(record, now), excluded=here)
         verdict = self._policy.place(request, self._world.view())
         predicted = verdict.decision.predicted
-        if isinstance(verdict, Refusal) or predicted is None or predicted.mean <= off.pace:
-            return
+        if isinstance(verdict, Refusal) or predicted is None:
+            return False
+        if predicted.mean < 1 - record.workload.tolerance or predicted.low <= off.pace:
+            return False
         place = verdict.placements[0]
         message = (
             f"target missed at {off.pace:.0%} for {off.for_seconds:.0f} s, and nothing helps "
@@ -165,20 +195,27 @@ class Adaptation:
             self._keep(now, record, recommended(decision))
         else:
             self._record(now, ev.WorkloadMoved(record.name, decision))
+        return True
 
     def _resume(self, now: float) -> None:
-        """Let those go on that gave way, one at a time on each server."""
-        servers: set[str] = set()
-        for name in list(self._world.suspended):
-            record = self._world.state.workloads[name]
-            here = {placement.server for placement in record.placements}
-            if record.revoking or self._recommends or here & servers:
+        """Let those go on that gave way, the longest suspended first."""
+        suspended = [self._world.state.workloads[name] for name in self._world.suspended]
+        for record in sorted(suspended, key=lambda record: (record.phase_since, record.uid)):
+            neighbours = self._neighbours(record)
+            if record.revoking or resumes_at(record, neighbours, now) > now:
                 continue
-            if may_resume(record, self._neighbours(record), now):
-                servers |= here
-                message = "no neighbour misses its target: it goes on"
-                decision = _adapted(self._policy.name, ReasonCode.OK, message)
-                self._record(now, ev.WorkloadResumed(name, decision))
+            helps = any(map(misses, neighbours))
+            why = "it has given way for long enough" if helps else "no neighbour misses its target"
+            self._let_go_on(now, record, why)
+
+    def _let_go_on(
+        self, now: float, record: WorkloadRecord, why: str, *, in_vain: bool = False
+    ) -> None:
+        decision = _adapted(self._policy.name, ReasonCode.OK, f"{why}: it goes on")
+        if self._recommends:
+            self._keep(now, record, recommended(decision))
+        else:
+            self._record(now, ev.WorkloadResumed(record.name, decision, in_vain))
 
 
 def _adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:

@@ -23,11 +23,10 @@ from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import resumes_at
 from wharfinger.manager.fold import apply
 from wharfinger.manager.ladder import Adaptation, recommended
 from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.lines import Entry
+from wharfinger.manager.lines import Entry, entry_of
 from wharfinger.manager.owed import owed
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
@@ -35,6 +34,9 @@ from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stag
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
+
+UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
+"""Refusals that no room, only another server can change: not tried again before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +136,12 @@ class Manager:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        suspended = (self.state.workloads[name] for name in self._world.suspended)
-        times = [max(resumes_at(record), now + 1.0) for record in suspended]
-        delayed = self._world.lines.wake_at(now)
-        return min([*times, *([] if delayed is None else [delayed])], default=None)
+        times = (
+            self._world.lines.wake_at(now),
+            self._world.stale_at(now),
+            self._adaptation.resumes_at(now),
+        )
+        return min((time for time in times if time is not None), default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
 
@@ -242,7 +246,7 @@ class Manager:
         for name in list(self._world.undecided):
             self._advance(now, self.state.workloads[name])
         if self.state.synced:
-            self._adaptation.run(now)
+            self._adaptation.run(now, event)
             self._place_waiting(now)
         self._retain(now)
 
@@ -277,6 +281,10 @@ class Manager:
         verdict = self._planner and self._planner.plan(record.workload, self.view)
         if not verdict:
             return False
+        first = next(iter(self._world.unprofiled), None)
+        if verdict.plan and first is not None and first < entry_of(record):
+            self._hold(now, record, _behind_others(verdict.decision))
+            return True
         if verdict.decision.accepted or self._recommends:
             key = self._new_key(record)
             # Copies are something that is done: who only recommends goes by their like.
@@ -298,18 +306,30 @@ class Manager:
         if not world.lines.end_delays(now) and not world.room_changed:
             return
         world.lines.unblock()
-        for queue in self._admission.queues:
-            self._serve(now, world.lines.open(queue))
-        self._profile_waiting(now)
+        self._serve_all(now)
+        if self._profile_waiting(now):
+            self._serve_all(now)
         # Placing takes room and a place in line; neither lets anyone else in.
         world.room_changed = False
 
-    def _profile_waiting(self, now: float) -> None:
-        """Profile those who waited for room, in order, as far as there is some."""
+    def _serve_all(self, now: float) -> None:
+        for queue in self._admission.queues:
+            self._serve(now, self._world.lines.open(queue))
+
+    def _profile_waiting(self, now: float) -> bool:
+        """Profile those who waited for room, in order, as far as there is some.
+
+        Returns:
+            Whether somebody went on to a line without: no planner asks for it any more.
+        """
+        queued = False
         for _, _, name in list(self._world.unprofiled):
-            self._advance(now, self.state.workloads[name])
-            if self.state.workloads[name].phase is Phase.ADMITTED:
-                return
+            record = self.state.workloads[name]
+            self._advance(now, record)
+            if record.phase is Phase.ADMITTED:
+                break
+            queued = queued or record.phase is Phase.QUEUED
+        return queued
 
     def _serve(self, now: float, line: list[Entry]) -> None:
         """Go through one line; whoever gets a place leaves it, or who can never have one."""
@@ -319,7 +339,7 @@ class Manager:
             if self._world.lines.is_delayed(record):
                 position += 1
                 continue
-            match self._policy.place(self._world.request(record, now), self.view):
+            match self._place(now, record):
                 case Plan(decision=decision) if self._recommends:
                     self._hold(now, record, recommended(decision))
                     position += 1
@@ -331,10 +351,19 @@ class Manager:
                     if self._admission.blocks(decision.reason):
                         self._world.lines.block(record)
                         return
-                    if decision.reason is ReasonCode.TOO_LARGE:
+                    if decision.reason in UNTIL_SERVERS_CHANGE:
                         self._world.lines.set_aside(record)
                     else:
                         position += 1
+
+    def _place(self, now: float, record: WorkloadRecord) -> Plan | Refusal:
+        """One that was stopped to be moved goes back rather than nowhere."""
+        request = self._world.request(record, now)
+        verdict = self._policy.place(request, self.view)
+        moved = record.moves > 0 and not record.start_failures
+        if isinstance(verdict, Refusal) and moved and request.excluded:
+            return self._policy.place(replace(request, excluded=frozenset()), self.view)
+        return verdict
 
     def _retain(self, now: float) -> None:
         while len(self._world.ended) > self._keep_ended:
@@ -375,6 +404,16 @@ class Manager:
         due.extend(map(act.ForgetWorkload, self._world.dropped_keys))
         self._world.dropped_keys.clear()
         return due
+
+
+def _behind_others(decision: Decision) -> Decision:
+    return replace(
+        decision,
+        accepted=False,
+        reason=ReasonCode.BEHIND_OTHERS,
+        message="others wait before it for room to be profiled",
+        would_change="room for those, or a higher priority",
+    )
 
 
 def _identity(action: act.Action) -> tuple[object, ...]:

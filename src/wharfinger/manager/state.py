@@ -119,8 +119,13 @@ class WorkloadRecord:
         predicted: How it should do where it is; ``None`` = nothing predicts.
         observed: How it did under each allocation that it had, once that had settled.
         classifying: It runs, and is being classified anew.
+        classified_at: When it was to be classified anew last.
         suspensions: How often it gave way to a neighbour.
         adjustments: What was done about it since it was placed, the newest, oldest first.
+        relieves: The neighbour to which it gave way last; empty = none.
+        relieved_pace: How that one did then, performance over target.
+        in_vain_at: When it turned out that giving way had not helped; ``None`` = it had.
+        moves: How often it was stopped to be started on another server.
     """
 
     workload: Workload
@@ -159,8 +164,13 @@ class WorkloadRecord:
     predicted: Prediction | None = None
     observed: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
     classifying: bool = False
+    classified_at: float | None = None
     suspensions: int = 0
     adjustments: list[Adjustment] = field(default_factory=list)
+    relieves: str = ""
+    relieved_pace: float = 0.0
+    in_vain_at: float | None = None
+    moves: int = 0
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property

@@ -6,8 +6,10 @@ changes it, event by event, through the moves that are here; nothing is decided.
 
 from bisect import insort
 
+import numpy as np
+
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import is_off_prediction
+from wharfinger.manager.adaptation import is_off_prediction, misses
 from wharfinger.manager.columns import Columns
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import Entry, Lines, entry_of
@@ -16,6 +18,7 @@ from wharfinger.manager.state import ManagerState, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
+from wharfinger.model.performance import STALE_SECONDS
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 
@@ -33,7 +36,6 @@ class World:
         undecided: Workloads for which the pipeline has a next step now.
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
         ended: (order, uid, name) of the ended ones, oldest first.
-        measured: Measured since the manager last looked; names, in order.
         suspended: Names of those who are.
         residents: Names of those who hold resources on a server, by the server's name.
         resize_wanted: Running, or about to, with another reservation than they have.
@@ -51,7 +53,6 @@ class World:
         self.unprofiled: list[Entry] = []
         self.ended: list[tuple[float, int, str]] = []
         self.resize_wanted: dict[str, None] = {}
-        self.measured: dict[str, None] = {}
         self.suspended: dict[str, None] = {}
         self.residents: dict[str, dict[str, None]] = {}
         self.touched: dict[str, None] = {}
@@ -241,6 +242,8 @@ class World:
         for placement in placements:
             self.residents[placement.server].pop(record.name)
             self.review(placement.server)
+            if not self.residents[placement.server]:
+                del self.residents[placement.server]
         self.drop_departed(placements)
         self.room_changed = True
 
@@ -251,14 +254,49 @@ class World:
             self.residents.setdefault(placement.server, {})[record.name] = None
             self.review(placement.server)
 
+    def residents_of(self, server: str) -> list[WorkloadRecord]:
+        """Who holds resources there, profiling copies left out."""
+        return [self.state.workloads[name] for name in self.residents.get(server, ())]
+
     def review(self, server: str) -> None:
         """What its residents tolerate and cause, and whether one runs off its prediction."""
-        residents = [self.state.workloads[name] for name in self.residents.get(server, ())]
-        self.columns.press(server, pressure_of(residents))
-        unsettled = any(map(is_off_prediction, residents))
+        pressure = pressure_of(self.residents_of(server))
+        if not np.array_equal(pressure, self.columns.pressure(server)):
+            self.room_changed = True
+            self.columns.press(server, pressure)
+        self.watch(server)
+
+    def watch(self, server: str) -> None:
+        """Whether a resident runs off its prediction."""
+        unsettled = any(map(is_off_prediction, self.residents_of(server)))
         if self.columns.is_unsettled(server) and not unsettled:
             self.room_changed = True
         self.columns.unsettle(server, unsettled=unsettled)
+
+    def _missing(self) -> list[WorkloadRecord]:
+        """Those for whose sake a server takes no new work."""
+        return [
+            record
+            for server in self.columns.unsettled()
+            for record in self.residents_of(server)
+            if misses(record) and record.performance is not None
+        ]
+
+    def stale_at(self, now: float) -> float | None:
+        """When the first of those has not been measured for too long; ``None`` = no such."""
+        times = [
+            r.performance.measured_at + STALE_SECONDS for r in self._missing() if r.performance
+        ]
+        return min(*times, now + STALE_SECONDS) if times else None
+
+    def forget_stale(self, time: float) -> None:
+        """Of one that nobody measures any more nobody can say that it misses its target."""
+        for record in self._missing():
+            at = record.performance.measured_at if record.performance else time
+            if time >= at + STALE_SECONDS or time < at:
+                record.course = None
+                for placement in record.placements:
+                    self.watch(placement.server)
 
     def drop_departed(self, placements: tuple[Placement, ...]) -> None:
         """As ``drop_if_empty``, for those that something was held on."""

@@ -33,7 +33,7 @@ class ConditionKind(StrEnum):
     """What can be said of a server beyond its size; each member says what follows from it."""
 
     NO_CPU_QUOTA = "no-cpu-quota"
-    """CPU time can't be limited: allocations are whole CPUs by affinity."""
+    """The kernel can't limit CPU time: workloads are stopped and continued to keep their shares."""
     NO_CPU_WEIGHT = "no-cpu-weight"
     """Shares under contention can't be set: best-effort work has only its niceness."""
     NO_CPU_SET = "no-cpu-set"

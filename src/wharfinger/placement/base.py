@@ -117,9 +117,24 @@ def plan(
     return Plan((Placement(ranked[0].server, need),), decision)
 
 
-def refuse(policy: str, request: PlacementRequest, need: Allocation, view: ClusterView) -> Refusal:
-    """Why no server can take the workload now, and what would have to change."""
-    reason, message, would_change = _diagnose(need, view)
+def refuse(
+    policy: str,
+    request: PlacementRequest,
+    need: Allocation,
+    view: ClusterView,
+    cpu_needed: NDArray[np.int64] | None = None,
+) -> Refusal:
+    """Why no server can take the workload now, and what would have to change.
+
+    Args:
+        policy: Its name.
+        request: What was asked.
+        need: What it would get.
+        view: The servers.
+        cpu_needed: (S,) thousandths of a CPU, where that is not the same on each server.
+    """
+    needed = np.full(len(view.names), need.cpu_millicpus) if cpu_needed is None else cpu_needed
+    reason, message, would_change = _diagnose(need, needed, view)
     return Refusal(
         Decision(
             stage=Stage.PLACEMENT,
@@ -142,15 +157,15 @@ def _need_numbers(need: Allocation) -> dict[str, float]:
     }
 
 
-def _diagnose(need: Allocation, view: ClusterView) -> tuple[ReasonCode, str, str]:
+def _diagnose(
+    need: Allocation, cpu_needed: NDArray[np.int64], view: ClusterView
+) -> tuple[ReasonCode, str, str]:
     accepting = view.accepting.astype(bool)
     if not accepting.any():
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
-    wanted = f"{need.cpu_millicpus}m CPU and {need.memory_bytes // 2**20} MiB"
+    wanted = _wanted(need.cpu_millicpus, need)
     large_enough = (
-        accepting
-        & (view.cpu_capacity >= need.cpu_millicpus)
-        & (view.memory_capacity >= need.memory_bytes)
+        accepting & (view.cpu_capacity >= cpu_needed) & (view.memory_capacity >= need.memory_bytes)
     )
     if not large_enough.any():
         return (
@@ -160,14 +175,16 @@ def _diagnose(need: Allocation, view: ClusterView) -> tuple[ReasonCode, str, str
         )
     cpu_free = view.cpu_capacity - view.cpu_allocated
     memory_free = view.memory_capacity - view.memory_allocated
-    fits = large_enough & (cpu_free >= need.cpu_millicpus) & (memory_free >= need.memory_bytes)
+    fits = large_enough & (cpu_free >= cpu_needed) & (memory_free >= need.memory_bytes)
     if fits.any():
         return (
             ReasonCode.SERVERS_EXCLUDED,
             "the servers with room failed to start it",
             "room on another server",
         )
-    freest = int(np.argmax(np.where(large_enough, cpu_free, np.iinfo(np.int64).min)))
+    spare = np.where(large_enough, cpu_free - cpu_needed, np.iinfo(np.int64).min)
+    freest = int(np.argmax(spare))
+    wanted = _wanted(int(cpu_needed[freest]), need)
     return (
         ReasonCode.NO_ROOM,
         f"no server has {wanted} free",
@@ -176,6 +193,10 @@ def _diagnose(need: Allocation, view: ClusterView) -> tuple[ReasonCode, str, str
             f"{int(cpu_free[freest])}m CPU and {int(memory_free[freest]) // 2**20} MiB free"
         ),
     )
+
+
+def _wanted(cpu_millicpus: int, need: Allocation) -> str:
+    return f"{cpu_millicpus}m CPU and {need.memory_bytes // 2**20} MiB"
 
 
 def resize_in_place(

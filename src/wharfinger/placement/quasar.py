@@ -44,7 +44,7 @@ class _Options:
     Attributes:
         need: (S,) thousandths of a CPU that it would get.
         memory_bytes: That it would get.
-        reason: (S,) codes; ``OK`` where it could go.
+        reason: (S,) index in ``_CODES``; that of ``OK`` where it could go.
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
         fit: How it gets on with the residents.
@@ -53,7 +53,7 @@ class _Options:
 
     need: NDArray[np.int64]
     memory_bytes: int
-    reason: list[ReasonCode]
+    reason: NDArray[np.int64]
     score: NDArray[np.float64]
     sizing: Sizing | None
     fit: Fit
@@ -110,14 +110,11 @@ class Quasar:
         newcomer = _as_neighbour(request.classification, best_effort=best_effort)
         harmony = fit(newcomer, view, EVEN if best_effort else self._confidence)
         reasons = _reasons(request, need, reserved.memory_bytes, view)
-        possible = np.array([reason is ReasonCode.OK for reason in reasons], dtype=np.bool_)
+        possible = reasons == _FITS
         kept = possible & (harmony.violation == 0)
         relaxed = not best_effort and not kept.any()
         if not relaxed:
-            reasons = [
-                ReasonCode.INTERFERENCE if reason is ReasonCode.OK and not good else reason
-                for reason, good in zip(reasons, kept.tolist(), strict=True)
-            ]
+            reasons = np.where(possible & ~kept, _DISTURBS, reasons)
         score = _scores(need, harmony, view, best_effort=best_effort)
         score = score + harmony.violation if relaxed else score
         score = np.where(possible if relaxed else kept, score, inf)
@@ -128,16 +125,13 @@ class Quasar:
     ) -> tuple[Candidate, ...]:
         """The best, then those that can't take it, each with its numbers."""
         found = [self._candidate(int(row), options, view) for row in ranked[:CANDIDATES_KEPT]]
-        others = (row for row in range(len(view.names)) if not np.isfinite(options.score[row]))
-        for row in others:
-            if len(found) >= CANDIDATES_KEPT:
-                break
-            found.append(self._candidate(row, options, view))
-        return tuple(found)
+        others = np.flatnonzero(~np.isfinite(options.score))[: CANDIDATES_KEPT - len(found)]
+        return (*found, *(self._candidate(row, options, view) for row in others.tolist()))
 
     def _candidate(self, row: int, options: _Options, view: ClusterView) -> Candidate:
         score = float(options.score[row])
-        known = candidate(view, row, score if score < inf else None, options.reason[row])
+        reason = _CODES[int(options.reason[row])]
+        known = candidate(view, row, score if score < inf else None, reason)
         numbers = {**known.numbers, "cpu_needed_millicpus": float(options.need[row])}
         if options.sizing is not None and options.need[row] > 0:
             predicted = options.sizing.prediction_on(row)
@@ -182,13 +176,16 @@ class Quasar:
 
     def _refuse(self, request: PlacementRequest, options: _Options, view: ClusterView) -> Refusal:
         row = _nearest_miss(options)
-        special = options.reason[row] if row is not None else None
-        if special in (ReasonCode.INTERFERENCE, ReasonCode.OFF_PREDICTION):
-            assert row is not None
+        if row is not None:
+            special = _CODES[int(options.reason[row])]
             return self._refusal(special, *_told(special, row, options, view), options, view)
-        cpu = int(options.need.min()) if options.need.size else 0
+        # Where it could be given nothing at all, a server is too small whatever it has.
+        needed = options.need
+        if not request.workload.best_effort:
+            needed = np.where(needed > 0, needed, np.maximum(view.cpu_capacity + 1, 1))
+        cpu = int(needed.min()) if needed.size else 0
         need = Allocation(cpu, options.memory_bytes, request.workload.best_effort)
-        plain = refuse(self.name, request, need, view).decision
+        plain = refuse(self.name, request, need, view, needed).decision
         return Refusal(
             replace(
                 plain,
@@ -305,20 +302,19 @@ def _as_neighbour(known: Classification | None, *, best_effort: bool) -> Classif
 
 def _reasons(
     request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
-) -> list[ReasonCode]:
-    """Why each server can't take it now; ``OK`` where it can."""
+) -> NDArray[np.int64]:
+    """(S,) why each server can't take it now, as an index in ``_CODES``."""
     takes = open_servers(request, view).astype(np.bool_)
     too_large = (need > view.cpu_capacity) | (memory_bytes > view.memory_capacity)
     full = (view.cpu_allocated + need > view.cpu_capacity) | (
         view.memory_allocated + memory_bytes > view.memory_capacity
     )
     unsized = (need == 0) & (not request.workload.best_effort)
-    codes = np.select(
+    return np.select(
         [~view.accepting.astype(np.bool_), ~takes, too_large | unsized, full, view.unsettled > 0],
-        [0, 1, 2, 3, 4],
-        default=5,
-    )
-    return [_CODES[code] for code in codes.tolist()]
+        [0, 1, 2, 3, _UNSETTLED],
+        default=_FITS,
+    ).astype(np.int64)
 
 
 _CODES = (
@@ -328,7 +324,9 @@ _CODES = (
     ReasonCode.NO_ROOM,
     ReasonCode.OFF_PREDICTION,
     ReasonCode.OK,
+    ReasonCode.INTERFERENCE,
 )
+_UNSETTLED, _FITS, _DISTURBS = 4, 5, 6
 
 
 def _scores(
@@ -358,9 +356,8 @@ def _harm(row: int, options: _Options) -> str:
 
 def _nearest_miss(options: _Options) -> int | None:
     """A server that has room, and can't take it for another reason."""
-    special = (ReasonCode.OFF_PREDICTION, ReasonCode.INTERFERENCE)
-    rows = [row for row, reason in enumerate(options.reason) if reason in special]
-    return min(rows, key=lambda row: float(options.fit.violation[row]), default=None)
+    rows = np.flatnonzero(np.isin(options.reason, (_UNSETTLED, _DISTURBS)))
+    return int(rows[options.fit.violation[rows].argmin()]) if rows.size else None
 
 
 def _told(reason: ReasonCode, row: int, options: _Options, view: ClusterView) -> tuple[str, str]:

@@ -72,6 +72,8 @@ def _sized(
     size = max(SMALLEST_MILLICPUS, round(min(most, max(least, wanted(held, off)))))
     if off.pace > 1:
         size = min(held.cpu_millicpus, max(size, round(kept_millicpus * MARGIN)))
+    else:
+        size = max(size, _step_up(held, fractional=True))
     if not view.capabilities.fractional_cpu:
         size = -(-size // MILLICPUS_PER_CPU) * MILLICPUS_PER_CPU
     row = list(view.names).index(server)
@@ -85,9 +87,16 @@ def _asked(
     policy: str, held: Allocation, placements: tuple[Placement, ...], view: ClusterView
 ) -> Plan | Refusal | None:
     """The refusal for one more step than there is room for."""
-    more = replace(held, cpu_millicpus=round(held.cpu_millicpus * (1 + SMALLEST_STEP)) + 1)
+    more = replace(held, cpu_millicpus=_step_up(held, fractional=view.capabilities.fractional_cpu))
     verdict = change_in_place(policy, more, placements, view, "")
     return verdict if isinstance(verdict, Refusal) else None
+
+
+def _step_up(held: Allocation, *, fractional: bool) -> int:
+    """The least that is worth adding to an allocation, added."""
+    step = 1 if fractional else MILLICPUS_PER_CPU
+    size = round(held.cpu_millicpus * (1 + SMALLEST_STEP)) + 1
+    return -(-size // step) * step
 
 
 def _is_idle(off: OffTarget, held: Allocation) -> bool:

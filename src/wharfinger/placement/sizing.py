@@ -6,6 +6,7 @@ stated probability.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import exp, log
 
 import numpy as np
@@ -27,7 +28,10 @@ from wharfinger.model.profile import Estimate
 from wharfinger.model.view import ClusterView, PlacementRequest
 
 STEP_MILLICPUS = 50
-MAX_SIZES = 200
+FINEST = 0.025
+"""Two allocations that are considered differ by this share at least."""
+BLOCK = 512
+"""Servers that are looked at together: few enough to stay in the cache."""
 PLATEAU = 0.98
 """More CPU than gives this share of the best performance is not worth giving."""
 HOPELESS = 0.05
@@ -35,10 +39,27 @@ HOPELESS = 0.05
 
 
 def sizes(largest_millicpus: int, *, fractional: bool) -> NDArray[np.int64]:
-    """Allocations that are considered, ascending; empty where not even the smallest fits."""
+    """Allocations that are considered, ascending, up to the largest that whole steps make.
+
+    Fine where little is needed, however large the largest server is; empty where not even one
+    step fits.
+
+    >>> sizes(4000, fractional=False).tolist(), sizes(49, fractional=True).tolist()
+    ([1000, 2000, 3000, 4000], [])
+    """
+    return np.array(_sizes(largest_millicpus, fractional=fractional), dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def _sizes(largest_millicpus: int, *, fractional: bool) -> tuple[int, ...]:
     step = STEP_MILLICPUS if fractional else MILLICPUS_PER_CPU
-    step *= max(1, -(-largest_millicpus // (step * MAX_SIZES)))
-    return np.arange(step, largest_millicpus + 1, step, dtype=np.int64)
+    largest = largest_millicpus // step * step
+    found: list[int] = []
+    size = step
+    while size < largest:
+        found.append(size)
+        size = max(size + step, -(-round(size * (1 + FINEST)) // step) * step)
+    return (*found, largest) if largest else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +75,8 @@ class Sizing:
         drop: (S,) of the logarithm, by the neighbours.
         drop_variance: (S,).
         confidence: The one that was asked for.
+        hopeless: The target was out of reach from the beginning, even alone on the largest
+            server. One that has only waited too long is not: late is better than never.
     """
 
     cpu_millicpus: NDArray[np.int64]
@@ -63,6 +86,7 @@ class Sizing:
     drop: NDArray[np.float64]
     drop_variance: NDArray[np.float64]
     confidence: float
+    hopeless: bool
 
     def pace_on(self, row: int) -> Estimate:
         """Performance over target on one server, with what it would be given there."""
@@ -76,12 +100,6 @@ class Sizing:
         cpu = int(self.cpu_millicpus[row])
         terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
         return replace(found, performance=terms)
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether the target is out of reach even alone on the largest server."""
-        best = max((reached_probability(pace) for pace in self.paces.values()), default=0.0)
-        return best < HOPELESS
 
 
 def prediction(pace: Estimate, confidence: float) -> Prediction:
@@ -100,23 +118,48 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
     if not parts or not grid.size:
         return None
     paces = {cpu: pace_with(parts, cpu, confidence) for cpu in grid.tolist()}
+    at_once = parts_of(request.workload, known, 0.0)
+    alone = (pace_with(at_once, cpu, confidence) for cpu in grid.tolist())
+    hopeless = all(reached_probability(pace) < HOPELESS for pace in alone)
     medians = np.array([log(pace.mean) for pace in paces.values()])
     variances = np.array([pace.std**2 for pace in paces.values()])
     drop, drop_variance = pressed(known, view.caused, view.caused_variance)
-    z = quantile(confidence)
-    chosen = np.zeros(len(view.names), dtype=np.int64)
-    reached = np.zeros(len(view.names), dtype=np.bool_)
-    # Few kinds of servers differ in what weighs here; each kind is looked at once.
-    kinds = np.stack([view.cpu_capacity.astype(np.float64), drop, drop_variance])
-    distinct, kind_of = np.unique(kinds, axis=1, return_inverse=True)
-    for at, (capacity, kind_drop, kind_variance) in enumerate(distinct.T):
-        within = int(np.searchsorted(grid, capacity, side="right"))
-        low = medians[:within] - kind_drop - z * np.sqrt(variances[:within] + kind_variance)
-        enough = np.flatnonzero(low >= 0)
-        rows = kind_of.ravel() == at
-        if enough.size:
-            chosen[rows], reached[rows] = grid[enough[0]], True
-        elif within:
-            best = medians[:within].max() + log(PLATEAU)
-            chosen[rows] = grid[np.flatnonzero(medians[:within] >= best)[0]]
-    return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence)
+    first = _first_enough(medians, variances, drop, drop_variance, quantile(confidence))
+    within = np.searchsorted(grid, view.cpu_capacity, side="right")
+    reached = first < within
+    most = np.zeros(len(grid) + 1, dtype=np.int64)
+    for sizes_within in np.unique(within[within > 0]).tolist():
+        enough = medians[:sizes_within].max() + log(PLATEAU)
+        most[sizes_within] = grid[np.flatnonzero(medians[:sizes_within] >= enough)[0]]
+    chosen = np.where(reached, grid[np.minimum(first, len(grid) - 1)], most[within])
+    return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence, hopeless)
+
+
+def _first_enough(
+    medians: NDArray[np.float64],
+    variances: NDArray[np.float64],
+    drop: NDArray[np.float64],
+    drop_variance: NDArray[np.float64],
+    z: float,
+) -> NDArray[np.int64]:
+    """The smallest allocation at which the target is reached on each server.
+
+    Args:
+        medians: (G,) of the logarithm of performance over target, by size.
+        variances: (G,) of that.
+        drop: (S,) by the neighbours.
+        drop_variance: (S,).
+        z: Standard deviations that stand for the confidence.
+
+    Returns:
+        (S,) indices; G = none.
+    """
+    alike = not drop.any() and not drop_variance.any()
+    servers = 1 if alike else len(drop)
+    first = np.empty(servers, dtype=np.int64)
+    for start in range(0, servers, BLOCK):
+        block = slice(start, min(start + BLOCK, servers))
+        low = medians[:, None] - z * np.sqrt(variances[:, None] + drop_variance[block])
+        enough = low >= drop[block]
+        first[block] = np.where(enough.any(axis=0), enough.argmax(axis=0), len(medians))
+    return np.broadcast_to(first, len(drop)) if alike else first

@@ -17,13 +17,12 @@ from wharfinger.engines.local.records import (
     save_end,
 )
 from wharfinger.engines.local.reports import end_of
-from wharfinger.engines.local.start import choose_cpus, groups_of
+from wharfinger.engines.local.start import groups_of, pace_of
 from wharfinger.errors import InvalidInput, OutOfSpace
+from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import ExitRecord
-from wharfinger.host.topology import LocalServer
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.platform import Platform, Server
 
 
 def exit_record(
@@ -77,26 +76,24 @@ def test_a_failed_start_says_whether_to_try_again(step: str, number: int, retrya
     assert end.reason
 
 
-def server(*cpus: int) -> LocalServer:
-    platform = Platform("p", "x86_64", "", 1000 * len(cpus), 1 << 30)
-    return LocalServer(Server("a", platform, 1000 * len(cpus), 1 << 30), cpus, (0,))
+def paced(
+    cpu_millicpus: int, *, best_effort: bool = False, group: Group | None = None
+) -> int | None:
+    allocation = Allocation(cpu_millicpus, 1, best_effort)
+    return pace_of(StartRecord(Placement("a", allocation), (2, 3)), group or Group({}))
 
 
-def test_with_a_quota_all_the_servers_cpus_may_be_used() -> None:
-    chosen = choose_cpus(Allocation(500, 1), server(2, 3, 4), [], fractional=True)
-    assert chosen == (2, 3, 4)
+def test_the_supervisor_paces_what_no_quota_holds_and_what_could_take_more() -> None:
+    assert [paced(250), paced(1999), paced(2000), paced(9000)] == [250, 1999, None, None]
+    assert paced(0, best_effort=True) is None
+    assert pace_of(StartRecord(None), Group({})) is None
 
 
-def test_without_a_quota_whole_cpus_are_given_that_fewest_others_have() -> None:
-    where = server(0, 1, 2, 3)
-    first = choose_cpus(Allocation(1500, 1), where, [], fractional=False)
-    assert first == (0, 1)
-    assert choose_cpus(Allocation(2000, 1), where, [first], fractional=False) == (2, 3)
-    grown = choose_cpus(Allocation(3000, 1), where, [(2,)], fractional=False, present=(2, 3))
-    assert grown == (0, 2, 3)
-    assert (
-        choose_cpus(Allocation(0, 1, best_effort=True), where, [], fractional=False) == where.cpus
-    )
+def test_the_supervisor_does_not_pace_what_a_quota_holds(tmp_path: Path) -> None:
+    group = Group({"cpu": tmp_path})
+    assert paced(250, group=group) == 250
+    (tmp_path / "cpu.max").touch()
+    assert paced(250, group=group) is None
 
 
 def test_a_record_that_names_a_neighbours_groups_leads_nowhere() -> None:

@@ -29,11 +29,11 @@ from wharfinger.engines.local.records import (
 from wharfinger.engines.local.run import Run
 from wharfinger.engines.local.start import (
     OpenFiles,
-    choose_cpus,
     groups_of,
     identity_of_directory,
     launch_spec,
     limits,
+    pace_of,
     raise_open_files,
 )
 from wharfinger.engines.local.watcher import Watcher
@@ -45,7 +45,7 @@ from wharfinger.host.topology import LocalServer, discover_servers
 from wharfinger.host.tree import bind_tree
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.allocation import Placement
 from wharfinger.model.view import Capabilities
 
 log = logging.getLogger(__name__)
@@ -100,9 +100,8 @@ class LocalEngine:
     def capabilities(self) -> Capabilities:
         """As this machine's controls allow; known once it is open."""
         control = self._opened()
-        return Capabilities(
-            fractional_cpu=control.has_quota, memory_limit=control.has_memory, measures=True
-        )
+        # Without a quota the supervisors pace.
+        return Capabilities(fractional_cpu=True, memory_limit=control.has_memory, measures=True)
 
     def open(self) -> None:
         """Find the servers, and take over what an earlier engine left.
@@ -258,7 +257,7 @@ class LocalEngine:
             return
         try:
             do(run)
-        except EngineFault as error:
+        except (EngineFault, OutOfSpace, NotFound) as error:
             log.warning("%s: %s", key, error)
 
     # --- starting ------------------------------------------------------------------------------
@@ -307,9 +306,11 @@ class LocalEngine:
         run = self._make_run(action.key, start)
         run.begun_here = begun_here
         run.workload = action.workload
-        self._launch_run(run, action, server)
+        self._launch_run(run, action, server, is_paced=True)
 
-    def _launch_run(self, run: Run, action: act.StartWorkload, server: LocalServer) -> None:
+    def _launch_run(
+        self, run: Run, action: act.StartWorkload, server: LocalServer, *, is_paced: bool
+    ) -> None:
         cpus = run.start.cpus
         self._make_group(run, limits(action.placements[0].allocation, server, cpus))
         spec = launch_spec(
@@ -318,6 +319,7 @@ class LocalEngine:
             cpus,
             log_cap_bytes=self._log_cap_bytes,
             open_files=self._open_files,
+            cpu_millicpus=pace_of(run.start, run.group) if is_paced else None,
         )
         run.watch_own(launch(run.run_dir, spec))
 
@@ -348,7 +350,9 @@ class LocalEngine:
         return StartRecord(placement, self._servers[placement.server].cpus, groups)
 
     def _launch_beside(self, run: Run, action: act.StartWorkload) -> None:
-        self._launch_run(run, action, self._servers[action.placements[0].server])
+        # What drives a load is not to be what stops and goes.
+        server = self._servers[action.placements[0].server]
+        self._launch_run(run, action, server, is_paced=False)
 
     def _make_group(self, run: Run, wanted: Limits) -> None:
         """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
@@ -361,25 +365,9 @@ class LocalEngine:
 
     def _plan(self, key: str, placement: Placement, server: LocalServer) -> StartRecord:
         """Written down before anything is made, so that a later engine finds what was made."""
-        cpus = self._choose_cpus(key, placement.allocation, server)
-        limits(placement.allocation, server, cpus)
+        limits(placement.allocation, server, server.cpus)
         groups = self._opened().group(server.server.name, key).to_plain()
-        return StartRecord(placement, cpus, groups)
-
-    def _choose_cpus(
-        self, key: str, allocation: Allocation, server: LocalServer, present: tuple[int, ...] = ()
-    ) -> tuple[int, ...]:
-        others = (
-            run.start.cpus
-            for run in self._runs.values()
-            if run.settled is None
-            and run.key != key
-            and run.start.placement is not None
-            and not run.start.placement.allocation.best_effort
-        )
-        return choose_cpus(
-            allocation, server, others, fractional=self._opened().has_quota, present=present
-        )
+        return StartRecord(placement, server.cpus, groups)
 
     # --- stopping, forgetting ------------------------------------------------------------------
 
@@ -435,7 +423,7 @@ class LocalEngine:
     def _resize(self, action: act.ResizeAllocation) -> None:
         try:
             refused = self._try_to_resize(action)
-        except (InvalidInput, EngineFault) as error:
+        except (InvalidInput, EngineFault, OutOfSpace, NotFound) as error:
             refused = ResizeRefused(str(error))
         if refused is None:
             self._tell(ev.AllocationResized(action.key, action.placements))
@@ -453,10 +441,10 @@ class LocalEngine:
         if server is None:
             return ResizeRefused(f"its server {held.server!r} is no more")
         wanted = action.placements[0]
-        cpus = self._choose_cpus(action.key, wanted.allocation, server, run.start.cpus)
-        refused = run.group.resize(limits(wanted.allocation, server, cpus))
+        start = replace(run.start, placement=wanted, cpus=server.cpus)
+        refused = run.resize(start, limits(wanted.allocation, server, start.cpus))
         if refused is None:
-            self._keep_resized(run, replace(run.start, placement=wanted, cpus=cpus))
+            self._keep_resized(run, start)
         return refused
 
     def _keep_resized(self, run: Run, start: StartRecord) -> None:

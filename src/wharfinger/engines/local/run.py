@@ -16,9 +16,11 @@ from typing import TypeVar
 from wharfinger.engines.base import Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
+from wharfinger.engines.local.start import pace_of
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.cgroups import Group, GroupUsage
+from wharfinger.host.cgroups import Group, GroupUsage, Limits, ResizeRefused
+from wharfinger.host.pacing import request_pace, request_resume, request_suspend
 from wharfinger.host.processes import has_ended, identity_of, send_signal
 from wharfinger.host.supervisor import (
     Claim,
@@ -32,7 +34,7 @@ from wharfinger.host.supervisor import (
     read_run,
     request_stop,
 )
-from wharfinger.host.tree import measure_tree, resume_tree, suspend_tree
+from wharfinger.host.tree import measure_tree
 from wharfinger.manager import events as ev
 from wharfinger.model.workload import Workload
 
@@ -356,28 +358,65 @@ class Run:
         except NotFound:
             # Its workload moved the directory away; the supervisor stops it with its own grace.
             send_signal(self._pidfd, signal.SIGTERM)
-        # Suspended, it could not obey.
-        self.resume()
+        # Suspended, it could not obey. What its supervisor has stopped, it continues by itself.
+        with suppress(NotFound):
+            self.resume()
 
     def suspend(self) -> None:
-        """Stop giving it CPU time."""
+        """Stop giving it CPU time: by a freezer, else by its supervisor.
+
+        Raises:
+            NotFound: Its run directory is gone.
+            OutOfSpace: There is no room to tell its supervisor; it goes on.
+        """
         if self.settled is not None:
             return
         try:
             self.group.freeze(timeout_seconds=0.0)
         except EngineFault:
-            if self._pid is not None:
-                suspend_tree(self._pid)
+            if self._pidfd >= 0:
+                request_suspend(self.run_dir, self._pidfd)
 
     def resume(self) -> None:
-        """Give it CPU time again."""
+        """Give it CPU time again.
+
+        Raises:
+            NotFound: Its run directory is gone.
+        """
         if self.settled is not None:
             return
-        try:
+        with suppress(EngineFault):
             self.group.thaw()
+        # An engine that had no freezer may have suspended it.
+        if self._pidfd >= 0:
+            request_resume(self.run_dir, self._pidfd)
+
+    def resize(self, start: StartRecord, wanted: Limits) -> ResizeRefused | None:
+        """Hold it to other limits: all of them, or those that hold now.
+
+        Args:
+            start: Its record as it will be; the caller keeps it.
+            wanted: The same in the cgroups' terms.
+
+        Raises:
+            EngineFault: The kernel refuses.
+            InvalidInput: A share of CPU time that nobody can keep.
+            NotFound: Its run directory is gone.
+            OutOfSpace: There is no room to tell its supervisor.
+        """
+        self._set_pace(start)
+        try:
+            refused = self.group.resize(wanted)
         except EngineFault:
-            if self._pid is not None:
-                resume_tree(self._pid)
+            self._set_pace(self.start)
+            raise
+        if refused is not None:
+            self._set_pace(self.start)
+        return refused
+
+    def _set_pace(self, start: StartRecord) -> None:
+        if not self.group.has_quota and self._pidfd >= 0:
+            request_pace(self.run_dir, self._pidfd, pace_of(start, self.group))
 
     @property
     def supervisor_pid(self) -> int | None:

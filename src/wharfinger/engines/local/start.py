@@ -6,11 +6,11 @@ Pure but for a look at our own environment. Called by the engine for a start and
 import hashlib
 import os
 import resource
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from wharfinger.engines.local.records import StartRecord
 from wharfinger.errors import InvalidInput
 from wharfinger.host.cgroups import Group, Limits
 from wharfinger.host.supervisor import KEY_VARIABLE, LaunchSpec
@@ -63,32 +63,20 @@ def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -
         raise InvalidInput(f"allocation on {server.server.name}: {error}") from error
 
 
-def choose_cpus(
-    allocation: Allocation,
-    server: LocalServer,
-    others: Iterable[tuple[int, ...]],
-    *,
-    fractional: bool,
-    present: tuple[int, ...] = (),
-) -> tuple[int, ...]:
-    """The CPUs that a start may run on.
+def pace_of(start: StartRecord, group: Group) -> int | None:
+    """The share of CPU time that the supervisor must see to, in thousandths of a CPU.
 
-    With a quota all of the server's: the kernel spreads the load better than we do. Without,
-    whole CPUs, those that fewest others have; for best-effort work all of them.
+    ``None`` where nobody needs to: a quota does it, it is best-effort work, or it may use all
+    of its CPUs.
 
     Args:
-        allocation: What it is given.
-        server: Where.
-        others: CPUs of the others there that were given whole ones.
-        fractional: Whether a quota holds it to its share.
-        present: The CPUs that it has now; it keeps as many of them as it may.
+        start: What it is given, and where.
+        group: Its cgroups, as they are now.
     """
-    if fractional or allocation.best_effort:
-        return server.cpus
-    wanted = max(1, -(-allocation.cpu_millicpus // MILLICPUS_PER_CPU))
-    load = Counter(cpu for cpus in others for cpu in cpus)
-    ranked = sorted(server.cpus, key=lambda cpu: (cpu not in present, load[cpu], cpu))
-    return tuple(sorted(ranked[:wanted]))
+    if start.placement is None or start.placement.allocation.best_effort or group.has_quota:
+        return None
+    cpu_millicpus = start.placement.allocation.cpu_millicpus
+    return cpu_millicpus if cpu_millicpus < len(start.cpus) * MILLICPUS_PER_CPU else None
 
 
 def launch_spec(
@@ -98,8 +86,9 @@ def launch_spec(
     *,
     log_cap_bytes: int,
     open_files: OpenFiles,
+    cpu_millicpus: int | None = None,
 ) -> LaunchSpec:
-    """All that the supervisor is told."""
+    """All that the supervisor is told; ``cpu_millicpus`` as :func:`pace_of` has it."""
     run = action.workload.run
     best_effort = action.placements[0].allocation.best_effort
     return LaunchSpec(
@@ -113,6 +102,7 @@ def launch_spec(
         freezer=group.freezer,
         cpus=cpus,
         nice=BEST_EFFORT_NICE if best_effort else 0,
+        cpu_millicpus=cpu_millicpus,
         # The manager raises its own for the workloads that it watches; programs that use
         # select() fail in odd ways when they inherit that.
         rlimits=((resource.RLIMIT_NOFILE, *open_files),),

@@ -76,8 +76,9 @@ _FILES = {
     Means.FREEZER: {1: ("freezer", "freezer.state"), 2: (UNIFIED, "cgroup.freeze")},
 }
 
+_PACED = "no CPU quota: workloads keep their share by being stopped and continued"
 _CONDITIONS = (
-    (ConditionKind.NO_CPU_QUOTA, "CPU time can't be limited", (Means.QUOTA,)),
+    (ConditionKind.NO_CPU_QUOTA, _PACED, (Means.QUOTA,)),
     (ConditionKind.NO_CPU_WEIGHT, "CPU shares can't be set", (Means.WEIGHT,)),
     (ConditionKind.NO_CPU_SET, "workloads can't be bound to CPUs by cgroup", (Means.CPUSET,)),
     (ConditionKind.NO_MEMORY_LIMIT, "memory use can't be limited", (Means.MEMORY,)),

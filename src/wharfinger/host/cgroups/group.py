@@ -73,6 +73,13 @@ class Group:
         return tuple(directory / "cgroup.procs" for directory in self.directories)
 
     @property
+    def has_quota(self) -> bool:
+        """Whether the kernel holds it to a share of CPU time."""
+        directory = self.paths.get("cpu")
+        files = ("cpu.max", "cpu.cfs_quota_us")
+        return directory is not None and any((directory / file).exists() for file in files)
+
+    @property
     def kill_file(self) -> Path | None:
         """``cgroup.kill``; ``None`` where the kernel has none (before 5.14, or v1 only)."""
         if UNIFIED not in self.paths:

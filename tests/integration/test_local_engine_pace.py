@@ -1,0 +1,183 @@
+"""Fractions of a CPU, resize and suspension where there is no cgroup at all.
+
+Only the order of effects is asserted, with wide margins.
+"""
+
+import os
+import signal
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support import requires_root, wait_until
+from tests.support.local import (
+    MEBIBYTE,
+    finished,
+    is_gone,
+    parent_of,
+    run_as_nobody,
+    session,
+    start,
+    started,
+    take_cgroups_away,
+)
+from wharfinger.host.run_dir import read_run
+from wharfinger.host.tree import measure_tree
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.platform import ConditionKind
+from wharfinger.model.workload import Measure
+from wharfinger.testing.harness import Session
+
+BUSY = "while :; do :; done"
+
+
+@pytest.fixture(autouse=True)
+def without_cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_cgroups_away(tmp_path, monkeypatch)
+
+
+def cpu_seconds(cluster: Session, key: str) -> float:
+    used = cluster.engine.usage()[key].cpu_seconds
+    assert used is not None
+    return used
+
+
+def shares(cluster: Session, *keys: str) -> list[float]:
+    """CPU time that each takes in the while in which one of them takes half a second."""
+    before = [cpu_seconds(cluster, key) for key in keys]
+
+    def taken() -> list[float]:
+        return [cpu_seconds(cluster, key) - used for key, used in zip(keys, before, strict=True)]
+
+    wait_until(lambda: max(taken()) > 0.5, 60.0, "work of one of them")
+    return taken()
+
+
+def resize(cluster: Session, key: str, cpu_millicpus: int) -> None:
+    place = (Placement(cluster.servers[0], Allocation(cpu_millicpus, 128 * MEBIBYTE)),)
+    cluster.forget_reports()
+    cluster.perform(act.ResizeAllocation(key, place))
+    assert cluster.wait_for(ev.AllocationResized, key).placements == place
+
+
+def test_a_server_without_a_quota_gives_fractions_and_says_how(tmp_path: Path) -> None:
+    with session(tmp_path, servers="1") as cluster:
+        assert cluster.engine.capabilities.fractional_cpu
+        report = cluster.wait_for(ev.ServerReported)
+        said = {condition.kind: condition.message for condition in report.server.conditions}
+        assert "stopped and continued" in said[ConditionKind.NO_CPU_QUOTA]
+
+
+def test_a_smaller_allocation_is_less_and_can_be_changed(tmp_path: Path) -> None:
+    with session(tmp_path, servers="1") as cluster:
+        started(cluster, start(cluster, "small", BUSY, cpu_millicpus=20))
+        started(cluster, start(cluster, "large", BUSY, cpu_millicpus=600))
+        small, large = shares(cluster, "small", "large")
+        assert 2 * small < large
+        resize(cluster, "large", 20)
+        resize(cluster, "small", 600)
+        small, large = shares(cluster, "small", "large")
+        assert 2 * large < small
+
+
+def test_its_allocation_and_its_suspension_outlive_the_manager(tmp_path: Path) -> None:
+    with session(tmp_path, servers="1") as cluster:
+        for key in ("small", "large", "still"):
+            started(cluster, start(cluster, key, BUSY, cpu_millicpus=300))
+        resize(cluster, "small", 20)
+        cluster.perform(act.SuspendWorkload("still"))
+        cluster.reopen()
+        small, large, still = shares(cluster, "small", "large", "still")
+        assert 2 * small < large
+        assert 2 * still < large
+        cluster.perform(act.ResumeWorkload("still"))
+        used = cpu_seconds(cluster, "still")
+        wait_until(lambda: cpu_seconds(cluster, "still") > used + 0.1, what="it goes on")
+
+
+def test_what_is_suspended_ends_within_its_grace(tmp_path: Path) -> None:
+    with session(tmp_path, servers="1") as cluster:
+        script = f"trap 'exit 21' TERM; echo up; {BUSY}"
+        started(cluster, start(cluster, "k", script, cpu_millicpus=100))
+        wait_until(lambda: cluster.engine.read_log("k").data, what="its trap is set")
+        cluster.perform(act.SuspendWorkload("k"), act.StopWorkload("k", 20.0))
+        assert (finished(cluster, "k").exit_code, finished(cluster, "k").reason) == (21, "stopped")
+
+
+def test_a_supervisor_that_dies_over_a_stopped_tree_leaves_nothing(tmp_path: Path) -> None:
+    with session(tmp_path, servers="1") as cluster:
+        script = f"setsid sleep 600 & echo $!; {BUSY}"
+        pid = started(cluster, start(cluster, "k", script, cpu_millicpus=100))
+        wait_until(lambda: cluster.engine.read_log("k").data, what="its daemon runs")
+        daemon = int(cluster.engine.read_log("k").data)
+        cluster.perform(act.SuspendWorkload("k"))
+        wait_until(lambda: _state(pid) == _state(daemon) == "T", what="all of it is stopped")
+        supervisor = parent_of(pid)
+        cluster.engine.close()
+        os.kill(supervisor, signal.SIGKILL)
+        cluster.open()
+        cluster.wait_for(ev.WorkloadVanished, "k")
+        assert is_gone(pid)
+        assert is_gone(daemon)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_what_drives_a_load_is_not_held_to_a_share(tmp_path: Path) -> None:
+    with session(tmp_path, servers="1") as cluster:
+        action = start(cluster, "k", BUSY, cpu_millicpus=20)
+        started(cluster, action)
+        load = ("/bin/sh", "-c", BUSY)
+        workload = replace(action.workload, measure=Measure(load_command=load))
+        cluster.perform(act.MeasureWorkload("k", workload))
+        run_dir = tmp_path / "state" / ".loads" / "k.1"
+        wait_until(lambda: run_dir.is_dir() and read_run(run_dir).started, what="its load runs")
+        supervisor = read_run(run_dir).supervisor
+        assert supervisor is not None
+        root, before = supervisor.pid, cpu_seconds(cluster, "k")
+        wait_until(lambda: measure_tree(root).cpu_seconds > 0.5, 60.0, "work of its load")
+        assert 2 * (cpu_seconds(cluster, "k") - before) < 0.5
+        cluster.perform(act.StopWorkload("k", 0.0))
+        finished(cluster, "k")
+        cluster.wait_until(lambda: not run_dir.exists(), "its load's end with it")
+
+
+@requires_root
+def test_an_ordinary_user_has_fractions_too() -> None:
+    script = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        from wharfinger.engines.local import LocalEngine
+        from wharfinger.manager import actions as act, events as ev
+        from wharfinger.model.allocation import Allocation, Placement
+        from wharfinger.model.workload import Run, Workload, WorkloadType
+        engine = LocalEngine(Path(sys.argv[1]) / "state", servers="1")
+        engine.open()
+        reports = []
+        def wait_for(kind, key):
+            while not any(isinstance(r, kind) and r.key == key for r in reports):
+                reports.extend(engine.poll(60.0))
+        server = next(r.server.name for r in engine.poll(60.0) if isinstance(r, ev.ServerReported))
+        run = Run(("/bin/sh", "-c", "while :; do :; done"))
+        for key, cpu in (("small", 20), ("large", 600)):
+            workload = Workload(key, WorkloadType.SINGLE_NODE, run)
+            place = (Placement(server, Allocation(cpu, 64 << 20)),)
+            engine.perform(act.StartWorkload(key, workload, place))
+            wait_for(ev.WorkloadStarted, key)
+        while (used := engine.usage())["large"].cpu_seconds < 0.5:
+            engine.poll(0.1)
+        for key in ("small", "large"):
+            engine.perform(act.StopWorkload(key, 0.0))
+            wait_for(ev.WorkloadFinished, key)
+        engine.close()
+        print("less" if 2 * used["small"].cpu_seconds < used["large"].cpu_seconds else used)
+        """
+    )
+    assert run_as_nobody(script) == "less\n"
