@@ -23,8 +23,8 @@ _ENDINGS = {
     "rejected": "was not let in",
 }
 _GOES_ON = (
-    "when no neighbour misses its target, 30 s after it gave way at the earliest, twice as long "
-    "each further time"
+    "when no neighbour misses its target, 30 s after it gave way at the earliest (twice as long "
+    "each further time), after 16 min at the latest"
 )
 
 
