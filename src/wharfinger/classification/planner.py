@@ -52,7 +52,7 @@ class JointPlanner:
         )
         room = np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
         row = int(np.argmax(room)) if room.size else 0
-        chosen = self._allocations(int(room[row]), view) if room.size else []
+        chosen = self._allocations(int(room[row]), row, view) if room.size else []
         if not chosen:
             return Profiling(self._no_room(view))
         plan = ProfilingPlan(
@@ -70,14 +70,24 @@ class JointPlanner:
         )
         return Profiling(self._decision(message), plan)
 
-    def _allocations(self, room_millicpus: int, view: ClusterView) -> list[int]:
-        """The two that tell most, of those that there is room for; the larger one first."""
+    def _allocations(self, room_millicpus: int, row: int, view: ClusterView) -> list[int]:
+        """The two that tell most, of those that there is room for; the larger one first.
+
+        At most half of the server where that is possible: the other half is for the sources,
+        which stand for neighbours, and neighbours are never given what a workload has.
+        """
         possible = np.flatnonzero(self._columns <= room_millicpus)
         if not view.capabilities.fractional_cpu:
             possible = possible[self._columns[possible] % MILLICPUS_PER_CPU == 0]
-        worth = possible[self._columns[possible] >= LEAST_MILLICPUS]
-        if worth.size < ENTRIES:
-            worth = possible if room_millicpus >= LEAST_MILLICPUS else worth
+        if room_millicpus < LEAST_MILLICPUS:
+            return []
+        half = int(view.cpu_capacity[row]) // 2
+        for least, most in ((LEAST_MILLICPUS, half), (LEAST_MILLICPUS, room_millicpus), (0, half)):
+            worth = possible[(self._columns[possible] >= least) & (self._columns[possible] <= most)]
+            if worth.size >= ENTRIES:
+                break
+        else:
+            worth = possible
         design = variance_design(self._covariance, worth, ENTRIES)
         return sorted((int(self._columns[at]) for at in design), reverse=True)
 

@@ -121,11 +121,11 @@ class WorkloadRecord:
         classifying: It runs, and is being classified anew.
         classified_at: When it was to be classified anew last.
         suspensions: How often it gave way to a neighbour.
-        adjustments: What was done about it since it was placed, the newest, oldest first.
         relieves: The neighbour to which it gave way last; empty = none.
         relieved_pace: How that one did then, performance over target.
         in_vain_at: When it turned out that giving way had not helped; ``None`` = it had.
         moves: How often it was stopped to be started on another server.
+        adjustments: What was done about it since it was placed, the newest, oldest first.
     """
 
     workload: Workload
@@ -166,11 +166,11 @@ class WorkloadRecord:
     classifying: bool = False
     classified_at: float | None = None
     suspensions: int = 0
-    adjustments: list[Adjustment] = field(default_factory=list)
     relieves: str = ""
     relieved_pace: float = 0.0
     in_vain_at: float | None = None
     moves: int = 0
+    adjustments: list[Adjustment] = field(default_factory=list)
     decisions: list[TimedDecision] = field(default_factory=list)
 
     @property
