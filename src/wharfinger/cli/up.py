@@ -38,6 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--admission", default="fifo", metavar="NAME", help="default: fifo")
     parser.add_argument(
+        "--mode",
+        default="act",
+        metavar="MODE",
+        help="act, or recommend: say what would be done and do nothing (default: act)",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=_probability,
+        default=0.8,
+        metavar="P",
+        help="with which probability a target must be reached, from 0.5 to below 1 (default: 0.8)",
+    )
+    parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
         help="serve the API on TCP too, for those who have the token",
@@ -53,6 +66,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start with nothing when no event of a damaged log can be saved",
     )
+
+
+def _probability(text: str) -> float:
+    """A number; a percentage is one too.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        message = f"{text!r} is not a probability; write 0.8 or 80%"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         servers=arguments.servers,
         policy=arguments.policy,
         admission=arguments.admission,
+        mode=arguments.mode,
+        confidence=arguments.confidence,
         accept_loss=arguments.accept_loss,
     )
     directory = StateDirectory(state_path(arguments))

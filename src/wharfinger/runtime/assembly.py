@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from wharfinger.admission.registry import make_admission
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
-from wharfinger.manager.manager import Manager
+from wharfinger.manager.manager import Manager, Mode
 from wharfinger.manager.state import ManagerState
-from wharfinger.placement.registry import make_policy
+from wharfinger.placement.registry import PolicyOptions, make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore
@@ -29,6 +29,8 @@ class Options:
         servers: How the engine divides what it has; ``None`` = as it finds it.
         policy: Name in ``wharfinger.placement.registry``.
         admission: Name in ``wharfinger.admission.registry``.
+        mode: ``act`` or ``recommend``.
+        confidence: With which a target must be reached.
         accept_loss: Go on with nothing where the event log can't be saved at all.
     """
 
@@ -36,6 +38,8 @@ class Options:
     servers: str | None = None
     policy: str = "least-loaded"
     admission: str = "fifo"
+    mode: str = "act"
+    confidence: float = 0.8
     accept_loss: bool = False
 
 
@@ -73,13 +77,20 @@ def assemble(
         Unavailable: The disk or another process keeps the event log from being opened.
     """
     # First what can be refused without touching anything.
-    make_policy(options.policy)
+    policy = PolicyOptions(_confidence(options))
+    make_policy(options.policy, policy)
+    mode = _mode(options)
     make_admission(options.admission)
     engine = make_engine(directory, options)
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     def make_manager(state: ManagerState | None) -> Manager:
-        return Manager(make_policy(options.policy), make_admission(options.admission), state=state)
+        return Manager(
+            make_policy(options.policy, policy),
+            make_admission(options.admission),
+            state=state,
+            mode=mode,
+        )
 
     try:
         return Runtime(
@@ -93,3 +104,17 @@ def assemble(
     except BaseException:
         store.close()
         raise
+
+
+def _confidence(options: Options) -> float:
+    if not 0.5 <= options.confidence < 1:
+        raise InvalidInput(
+            f"--confidence: {options.confidence:g} is not a probability from 0.5 to below 1"
+        )
+    return options.confidence
+
+
+def _mode(options: Options) -> Mode:
+    if options.mode not in list(Mode):
+        raise InvalidInput(f"--mode: {options.mode!r} is not a mode; there are {', '.join(Mode)}")
+    return Mode(options.mode)
