@@ -87,7 +87,6 @@ class AnyHistory(RuleBasedStateMachine):
     )
     def begin(self, policy: str, able: Capabilities, amid: bool | None) -> None:
         self.cluster = Cluster(policy, keep_ended=5, able=able)
-        self.highest = 0.0
         self.acknowledged: set[str] = set()
         if amid is not None:
             self._begin_amid_things(profiled=amid)
@@ -130,7 +129,6 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(seconds=st.one_of(st.floats(-100, 100), st.just(1000.0)))
     def time_passes(self, seconds: float) -> None:
         self.cluster.now += seconds
-        self.highest = max(self.highest, self.cluster.now)
         if self.cluster.manager.wake_at(self.cluster.now) is not None:
             self.cluster.tell(ev.TimePassed())
 
@@ -221,7 +219,6 @@ class AnyHistory(RuleBasedStateMachine):
         """Whoever runs there, at some pace, for some periods."""
         for _ in range(periods):
             self.cluster.now += 10.0
-            self.highest = max(self.highest, self.cluster.now)
             there = [
                 record
                 for record in self.cluster.manager.state.workloads.values()
@@ -284,7 +281,6 @@ class AnyHistory(RuleBasedStateMachine):
             if due is None:
                 break
             cluster.now = max(cluster.now, due)
-            self.highest = max(self.highest, cluster.now)
             cluster.tell(ev.TimePassed())
         else:
             raise AssertionError("it asks to be woken for ever")
