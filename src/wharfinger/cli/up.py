@@ -33,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how the local engine divides this machine: a number of servers, or sets of CPUs "
         "such as big=0-3,small=4 (default: as its hardware is)",
     )
-    parser.add_argument(
-        "--policy", default="quasar", metavar="NAME", help="default: quasar"
-    )
+    parser.add_argument("--policy", default="quasar", metavar="NAME", help="default: quasar")
     parser.add_argument("--admission", default="fifo", metavar="NAME", help="default: fifo")
     parser.add_argument(
         "--mode",
