@@ -1,0 +1,1 @@
+"""Measures programs on this machine without a manager: the known programs' matrices."""
