@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=seconds,
-        default=100.0,
+        default=110.0,
         metavar="DURATION",
-        help="length of each of the two runs (default: 100s)",
+        help="length of each of the two runs (default: 110s)",
     )
     parser.add_argument(
         "--png",

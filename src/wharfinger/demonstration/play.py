@@ -14,6 +14,7 @@ from wharfinger.demonstration.picture import draw
 from wharfinger.demonstration.plan import (
     BASELINE,
     MEMBERS,
+    SURGE,
     Goal,
     Kind,
     Reservation,
@@ -129,8 +130,8 @@ def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:
     screen.step(
         2,
         STEPS,
-        f"targets: shares of that which need {sum(g.need_cpus for g in goals.values()):.2f} "
-        f"of {cpus:g} CPUs",
+        f"targets: shares of that which need {needed(goals, surging=False):.2f} of {cpus:g} CPUs, "
+        f"{needed(goals, surging=True):.2f} in the surge",
     )
     screen.goals(goals)
     stated = reservations(goals, settings.seed, min(server["cpus"] for server in servers))
@@ -141,6 +142,12 @@ def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:
         )
         screen.note(notes[-1])
     return Stage(cpus, goals, stated, tuple(notes))
+
+
+def needed(goals: Mapping[str, Goal], *, surging: bool) -> float:
+    """CPUs that all targets take together."""
+    more = {member.name: SURGE if member.surges and surging else 1.0 for member in TARGETED}
+    return sum(goal.need_cpus * more[name] for name, goal in goals.items())
 
 
 def others_share(cpus: Sequence[int], seconds: float) -> float:

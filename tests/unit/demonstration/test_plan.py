@@ -20,10 +20,10 @@ CPUS = st.sampled_from([1.0, 2.0])
 
 
 @given(CPUS, st.floats(1.0, 1e5), st.floats(1e-4, 0.5))
-def test_what_all_need_together_leaves_a_quarter(cpus, rate, latency):
+def test_what_all_need_together_leaves_a_third(cpus, rate, latency):
     solo = Solo(rate, latency)
     goals = [goal_of(m, solo, cpus, Timing()) for m in MEMBERS if m.targeted]
-    assert sum(goal.need_cpus for goal in goals) == pytest.approx(0.75 * cpus)
+    assert sum(goal.need_cpus for goal in goals) == pytest.approx(0.65 * cpus)
     assert len(goals) == 5
 
 
