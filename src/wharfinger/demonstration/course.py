@@ -54,6 +54,7 @@ class Step:
         reason: A stable word.
         message: For people.
         cpus: What it has afterwards; ``None`` = the event does not say.
+        predicted: Performance over target that was predicted, with its interval; ``None`` = none.
     """
 
     at_seconds: float
@@ -64,6 +65,7 @@ class Step:
     reason: str
     message: str
     cpus: float | None
+    predicted: Mapping[str, float] | None = None
 
     @property
     def adjusts(self) -> bool:
@@ -100,6 +102,11 @@ class Course:
     def adjustments(self) -> list[Step]:
         """Decisions that changed something that runs."""
         return [step for step in self.steps if step.adjusts]
+
+    def predicted(self, name: str) -> Mapping[str, float] | None:
+        """As it was when the workload was placed last; ``None`` = nothing was."""
+        placed = [s for s in self.steps if s.name == name and s.kind == "WorkloadPlaced"]
+        return placed[-1].predicted if placed else None
 
     def used(self, name: str) -> float:
         """CPU time of a workload, in seconds."""
@@ -234,6 +241,7 @@ def step_of(event: Mapping[str, Any], epoch: float) -> Step | None:
         reason=str(decision["reason"]),
         message=str(decision["message"]),
         cpus=cpus,
+        predicted=decision.get("predicted"),
     )
 
 

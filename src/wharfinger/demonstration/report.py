@@ -147,6 +147,7 @@ def _outcome_json(
     reservation = reservations.get(outcome.member.name)
     return {
         "met": outcome.met,
+        "predicted": outcome.predicted,
         "performance": _rounded(outcome.score),
         "held_share": _rounded(outcome.held_share),
         "reserved_cpus": reservation.cpus if reservation else None,

@@ -125,7 +125,7 @@ def judge(
     adjustments = tuple(step for step in course.adjustments if step.name == member.name)
     started = workload["started_at"]
     waited = None if started is None else workload["wait_seconds"]
-    predicted = workload["predicted"]
+    predicted = course.predicted(member.name)
     if member.kind is Kind.BATCH:
         met, score, completion = _completion(workload, goal)
         return Outcome(

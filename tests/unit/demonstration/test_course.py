@@ -29,6 +29,7 @@ def test_a_changed_allocation_is_an_adjustment_and_a_new_classification_is_none(
     placements = [{"server": "server0", "allocation": {"cpu_millicpus": 450}}]
     planned = step_of(event("AllocationPlanned", placements=placements), epoch=2.0)
     assert (planned.at_seconds, planned.cpus, planned.adjusts) == (10.0, 0.45, True)
+    assert planned.predicted is None
     assert not step_of(event("ClassificationPlanned"), epoch=2.0).adjusts
     assert step_of({**event("WorkloadFinished"), "data": {}}, epoch=2.0) is None
 

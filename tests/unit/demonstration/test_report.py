@@ -15,6 +15,7 @@ def test_the_tables_name_every_target_and_what_came_of_it(report):
     text = as_text(report)
     lines = text.splitlines()
     assert next(line for line in lines if line.startswith("web ")).split()[-2:] == ["12", "s"]
+    assert "1.10 (1.00-1.20)" in text
     assert "5 of 5 targets met" in text
     assert "0 of 5 targets met" in text
     assert "  12 s  web: 300m CPU become 450m" in text
