@@ -30,6 +30,8 @@ struct keeper {
     pid_t init;
     int64_t began_at_ms;
     int64_t set_up_ms;
+    int64_t started_at_us;
+    int64_t ran_us; /* the first program, from its exec to its end */
     bool started;
     bool over_cap;
     bool faulty;
@@ -44,6 +46,12 @@ int64_t now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 static int refuse(const char *what, const char *value, const char *why) {
@@ -145,8 +153,12 @@ static void heed(struct keeper *keeper, const struct said *said) {
     case SAID_STARTED:
         keeper->started = true;
         keeper->set_up_ms = now_ms() - keeper->began_at_ms;
+        keeper->started_at_us = now_us();
         break;
-    case SAID_MAIN_ENDED: keeper->main_status = said->status; break;
+    case SAID_MAIN_ENDED:
+        keeper->main_status = said->status;
+        keeper->ran_us = now_us() - keeper->started_at_us;
+        break;
     case SAID_BESIDE_ENDED: keeper->beside_status = said->status; break;
     case SAID_CAP: keeper->over_cap = true; keeper->used_bytes = said->used_bytes; break;
     case SAID_USED: keeper->used_bytes = said->used_bytes; break;
@@ -207,10 +219,11 @@ static void write_report(const struct keeper *keeper) {
         refuse("--report=", path, strerror(errno));
         return;
     }
-    fprintf(file, "outcome %s\nmain %s\nbeside %s\nset_up_ms %lld\nused_bytes %llu\nreason %s\nend\n",
+    fprintf(file, "outcome %s\nmain %s\nbeside %s\nset_up_ms %lld\nran_us %lld\nused_bytes %llu\n"
+            "reason %s\nend\n",
             outcome_of(keeper), status_text(keeper->main_status, main_text),
             status_text(keeper->beside_status, beside_text), (long long)keeper->set_up_ms,
-            (unsigned long long)keeper->used_bytes, keeper->fault.text);
+            (long long)keeper->ran_us, (unsigned long long)keeper->used_bytes, keeper->fault.text);
     if (fclose(file) != 0 || rename(temporary, path) < 0)
         refuse("--report=", path, strerror(errno));
 }

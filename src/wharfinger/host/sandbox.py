@@ -76,6 +76,7 @@ class SandboxReport:
             it had not ended before the sandbox did.
         load_exit_code: The same of the load command.
         set_up_seconds: From the start to the command's exec.
+        ran_seconds: From there to the command's end; 0 when it had not ended before the sandbox.
         used_bytes: The most that was found in the upper layers.
         reason: Of a fault, in one line; else empty.
     """
@@ -84,6 +85,7 @@ class SandboxReport:
     exit_code: int | None
     load_exit_code: int | None
     set_up_seconds: float
+    ran_seconds: float
     used_bytes: int
     reason: str
 
@@ -250,6 +252,7 @@ def _parse(text: str) -> SandboxReport:
         exit_code=_exit_code(fields["main"]),
         load_exit_code=_exit_code(fields["beside"]),
         set_up_seconds=int(fields["set_up_ms"]) / 1000,
+        ran_seconds=int(fields["ran_us"]) / 1e6,
         used_bytes=int(fields["used_bytes"]),
         reason=fields["reason"],
     )

@@ -48,6 +48,14 @@ def descendants(root: int) -> frozenset[int]:
     return frozenset(found)
 
 
+def children_of(pid: int) -> tuple[int, ...]:
+    """Pids of a process's own children; empty when it is gone."""
+    with suppress(OSError):
+        return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    fields = {child: _stat(child) for child in _all_pids()}  # a kernel without that file
+    return tuple(child for child, found in fields.items() if found and int(found[1]) == pid)
+
+
 def bind_tree(root: int, cpus: tuple[int, ...]) -> None:
     """Bind every thread below ``root`` to these CPUs; what they start inherits it."""
     bound: set[int] = set()

@@ -141,6 +141,16 @@ class RunningSource:
         """End it; nothing of it is left when this returns."""
         self._process.stop()
 
+    def ready_within(self, timeout_seconds: float) -> bool:
+        """Whether all is prepared and measured, within the time.
+
+        Raises:
+            Unavailable: It has ended.
+        """
+        if not self._ready and self._process.wait_for_output(timeout_seconds):
+            self._take_in_or_fail()
+        return self._ready
+
     def wait_until_ready(self) -> None:
         """Until all is prepared and measured; ``start`` has done so."""
         self._wait_for(lambda: self._ready)
@@ -267,11 +277,20 @@ def measure_maximum(setting: Setting) -> Setting:
     """
     if not setting.source.measures_maximum:
         return setting
-    unmeasured = replace(setting, maximum_per_second=None)
-    process = PlainProcess(unmeasured.command("--measure-maximum"))
-    with RunningSource(unmeasured, process) as source:
+    with begin_maximum(setting) as source:
         source.wait_until_ready()
         return source.setting
+
+
+def begin_maximum(setting: Setting) -> RunningSource:
+    """Begin what ``measure_maximum`` does; whoever calls may stop it before it is ready.
+
+    Raises:
+        InvalidInput: The setting is wrong.
+        Unavailable: It could not be started.
+    """
+    unmeasured = replace(setting, maximum_per_second=None)
+    return RunningSource(unmeasured, PlainProcess(unmeasured.command("--measure-maximum")))
 
 
 def profile(
