@@ -13,7 +13,7 @@ from wharfinger.engines.local.start import environment
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.measure.client import MARK, MeterClient, kill_commands
+from wharfinger.host.measure.client import MARK, MeterClient, TellNewest, kill_commands
 from wharfinger.host.measure.spec import LOAD, WatchSpec, spec_of
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.manager import actions as act
@@ -63,8 +63,13 @@ class Measuring:
         """Measure a run from now on, by what its manifest says now."""
         run = self._runs.get(action.key)
         if run is not None and run.running:
+            run.workload = action.workload
             self._loads.keep(run, action.workload)
             self._client.watch(self._spec(run, action))
+
+    def hasten(self, tell_newest: TellNewest | None) -> None:
+        """Tell of all runs each second, until called with ``None``."""
+        self._client.hasten(tell_newest)
 
     def ended(self, key: str) -> None:
         """A run has ended: measure it no more."""

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from wharfinger.host.measure.messages import Channel, make_pair, unpack_sample
+from wharfinger.host.measure.messages import Channel, Message, make_pair, unpack_sample
 from wharfinger.host.measure.meter import HANG_SECONDS, NOTE_BYTES
 from wharfinger.host.measure.spec import WatchSpec
 from wharfinger.host.processes import kill_orphans
@@ -35,6 +35,10 @@ def kill_commands(keys: Iterable[str]) -> int:
     """
     marked = [key + MARK for key in keys]
     return kill_orphans(*marked, timeout_seconds=KILL_SECONDS) if marked else 0
+
+
+TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
+"""Takes each workload's sample of this very second, and its smoothed one."""
 
 
 class MeterClient:
@@ -64,6 +68,7 @@ class MeterClient:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._note = -1
+        self._tell_newest: TellNewest | None = None
 
     @property
     def pid(self) -> int | None:
@@ -80,6 +85,12 @@ class MeterClient:
             self._start()
         else:
             self._send({"watch": [spec.to_json()]})
+
+    def hasten(self, tell_newest: TellNewest | None) -> None:
+        """Tell of all workloads each second, until called with ``None``."""
+        self._tell_newest = tell_newest
+        if self._channel is not None:
+            self._send({"hasten": tell_newest is not None})
 
     def forget(self, key: str) -> None:
         """Measure it no more."""
@@ -124,9 +135,10 @@ class MeterClient:
         self._channel = Channel(ours)
         self._add(ours.fileno(), self._look)
         sound = [spec for key, spec in self._specs.items() if key not in self._struck]
-        self._send({"watch": [spec.to_json() for spec in sound]})
+        specs = [spec.to_json() for spec in sound]
+        self._send({"watch": specs, "hasten": self._tell_newest is not None})
 
-    def _send(self, message: dict[str, list[str]]) -> None:
+    def _send(self, message: Message) -> None:
         try:
             if self._channel is not None:
                 self._channel.send(message)
@@ -146,6 +158,11 @@ class MeterClient:
             self._died()
             return
         self._deaths = 0
+        if "newest" in message:
+            if self._tell_newest is not None:
+                pairs = message["newest"]
+                self._tell_newest([(unpack_sample(a), unpack_sample(b)) for a, b in pairs])
+            return
         samples = [unpack_sample(plain) for plain in message["samples"]]
         known = [sample for sample in samples if sample.key in self._specs]
         self._tell([*known, *self._struck_samples()])

@@ -43,6 +43,7 @@ class Meter:
         self._report_seconds = report_seconds
         self._watches: dict[str, Watch] = {}
         self._next_report = time.monotonic() + report_seconds
+        self._hastened = False
 
     def run(self) -> None:
         """Sample until the manager is gone."""
@@ -68,6 +69,7 @@ class Meter:
         message = self._channel.receive()
         if message is None:
             return False
+        self._hastened = message.get("hasten", self._hastened)
         for key in message.get("forget", ()):
             self._forget(key)
         for text in message.get("watch", ()):
@@ -92,6 +94,9 @@ class Meter:
                 self._write_note(key)
                 watch.sample()
         self._write_note("")
+        if self._hastened and self._watches:
+            both = [(watch.newest(), watch.report()) for watch in self._watches.values()]
+            self._channel.send({"newest": [list(map(pack_sample, pair)) for pair in both]})
         if now >= self._next_report:
             self._next_report = now + self._report_seconds
             self._tell(self._watches)
@@ -118,9 +123,14 @@ class Meter:
         os.pwrite(self._note, key.encode().ljust(NOTE_BYTES, b"\0")[:NOTE_BYTES], 0)
 
 
-def _die_with(parent: int) -> None:
-    """Let the kernel kill us when the manager dies, also when we hang."""
+def follow_parent() -> None:
+    """Let the kernel kill us when our parent dies, also when we hang; it must live yet."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def die_with(parent: int) -> None:
+    """Follow that parent, or end now if it is dead already."""
+    follow_parent()
     if os.getppid() != parent:
         sys.exit(0)
 
@@ -128,7 +138,7 @@ def _die_with(parent: int) -> None:
 def main(arguments: list[str]) -> None:
     """Begin, as ``client`` calls it: socket, note, period of reports, pause, parent."""
     descriptor, note, parent = int(arguments[0]), int(arguments[1]), int(arguments[4])
-    _die_with(parent)
+    die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     time.sleep(float(arguments[3]))  # After a death: not again and again at once.

@@ -32,6 +32,7 @@ class WatchSpec:
         regex_is_counter: Whether the first group is work done so far.
         file: Where its lines are; empty = on its output.
         load_runs: Prefix of the load generator's run directories, numbered; empty = none.
+        load_file: The one file of its lines, in place of ``load_runs``; empty = none.
         load_regex: For the load generator's lines.
         url: Asked by GET; empty = none.
         metric: In the answer; empty = the answer is a number.
@@ -56,6 +57,7 @@ class WatchSpec:
     regex_is_counter: bool = True
     file: str = ""
     load_runs: str = ""
+    load_file: str = ""
     load_regex: str = ""
     url: str = ""
     metric: str = ""

@@ -22,6 +22,10 @@ from wharfinger.model.workload import NAMED_NUMBERS, MetricKind
 LINES, HTTP, COMMAND = "progress lines", "HTTP endpoint", "command"
 CPU_TIME, COUNTED = "CPU time", "instructions"
 
+Hear = Callable[[str, Quantity, float, float, bool], None]
+"""Told of each number as it was read: its source, what it says, when, the number, and whether it
+is a count of work done."""
+
 QUANTITIES = {
     "rate": Quantity.RATE,
     "throughput": Quantity.THROUGHPUT,
@@ -32,8 +36,9 @@ QUANTITIES = {
 class Source:
     """What one reader has told, smoothed."""
 
-    def __init__(self, name: str, spec: WatchSpec) -> None:
+    def __init__(self, name: str, spec: WatchSpec, hear: Hear | None = None) -> None:
         self.name = name
+        self._hear = hear
         self.levels: dict[Quantity, Level] = {}
         self.done = Counter()
         self.trouble = ""
@@ -52,9 +57,18 @@ class Source:
             elif word == "done":
                 self.done.observe(now, value)
                 self.levels[self._counted] = self.done.rate
+                self._tell(self._counted, now, value, counts=True)
             else:
-                quantity = QUANTITIES.get(word, self._spec.main)
-                self.level(quantity).observe(now, value * scale)
+                self.observe_level(QUANTITIES.get(word, self._spec.main), now, value * scale)
+
+    def observe_level(self, quantity: Quantity, now: float, value: float) -> None:
+        """Take in a number that is a performance."""
+        self.levels.setdefault(quantity, Level()).observe(now, value)
+        self._tell(quantity, now, value, counts=False)
+
+    def _tell(self, quantity: Quantity, now: float, value: float, *, counts: bool) -> None:
+        if self._hear is not None:
+            self._hear(self.name, quantity, now, value, counts)
 
     @property
     def told(self) -> bool:
@@ -73,14 +87,10 @@ class Source:
         field = "commandKind" if self.name == COMMAND else "kind"
         return f"if it is a performance, write {field}: gauge, or name it rate"
 
-    def level(self, quantity: Quantity) -> Level:
-        """The smoothed level of a quantity, made when it is first told."""
-        return self.levels.setdefault(quantity, Level())
-
-    def readings(self, now: float) -> dict[Quantity, Reading]:
+    def readings(self, now: float, *, smoothed: bool = True) -> dict[Quantity, Reading]:
         """What it says now; what is stale it does not say."""
         found = {
-            quantity: Reading(level.value, self.name)
+            quantity: Reading(level.value if smoothed else level.newest, self.name)
             for quantity, level in self.levels.items()
             if level.seen_at is not None and level.silent_seconds(now) is None
         }
@@ -124,10 +134,17 @@ class Watch:
     Args:
         spec: What to read.
         clock: Seconds that only go forward.
+        hear: Told of each number that a reader of its own metric reads.
     """
 
-    def __init__(self, spec: WatchSpec, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        spec: WatchSpec,
+        clock: Callable[[], float] = time.monotonic,
+        hear: Hear | None = None,
+    ) -> None:
         self.spec = spec
+        self._hear = hear
         self.told_first = False
         self.due = clock()
         self._clock = clock
@@ -146,8 +163,10 @@ class Watch:
     def _add_readers(self) -> None:
         """In the order in which they are believed: what users see comes first."""
         spec = self.spec
-        if spec.load_runs and spec.load_regex:
-            self._add_lines(LOAD, LoadStream(Path(spec.load_runs)).read, spec.load_regex, False)
+        if spec.load_regex and (spec.load_runs or spec.load_file):
+            runs, file = LoadStream(Path(spec.load_runs)), FileStream(Path(spec.load_file))
+            lines = file.read if spec.load_file else runs.read
+            self._add_lines(LOAD, lines, spec.load_regex, False)
         if spec.url:
             endpoint = Endpoint(spec.url)
             self._closers.append(endpoint.close)
@@ -162,7 +181,7 @@ class Watch:
             self._add(COMMAND, lambda source: self._read_command(command, source))
 
     def _add(self, name: str, read: Callable[[Source], None]) -> None:
-        self._readers.append((Source(name, self.spec), read))
+        self._readers.append((Source(name, self.spec, self._hear), read))
 
     def _add_lines(
         self, name: str, read: Callable[[], list[str]], regex: str, is_counter: bool
@@ -194,6 +213,11 @@ class Watch:
 
     def sample(self) -> None:
         """Read everything once; what can't be read has its reason kept."""
+        self.read()
+        self._sample_proxies()
+
+    def read(self) -> None:
+        """Read its own metrics once, and leave out what could stand in for them."""
         for source, read in self._readers:
             try:
                 read(source)
@@ -204,7 +228,6 @@ class Watch:
                 source.trouble = f"{where}{error.strerror or error}"
             except ValueError as error:
                 source.trouble = f"{source.name}: {error}"
-        self._sample_proxies()
 
     def _read_endpoint(self, endpoint: Endpoint, source: Source) -> None:
         answer = endpoint.take()
@@ -227,7 +250,7 @@ class Watch:
             return
         found = prometheus.percentile(prometheus.between(before, now), self.spec.percentile)
         if found is not None:
-            source.level(Quantity.LATENCY).observe(asked_at, found)
+            source.observe_level(Quantity.LATENCY, asked_at, found)
 
     def _read_command(self, command: Command, source: Source) -> None:
         answer = command.take()
@@ -283,6 +306,23 @@ class Watch:
         """Whether there is anything to report but that there is nothing yet."""
         own = any(source.told or source.trouble for source, _ in self._readers)
         return own or (not self._readers and self._cpu.rate.seen_at is not None)
+
+    def newest(self) -> Sample:
+        """What its own metrics say of this moment, unsmoothed."""
+        now = self._clock()
+        readings: dict[Quantity, Reading] = {}
+        for source, _ in reversed(self._readers):
+            readings.update(source.readings(now, smoothed=False))
+        return Sample(self.spec.key, readings)
+
+    @property
+    def trouble(self) -> str:
+        """Why readers of its own metrics read nothing; empty where all do."""
+        return "; ".join(source.trouble for source, _ in self._readers if source.trouble)
+
+    def why_silent(self, quantity: Quantity) -> str:
+        """Why there is no number of a quantity, for people."""
+        return self._why_silent(self._clock(), quantity)
 
     def report(self) -> Sample:
         """What is known now."""
