@@ -16,6 +16,8 @@ from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.loads import Loads
 from wharfinger.engines.local.measuring import Measuring
+from wharfinger.engines.local.profiling.client import Profiling
+from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.records import (
     StartRecord,
     check_key,
@@ -34,13 +36,16 @@ from wharfinger.engines.local.start import (
     launch_spec,
     limits,
     pace_of,
+    placement_of,
     raise_open_files,
+    remove_former_bases,
 )
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
-from wharfinger.host.cgroups import CgroupControl, Group, Limits, ResizeRefused, discover
+from wharfinger.host.cgroups import CgroupControl, Limits, ResizeRefused, discover
 from wharfinger.host.measure.client import REPORT_SECONDS
-from wharfinger.host.supervisor import Claim, launch, read_output, read_run
+from wharfinger.host.sandbox import SandboxKind, describe_support
+from wharfinger.host.supervisor import Claim, launch, read_run
 from wharfinger.host.topology import LocalServer, discover_servers
 from wharfinger.host.tree import bind_tree
 from wharfinger.manager import actions as act
@@ -93,6 +98,10 @@ class LocalEngine:
         self._measuring = Measuring(
             self._runs, self._loads, self._watcher, self._tell, report_seconds=report_seconds
         )
+        self._profiling = Profiling(
+            self._directory, self._runs, self._watcher, self._measuring, self._tell
+        )
+        self._can_copy = False
 
     # --- life ------------------------------------------------------------------------------
 
@@ -101,7 +110,12 @@ class LocalEngine:
         """As this machine's controls allow; known once it is open."""
         control = self._opened()
         # Without a quota the supervisors pace.
-        return Capabilities(fractional_cpu=True, memory_limit=control.has_memory, measures=True)
+        return Capabilities(
+            fractional_cpu=True,
+            memory_limit=control.has_memory,
+            measures=True,
+            profiles=self._can_copy,
+        )
 
     def open(self) -> None:
         """Find the servers, and take over what an earlier engine left.
@@ -122,12 +136,15 @@ class LocalEngine:
         self._take_servers(found)
         for key in keys:
             self._adopt(key)
+        self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
+        self._profiling.open()
         self._measuring.adopt()
         self._loads.adopt(lambda key: key in self._runs and self._runs[key].settled is None)
         self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._servers)))
 
     def close(self) -> None:
         """Let go of everything; what runs goes on."""
+        self._profiling.close()
         self._measuring.close()
         self._loads.close()
         for run in self._runs.values():
@@ -248,8 +265,10 @@ class LocalEngine:
                 self._measuring.measure(action)
             case act.ForgetWorkload(key=key):
                 self._forget(key)
-            case act.ProfileWorkload(key=key) | act.ClassifyWorkload(key=key):
-                self._tell(ev.ProfilingFailed(key, "the local engine does not profile"))
+            case act.ProfileWorkload():
+                self._profiling.profile(action, lambda: self._job(action))
+            case act.ClassifyWorkload(key=key):
+                self._tell(ev.ProfilingFailed(key, "the local engine does not classify"))
 
     def _with_run(self, key: str, do: Callable[[Run], None]) -> None:
         run = self._runs.get(key)
@@ -297,7 +316,7 @@ class LocalEngine:
             self._tell(self._refused[key])
 
     def _launch(self, action: act.StartWorkload) -> None:
-        placement, server = self._placement_of(action)
+        placement, server = placement_of(action, self._servers)
         start = self._planned_before(action.key)
         begun_here = start is None
         if start is None:
@@ -322,15 +341,6 @@ class LocalEngine:
             cpu_millicpus=pace_of(run.start, run.group) if is_paced else None,
         )
         run.watch_own(launch(run.run_dir, spec))
-
-    def _placement_of(self, action: act.StartWorkload) -> tuple[Placement, LocalServer]:
-        if len(action.placements) != 1:
-            raise InvalidInput(f"{len(action.placements)} servers; the local engine starts on one")
-        placement = action.placements[0]
-        server = self._servers.get(placement.server)
-        if server is None:
-            raise EngineFault(f"this machine has no server {placement.server!r}", retryable=True)
-        return placement, server
 
     def _planned_before(self, key: str) -> StartRecord | None:
         """The plan of an engine that died over this start, if its supervisor may still come."""
@@ -369,9 +379,15 @@ class LocalEngine:
         groups = self._opened().group(server.server.name, key).to_plain()
         return StartRecord(placement, server.cpus, groups)
 
+    def _job(self, action: act.ProfileWorkload) -> Job:
+        server = self._servers[action.plan.server]
+        return self._profiling.job(action, server, self._opened(), self._open_files)
+
     # --- stopping, forgetting ------------------------------------------------------------------
 
     def _stop(self, key: str, grace_seconds: float) -> None:
+        if self._profiling.stop(key):
+            return
         if key in self._runs:
             # A stop that could not be asked for is a fault: the runtime asks again.
             self._runs[key].stop(grace_seconds)
@@ -396,27 +412,15 @@ class LocalEngine:
     def _forget(self, key: str) -> None:
         """Drop an ended start; what runs stays, or nobody could stop it any more."""
         self._refused.pop(key, None)
+        self._profiling.forget(key)
         run = self._runs.get(key)
         if run is None or run.settled is None:
             return
         if not run.remove_groups():
             log.warning("%s: its cgroups are not empty, they stay", key)
-        self._remove_former_bases(run.group)
+        remove_former_bases(run.group, self._opened().claims)
         run.forget()
         del self._runs[key]
-
-    def _remove_former_bases(self, group: Group) -> None:
-        """The groups around it, when an earlier manager made them in another cgroup."""
-        bases = {claim.base for claim in self._opened().claims}
-        for directory in group.directories:
-            server, base = directory.parent, directory.parent.parent
-            if base in bases:
-                continue
-            for former in (server, base):
-                try:
-                    former.rmdir()
-                except OSError:
-                    break  # Others of its runs are still there, or it is gone.
 
     # --- while it runs ------------------------------------------------------------------------
 
@@ -471,15 +475,8 @@ class LocalEngine:
         run = self._runs.get(key)
         if run is None:
             raise NotFound(f"no start has the key {key!r}")
-        # Asked before the reading: what is written in between is read by the next call.
-        ended = run.settled is not None
         with self._watcher.spare_descriptors():
-            try:
-                data, next_offset = read_output(run.run_dir, offset, limit_bytes)
-            except NotFound:
-                # The start is known, its workload has moved the output away.
-                data, next_offset = b"", max(0, offset)
-        return LogChunk(data, next_offset, ended)
+            return run.read_log(offset, limit_bytes)
 
     def _opened(self) -> CgroupControl:
         if self._control is None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from wharfinger.engines.base import Usage
+from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
 from wharfinger.engines.local.start import pace_of
@@ -31,6 +31,7 @@ from wharfinger.host.supervisor import (
     cancel,
     kill_orphans,
     open_pidfd,
+    read_output,
     read_run,
     request_stop,
 )
@@ -97,6 +98,11 @@ class Run:
     def running(self) -> bool:
         """Whether its program has begun and has not ended, as far as is known."""
         return self._started is not None and self.settled is None
+
+    @property
+    def started_at_seconds(self) -> float:
+        """When its program began, in seconds since the epoch; 0 = it has not."""
+        return (self._started and self._started.started_at) or 0.0
 
     # --- coming under watch --------------------------------------------------------------------
 
@@ -422,6 +428,17 @@ class Run:
     def supervisor_pid(self) -> int | None:
         """Root of its tree of processes; ``None`` where nothing runs."""
         return self._pid if self.settled is None else None
+
+    def read_log(self, offset: int, limit_bytes: int) -> LogChunk:
+        """A piece of its output; see ``Engine.read_log``."""
+        # Asked before the reading: what is written in between is read by the next call.
+        ended = self.settled is not None
+        try:
+            data, next_offset = read_output(self.run_dir, offset, limit_bytes)
+        except NotFound:
+            # The start is known, its workload has moved the output away.
+            data, next_offset = b"", max(0, offset)
+        return LogChunk(data, next_offset, ended)
 
     def usage(self) -> Usage:
         """What it uses, from its cgroups, else from its tree of processes."""

@@ -6,17 +6,18 @@ Pure but for a look at our own environment. Called by the engine for a start and
 import hashlib
 import os
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from wharfinger.engines.local.records import StartRecord
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.cgroups import Group, Limits
+from wharfinger.host.cgroups.claim import Claim
 from wharfinger.host.supervisor import KEY_VARIABLE, LaunchSpec
 from wharfinger.host.topology import LocalServer
 from wharfinger.manager.actions import StartWorkload
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Workload
 
@@ -42,6 +43,24 @@ def environment(workload: Workload, key: str) -> dict[str, str]:
         KEY_VARIABLE: key,
         WORKLOAD_VARIABLE: workload.name,
     }
+
+
+def placement_of(
+    action: StartWorkload, servers: Mapping[str, LocalServer]
+) -> tuple[Placement, LocalServer]:
+    """Where a start is to run.
+
+    Raises:
+        InvalidInput: On more than one server.
+        EngineFault: There is no such server, now.
+    """
+    if len(action.placements) != 1:
+        raise InvalidInput(f"{len(action.placements)} servers; the local engine starts on one")
+    placement = action.placements[0]
+    server = servers.get(placement.server)
+    if server is None:
+        raise EngineFault(f"this machine has no server {placement.server!r}", retryable=True)
+    return placement, server
 
 
 def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -> Limits:
@@ -133,6 +152,20 @@ def groups_of(plain: Mapping[str, str], key: str) -> Group:
         return Group({})
     same = {path.name for path in group.directories} <= {key}
     return group if same else Group({})
+
+
+def remove_former_bases(group: Group, claims: Iterable[Claim]) -> None:
+    """Remove the groups around one, when an earlier manager made them in another cgroup."""
+    bases = {claim.base for claim in claims}
+    for directory in group.directories:
+        server, base = directory.parent, directory.parent.parent
+        if base in bases:
+            continue
+        for former in (server, base):
+            try:
+                former.rmdir()
+            except OSError:
+                break  # Others of its runs are still there, or it is gone.
 
 
 def identity_of_directory(directory: Path) -> str:

@@ -1,0 +1,387 @@
+"""The engine's side of profiling: a process for each plan, and an answer to each asking.
+
+Nothing here waits but ``close``. A plan that is stopped has its worker killed at once, since
+whatever it was at must be cleared away by another process anyway: so there is one way out of
+every trouble, and the answer is told when nothing is left. What falls below its target while a
+source is at work is told to the worker, which withdraws it.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from wharfinger.engines.local.measuring import Measuring
+from wharfinger.engines.local.profiling import storage
+from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.records import check_key, list_keys
+from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.start import OpenFiles
+from wharfinger.engines.local.watcher import Watcher
+from wharfinger.errors import InvalidInput
+from wharfinger.host.cgroups import CgroupControl
+from wharfinger.host.measure.messages import Channel, make_pair
+from wharfinger.host.topology import LocalServer
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.codec import decode_event
+from wharfinger.model.performance import Performance, Sample, achieved, meets
+from wharfinger.model.workload import ProfileMode
+
+log = logging.getLogger(__name__)
+
+Answer = ev.ProfilingFinished | ev.ProfilingFailed
+
+STOPPED = "stopped"
+MAX_ANSWERS = 256
+"""Kept to be told again to a core that asks again."""
+CLOSE_SECONDS = 10.0
+"""For a worker to clear away when the engine is closed; then it is left to the next one."""
+MOMENT_TOLERANCES, LEAST_MOMENT_TOLERANCE = 2.0, 0.1
+"""How far below its target a neighbour may be in a single second: that is noisier than what is
+smoothed, and a withdrawal costs the measurement."""
+
+_MODULE = "wharfinger.engines.local.profiling.worker"
+
+
+@dataclass(slots=True)
+class _Plan:
+    """One plan under way.
+
+    Attributes:
+        process: The worker; then, where that died, the process that clears away after it.
+        channel: To the worker; ``None`` = it is being cleared away.
+        below: Neighbours that were below their targets before the injection.
+    """
+
+    key: str
+    server: str
+    directory: Path
+    process: subprocess.Popen[bytes]
+    pidfd: int
+    channel: Channel | None
+    answer: Answer | None = None
+    stopped: bool = False
+    injecting: bool = False
+    everywhere: bool = False
+    below: set[str] = field(default_factory=set)
+
+
+class Profiling:
+    """All plans of one engine.
+
+    Args:
+        directory: The engine's; theirs is ``.profiles`` within, made when it is needed.
+        runs: The engine's, by key: the neighbours.
+        watcher: Tells of workers.
+        measuring: Tells of neighbours' performance.
+        tell: Takes a report for the core.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        runs: Mapping[str, Run],
+        watcher: Watcher,
+        measuring: Measuring,
+        tell: Callable[[ev.Report], None],
+    ) -> None:
+        self._directory = directory / ".profiles"
+        self._maxima_per_second: dict[int, float] = {}
+        self._runs = runs
+        self._watcher = watcher
+        self._measuring = measuring
+        self._tell = tell
+        self._plans: dict[str, _Plan] = {}
+        self._answers: dict[str, Answer] = {}
+        self._cleaning: tuple[subprocess.Popen[bytes], int] | None = None
+        self._waiting: dict[str, Callable[[], Job]] = {}
+        self._fallen: set[str] = set()
+
+    def open(self) -> None:
+        """Let what an earlier engine left be cleared away; what is asked meanwhile waits."""
+        left = list_keys(self._directory) if self._directory.is_dir() else []
+        if not left:
+            return
+        try:
+            process = _start("--clear", *(str(self._directory / key) for key in left))
+            self._cleaning = process, os.pidfd_open(process.pid)
+            self._watcher.add(self._cleaning[1], self._cleaned)
+        except OSError as error:
+            # Each worker clears away what is of its own key; the rest waits for another engine.
+            log.warning("what earlier profiling left stays: %s", error.strerror)
+
+    def close(self) -> None:
+        """End what is under way; the core asks again for it."""
+        self._waiting.clear()
+        for plan in self._plans.values():
+            if plan.channel is not None:
+                self._watcher.remove(plan.channel.fileno())
+                plan.channel.close()
+            self._watcher.remove(plan.pidfd)
+        for plan in self._plans.values():
+            _wait_or_kill(plan.process)
+            os.close(plan.pidfd)
+        if self._cleaning is not None:
+            process, pidfd = self._cleaning
+            self._watcher.remove(pidfd)
+            _wait_or_kill(process)
+            os.close(pidfd)
+        self._cleaning = None
+        self._plans.clear()
+        self._answers.clear()
+
+    def job(
+        self,
+        action: act.ProfileWorkload,
+        server: LocalServer,
+        control: CgroupControl,
+        open_files: OpenFiles,
+    ) -> Job:
+        """All that the profiler's process needs to know."""
+        return Job(
+            key=action.key,
+            workload=action.workload,
+            plan=action.plan,
+            server=server,
+            control=control,
+            directory=self._directory / action.key,
+            open_files=open_files,
+            cap_bytes=storage.CAP_BYTES,
+            maxima_per_second=self._maxima_per_second,
+        )
+
+    # --- actions -----------------------------------------------------------------------------
+
+    def profile(self, action: act.ProfileWorkload, make_job: Callable[[], Job]) -> None:
+        """Run a plan once; a key whose plan is over is answered as it was."""
+        key = action.key
+        if key in self._plans or key in self._waiting:
+            return
+        if key in self._answers:
+            self._tell(self._answers[key])
+            return
+        refusal = _refusal(action)
+        if refusal:
+            self._settle(ev.ProfilingFailed(key, refusal))
+        elif self._cleaning is not None:
+            self._waiting[key] = make_job
+        else:
+            self._begin(key, make_job)
+
+    def stop(self, key: str) -> bool:
+        """End a plan; whether there is, or was, one of that key. The answer is ``stopped``."""
+        if self._waiting.pop(key, None) is not None:
+            self._settle(ev.ProfilingFailed(key, STOPPED))
+            return True
+        plan = self._plans.get(key)
+        if plan is None:
+            if key in self._answers:
+                self._tell(self._answers[key])
+            return key in self._answers
+        plan.stopped = True
+        if plan.channel is not None:
+            plan.process.kill()
+        return True
+
+    def forget(self, key: str) -> None:
+        """Drop an answer."""
+        self._answers.pop(key, None)
+
+    def _begin(self, key: str, make_job: Callable[[], Job]) -> None:
+        try:
+            job = make_job()
+            plan = self._launch(job)
+        except (OSError, InvalidInput, KeyError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            self._settle(ev.ProfilingFailed(key, f"no profiler can be started: {reason}"))
+            return
+        self._plans[key] = plan
+        self._measuring.hasten(self._take_newest)
+
+    def _launch(self, job: Job) -> _Plan:
+        ours, its = make_pair()
+        with its:
+            try:
+                process = _start(str(its.fileno()), str(os.getpid()), pass_fds=(its.fileno(),))
+            except OSError:
+                ours.close()
+                raise
+        channel = Channel(ours)
+        pidfd = os.pidfd_open(process.pid)
+        with suppress(OSError):  # Dead already: its end will be seen.
+            channel.send({"job": job.encode()})
+        ours.setblocking(False)
+        plan = _Plan(job.key, job.plan.server, job.directory, process, pidfd, channel)
+        self._watcher.add(channel.fileno(), partial(self._look, plan))
+        self._watcher.add(pidfd, partial(self._ended, plan))
+        return plan
+
+    # --- news of workers -------------------------------------------------------------------------
+
+    def _look(self, plan: _Plan) -> None:
+        """Take in what the worker says."""
+        while plan.channel is not None:
+            try:
+                message = plan.channel.receive()
+            except BlockingIOError:
+                return
+            if message is None:
+                self._watcher.remove(plan.channel.fileno())
+                plan.channel.close()
+                plan.channel = None
+                return
+            if "answer" in message:
+                kind, payload = message["answer"]
+                found = decode_event(kind, payload.encode())
+                if isinstance(found, Answer) and found.key == plan.key:
+                    plan.answer = found
+            if "maximum" in message:
+                device, maximum = message["maximum"]
+                self._maxima_per_second[device] = maximum
+            if "injecting" in message:
+                plan.injecting = message["injecting"]
+                plan.everywhere = message.get("everywhere", False)
+                plan.below = set(self._fallen)
+
+    def _ended(self, plan: _Plan) -> None:
+        """The worker, or the process that clears away after it, is over."""
+        self._look(plan)
+        status = self._reap(plan)
+        if plan.answer is None:
+            reason = STOPPED if plan.stopped else _why(status)
+            plan.answer = ev.ProfilingFailed(plan.key, reason)
+            if self._clear_after(plan):
+                return
+        del self._plans[plan.key]
+        if not self._plans:
+            self._measuring.hasten(None)
+            self._fallen.clear()
+        self._settle(plan.answer)
+
+    def _reap(self, plan: _Plan) -> int:
+        self._watcher.remove(plan.pidfd)
+        os.close(plan.pidfd)
+        if plan.channel is not None:
+            self._watcher.remove(plan.channel.fileno())
+            plan.channel.close()
+            plan.channel = None
+        plan.injecting = False
+        return plan.process.wait()
+
+    def _clear_after(self, plan: _Plan) -> bool:
+        """Have cleared away what a dead worker left; whether that is under way."""
+        try:
+            plan.process = _start("--clear", str(plan.directory))
+            plan.pidfd = os.pidfd_open(plan.process.pid)
+        except OSError as error:
+            log.warning("%s: what its profiling left stays: %s", plan.key, error.strerror)
+            return False
+        self._watcher.add(plan.pidfd, partial(self._ended, plan))
+        return True
+
+    def _cleaned(self) -> None:
+        """Nothing is left of earlier engines: what was asked meanwhile can begin."""
+        if self._cleaning is not None:
+            process, pidfd = self._cleaning
+            self._watcher.remove(pidfd)
+            os.close(pidfd)
+            process.wait()
+            self._cleaning = None
+        waiting, self._waiting = self._waiting, {}
+        for key, make_job in waiting.items():
+            self._begin(key, make_job)
+
+    def _settle(self, answer: Answer) -> None:
+        self._answers[answer.key] = answer
+        while len(self._answers) > MAX_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        self._tell(answer)
+
+    # --- neighbours ------------------------------------------------------------------------------
+
+    def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
+        """Who is below the target now; who was not when a source came has suffered by it."""
+        for newest, smoothed in samples:
+            run = self._runs.get(newest.key)
+            if run is None:
+                continue
+            if _is_below(run, newest, of_a_moment=True) or _is_below(run, smoothed):
+                self._fallen.add(run.key)
+                self._warn(run)
+            else:
+                self._fallen.discard(run.key)
+
+    def _warn(self, run: Run) -> None:
+        server = run.start.placement.server if run.start.placement else ""
+        name = run.workload.name if run.workload else run.key
+        for plan in self._plans.values():
+            if not plan.injecting or plan.channel is None or run.key in plan.below:
+                continue
+            if plan.everywhere or server == plan.server:
+                plan.injecting = False
+                with suppress(OSError):  # Dead, and its source with it.
+                    plan.channel.send({"fallen": name})
+
+
+def _refusal(action: act.ProfileWorkload) -> str:
+    """Why this is never copied; empty where it may be."""
+    workload, plan = action.workload, action.plan
+    if workload.best_effort:
+        return "best-effort work is never copied"
+    if workload.profile.mode is not ProfileMode.COPY:
+        return f"its manifest says profile.mode: {workload.profile.mode.value}, so it is not copied"
+    try:
+        check_key(action.key)
+    except InvalidInput as error:
+        return str(error)
+    if not plan.cpu_millicpus or min(plan.cpu_millicpus) <= 0 or plan.memory_bytes <= 0:
+        return "the plan has an allocation of nothing"
+    if not 0 < plan.seconds < float("inf") or not 0 < plan.tolerance < 1:
+        return f"the plan has {plan.seconds} s and a tolerance of {plan.tolerance}"
+    return ""
+
+
+def _is_below(run: Run, sample: Sample, *, of_a_moment: bool = False) -> bool:
+    workload = run.workload
+    if workload is None or workload.target is None:
+        return False
+    tolerance = workload.tolerance
+    if of_a_moment:
+        tolerance = max(LEAST_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
+    # When it was handed in is the core's to know; since its start it has had this long at least.
+    found = achieved(Performance(time.time(), sample.readings), run.started_at_seconds)
+    return meets(workload.target, tolerance, found) is False
+
+
+def _why(status: int) -> str:
+    if status == -signal.SIGALRM:
+        return "its profiler took too long and was killed"
+    if status < 0:
+        return f"its profiler was killed by {signal.Signals(-status).name}"
+    return f"its profiler ended with status {status}"
+
+
+def _start(*words: str, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", _MODULE, *words],
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        cwd="/",
+    )
+
+
+def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(timeout=CLOSE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

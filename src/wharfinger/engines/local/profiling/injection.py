@@ -1,0 +1,157 @@
+"""A source of interference beside a copy: started, ramped, withdrawn at once, and gone.
+
+Called by ``sequence``. The source runs on the copy's CPUs in a group that weighs as much as
+ordinary work that was given all of the server; I/O goes to a nameless file on the storage that
+the copy's writes go to.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from wharfinger.engines.local.profiling.copies import make_run
+from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.lifeline import Lifeline
+from wharfinger.engines.local.profiling.remains import clear_run
+from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
+from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.ibench.driver import Report, RunningSource, begin_maximum, start_supervised
+from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, conclude, next_step
+from wharfinger.ibench.sources import Setting, signal_here, source_named
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.interference import SharedResource
+
+COARSE = (25.0, 50.0, 75.0, 100.0)
+FINE = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0)
+SAMPLES_FOR_FINE, SAMPLES_FOR_COARSE = 45, 12
+"""With fewer, a step can't be judged by its noise: each intensity gets one look."""
+REPORT_SECONDS = 0.1
+SOURCE_MEMORY_BYTES = 256 << 20
+LOOK_SECONDS = 0.02
+
+EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
+"""Shared by all servers of this machine."""
+
+
+class SourceSilent(Exception):
+    """The source can't be used; the message says why."""
+
+
+@contextmanager
+def beside(
+    job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> Iterator[RunningSource]:
+    """A source at intensity 0; afterwards nothing of it is left.
+
+    Raises:
+        SourceSilent: There is none, or it has no signal here.
+        NeighbourFell: While a device's maximum was measured.
+    """
+    name = f"{job.key}.{resource.value}"
+    allocation = Allocation(1000 * len(job.server.cpus), SOURCE_MEMORY_BYTES)
+    try:
+        setting = _setting(job, resource, upper_base, lifeline)
+        group = make_run(job, name, Placement(job.plan.server, allocation))
+        source = start_supervised(
+            setting,
+            job.directory / name,
+            env={KEY_VARIABLE: name},
+            cgroup_procs=group.procs_files,
+            cgroup_kill=group.kill_file,
+            freezer=group.freezer,
+        )
+    except (InvalidInput, EngineFault, OutOfSpace, Unavailable) as error:
+        clear_run(job.directory / name)
+        raise SourceSilent(str(error)) from error
+    try:
+        yield source
+    finally:
+        with suppress(Unavailable):
+            source.withdraw()
+        source.stop()
+        clear_run(job.directory / name)
+
+
+def _setting(job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline) -> Setting:
+    setting = Setting(
+        source_named(resource.value),
+        cpus=job.server.cpus,
+        directory=upper_base,
+        report_seconds=REPORT_SECONDS,
+    )
+    signal = signal_here(setting)
+    if not signal.there:
+        raise SourceSilent(signal.reason)
+    if not setting.source.measures_maximum:
+        return setting
+    device = upper_base.stat().st_dev
+    known = job.maxima_per_second.get(device)
+    return replace(setting, maximum_per_second=known) if known else _measured(setting, lifeline)
+
+
+def _measured(setting: Setting, lifeline: Lifeline) -> Setting:
+    """With what the device gives at most; remembered by the engine."""
+    with lifeline.injecting(everywhere=True), begin_maximum(setting) as source:
+        while not source.ready_within(LOOK_SECONDS):
+            lifeline.wait(0.0)
+    device = setting.directory.stat().st_dev
+    lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})
+    return source.setting
+
+
+def plan_for(samples: float, tolerance: float) -> RampPlan | None:
+    """How to ramp when there is time for so many samples; ``None`` = too few to judge by."""
+    if samples < SAMPLES_FOR_COARSE:
+        return None
+    levels = FINE if samples >= SAMPLES_FOR_FINE else COARSE
+    return RampPlan(tolerance=tolerance, levels=levels)
+
+
+def looks_for(samples: float) -> tuple[float, ...]:
+    """The intensities to look at once each when there is time for only so many samples."""
+    if samples >= len(COARSE):
+        return COARSE
+    return (50.0, 100.0) if samples >= 2 else (100.0,)
+
+
+def ramp(
+    plan: RampPlan,
+    samples: list[Sample],
+    set_intensity: Callable[[float], None],
+    measure: Callable[[], float | None],
+) -> tuple[Tolerance, bool]:
+    """Ramp until performance has dropped by the tolerance, or ``measure`` says ``None``.
+
+    Args:
+        plan: How.
+        samples: Those that there are already, at intensity 0; gets those that are taken.
+        set_intensity: Called at each change.
+        measure: Takes one sample, more is better.
+
+    Returns:
+        What is known then, and whether the ramp came to its end.
+    """
+    intensity = 0.0
+    while isinstance(step := next_step(plan, samples), Measure):
+        if step.intensity != intensity:
+            intensity = step.intensity
+            set_intensity(intensity)
+        performance = measure()
+        if performance is None:
+            return cut_short(plan, samples), False
+        samples.append(Sample(intensity, performance))
+    return step, True
+
+
+def cut_short(plan: RampPlan, samples: list[Sample]) -> Tolerance:
+    """What is known of a ramp that had to stop: a break that could not be confirmed is one."""
+    return conclude(replace(plan, confirmations=0), samples)
+
+
+def reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
+    """The highest intensity that the source was at, and what it achieved there."""
+    reports: list[Report] = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
+    highest = max((report.intensity for report in reports), default=0.0)
+    whole = [r for r in reports if r.intensity == highest]
+    return highest, [report.achieved for report in whole]

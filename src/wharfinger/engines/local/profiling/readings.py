@@ -1,0 +1,176 @@
+"""A copy's performance as its readers hear it, unsmoothed: increments over stretches of time.
+
+Who calls: ``sequence``. The readers are the meter's, ``host.measure``; those that must be inside
+(an endpoint, a command) run in a process of their own there,
+``host.measure.inside``. Smoothing would carry
+what was before a change into what is after it, so only what lies within a stretch counts.
+"""
+
+import itertools
+import time
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+from wharfinger.engines.local.profiling.copies import Copy, load_output
+from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.scores import Stretch
+from wharfinger.engines.local.start import environment
+from wharfinger.host.measure.client import MARK
+from wharfinger.host.measure.inside import Inside
+from wharfinger.host.measure.spec import LOAD, WatchSpec, spec_of
+from wharfinger.host.measure.watch import COMMAND, HTTP, LINES, Watch
+from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.model.performance import Quantity
+
+PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
+STALL_GAPS, STALL_SECONDS = 4.0, 0.5
+"""A counter that is silent for so many of its longest gaps, and so long, stands still."""
+
+_BELIEVED = (LOAD, HTTP, LINES, COMMAND)
+"""What users see comes first, as in the meter."""
+
+Point = tuple[float, float, bool]
+"""When, the number, and whether it is a count of work done."""
+
+
+class Heard:
+    """All numbers that were heard of one start.
+
+    >>> heard = Heard()
+    >>> for second in range(4):
+    ...     heard.add("progress lines", Quantity.RATE, float(second), 10.0 * second, True)
+    >>> heard.stretch(Quantity.RATE, 1.0, 1.5)
+    (3.0, Stretch(seconds=2.0, values={<Quantity.RATE: 'rate_per_second'>: 10.0}))
+    >>> heard.stretch(Quantity.RATE, 1.0, 3.0) is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._points: defaultdict[tuple[str, Quantity], list[Point]] = defaultdict(list)
+
+    def add(self, source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:
+        """Take in a number; the same time twice says nothing new."""
+        points = self._points[source, quantity]
+        if not points or at > points[-1][0]:
+            points.append((at, value, counts))
+
+    def told(self) -> tuple[Quantity, ...]:
+        """The quantities of which anything was heard."""
+        return tuple(q for q in PERFORMANCES if self._of(q))
+
+    def _of(self, quantity: Quantity) -> list[Point]:
+        lists = (self._points.get((source, quantity)) for source in _BELIEVED)
+        return next((points for points in lists if points), [])
+
+    def times(self, quantity: Quantity, since: float) -> list[float]:
+        """When it was heard, from a time on."""
+        points = self._of(quantity)
+        return [at for at, _, _ in points[bisect_left(points, (since,)) :]]
+
+    def longest_gap(self, quantity: Quantity) -> float | None:
+        """Between two numbers; ``None`` where there are no two."""
+        times = self.times(quantity, 0.0)
+        gaps = [after - before for before, after in itertools.pairwise(times)]
+        return max(gaps) if gaps else None
+
+    def counts(self, quantity: Quantity) -> bool:
+        """Whether it is told as work done, so that silence means that nothing was done."""
+        points = self._of(quantity)
+        return bool(points) and points[-1][2]
+
+    def work(self) -> float:
+        """Work that was told as done at the end; 0 = none was."""
+        points = self._of(Quantity.RATE)
+        return points[-1][1] if points and points[-1][2] else 0.0
+
+    def stretch(
+        self, primary: Quantity, since: float, seconds: float
+    ) -> tuple[float, Stretch] | None:
+        """The first stretch of at least that length whose ends were both heard, from a time on.
+
+        Returns:
+            Its end and what it tells; ``None`` while it is not over.
+        """
+        times = self.times(primary, since)
+        end = bisect_left(times, times[0] + seconds) if times else 0
+        if end == 0 or end >= len(times):
+            return None
+        return times[end], self.between(times[0], times[end])
+
+    def between(self, begin: float, end: float) -> Stretch:
+        """What was heard between two times: each number stands for the time before it."""
+        values = {q: self._mean(self._of(q), begin, end) for q in PERFORMANCES}
+        known = {quantity: value for quantity, value in values.items() if value is not None}
+        return Stretch(end - begin, known)
+
+    @staticmethod
+    def _mean(points: list[Point], begin: float, end: float) -> float | None:
+        first, last = bisect_left(points, (begin,)), bisect_right(points, (end, float("inf")))
+        within = points[first:last]
+        if len(within) < 2:
+            return None
+        pairs = list(itertools.pairwise(within))
+        seconds = within[-1][0] - within[0][0]
+        if within[-1][2]:  # A count that falls has begun anew.
+            return sum(max(0.0, after[1] - before[1]) for before, after in pairs) / seconds
+        return sum(after[1] * (after[0] - before[0]) for before, after in pairs) / seconds
+
+
+class Readings:
+    """Reads one copy.
+
+    Args:
+        job: Whose copy it is.
+        copy: One that has begun.
+        init_pid: Process 1 of its namespaces.
+    """
+
+    def __init__(self, job: Job, copy: Copy, init_pid: int) -> None:
+        self.heard = Heard()
+        self.since = time.monotonic()
+        spec = _spec(job, copy, init_pid)
+        outside = replace(spec, url="", command=())
+        within = replace(spec, regex="", load_regex="", file="")
+        self._watch = Watch(outside, hear=self.heard.add)
+        self._inside = Inside(within, init_pid) if spec.url or spec.command else None
+
+    def look(self) -> None:
+        """Take in what there is."""
+        self._watch.read()
+        if self._inside is not None:
+            for number in self._inside.read():
+                self.heard.add(*number)
+
+    def why_silent(self, quantity: Quantity) -> str:
+        """Why there is no number of a quantity."""
+        if self._inside is not None and self._inside.trouble:
+            return self._inside.trouble
+        return self._watch.why_silent(quantity)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._watch.close()
+        if self._inside is not None:
+            self._inside.close()
+
+
+def _spec(job: Job, copy: Copy, init_pid: int) -> WatchSpec:
+    workload = job.workload
+    name = copy.run_dir.name
+    has_load = workload.measure.load_command is not None
+    spec = spec_of(
+        name,
+        workload,
+        run_dir=str(copy.run_dir),
+        load_runs="its file" if has_load else "",
+        env={**environment(workload, name), KEY_VARIABLE: name + MARK},
+    )
+    file = Path(workload.run.working_directory, spec.file)
+    return replace(
+        spec,
+        load_runs="",
+        load_file=str(load_output(copy.run_dir)) if spec.load_regex else "",
+        file=f"/proc/{init_pid}/root{file}" if spec.file else "",
+    )

@@ -1,0 +1,128 @@
+"""Clears away what a plan's runs have left, whoever died over them.
+
+A plan has one directory: the run directories of its copies and sources, the record of the worker
+that is at it, and the name of the directory of upper layers. All of it is written down before
+the thing itself is made. Blocks for as long as processes take to die: called by the worker for
+itself, and by a process of its own for a worker that is dead.
+"""
+
+import logging
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from wharfinger.engines.local.records import list_keys, read_start, remove_run
+from wharfinger.engines.local.start import groups_of
+from wharfinger.errors import EngineFault, NotFound, OutOfSpace
+from wharfinger.host.measure.client import MARK
+from wharfinger.host.processes import (
+    ProcessIdentity,
+    has_ended,
+    identity_of,
+    kill_orphans,
+    open_pidfd,
+    send_signal,
+)
+from wharfinger.host.run_dir import read_run
+from wharfinger.host.sandbox import clean_up
+from wharfinger.host.supervisor import cancel, request_stop
+
+log = logging.getLogger(__name__)
+
+END_SECONDS = 10.0
+"""For a supervisor to kill its tree and say so."""
+
+_WORKER, _UPPER = "worker", "upper-base"
+
+
+def begin(directory: Path, upper_base: Path) -> None:
+    """Make a plan's directory and write down who is at it and where its layers will lie.
+
+    Raises:
+        OSError: There is no room.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / _UPPER).write_bytes(os.fsencode(upper_base))
+    identity = identity_of(os.getpid())
+    (directory / _WORKER).write_bytes(msgspec.json.encode(identity))
+
+
+def clear(directory: Path) -> None:
+    """Let nothing be left of a plan: processes, cgroups, layers, files."""
+    if not directory.is_dir():
+        return
+    _end_worker(directory)
+    for name in list_keys(directory):
+        clear_run(directory / name)
+    _remove_upper(directory)
+    remove_run(directory)
+    with suppress(OSError):
+        directory.parent.rmdir()  # Others of its kind may still be there.
+
+
+def clear_run(run_dir: Path) -> None:
+    """Let nothing be left of one run."""
+    start = read_start(run_dir)
+    if start is None:
+        return  # A file of ours, or a directory that the copies' layers lie in.
+    _end_supervisor(run_dir)
+    group = groups_of(start.groups, run_dir.name)
+    try:
+        if not group.kill_all():
+            kill_orphans(run_dir.name)
+        kill_orphans(run_dir.name + MARK)
+        if group.paths and not group.remove():
+            log.warning("%s: its cgroups are not empty, they stay", run_dir.name)
+    except EngineFault as fault:
+        log.warning("%s: %s", run_dir.name, fault)
+    remove_run(run_dir)
+
+
+def _end_worker(directory: Path) -> None:
+    try:
+        text = (directory / _WORKER).read_bytes()
+        identity = msgspec.json.decode(text, type=ProcessIdentity)
+    except (OSError, msgspec.MsgspecError):
+        return
+    if identity.pid == os.getpid():
+        return
+    pidfd = open_pidfd(identity)
+    if pidfd is not None:
+        send_signal(pidfd, signal.SIGKILL)
+        has_ended(pidfd, END_SECONDS)
+        os.close(pidfd)
+
+
+def _end_supervisor(run_dir: Path) -> None:
+    """One that has not claimed its run yet may not any more; one that has is ended."""
+    with suppress(NotFound, OutOfSpace):
+        if cancel(run_dir):
+            return
+        supervisor = read_run(run_dir).supervisor
+        pidfd = open_pidfd(supervisor) if supervisor else None
+        if pidfd is None:
+            return
+        try:
+            request_stop(run_dir, pidfd, 0.0)
+            if not has_ended(pidfd, END_SECONDS):
+                send_signal(pidfd, signal.SIGKILL)
+                has_ended(pidfd, END_SECONDS)
+        finally:
+            os.close(pidfd)
+
+
+def _remove_upper(directory: Path) -> None:
+    try:
+        upper = Path(os.fsdecode((directory / _UPPER).read_bytes()))
+    except OSError:
+        return
+    if not upper.is_dir() or upper.is_symlink():
+        return
+    try:
+        clean_up(upper)
+        upper.rmdir()
+    except (EngineFault, OSError) as error:
+        log.warning("%s: not removed: %s", upper, error)
