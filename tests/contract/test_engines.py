@@ -32,7 +32,7 @@ ELSEWHERE = f"other={min(os.sched_getaffinity(0))}"
 
 
 def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    cluster = MemoryCluster()
+    cluster = MemoryCluster(profiles=True)
 
     def remove_servers() -> None:
         if "b" not in cluster.servers:

@@ -27,8 +27,11 @@ from wharfinger.errors import NotFound
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Placement
+from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import ProfileMode
 
 MEBIBYTE = 1024**2
 
@@ -64,11 +67,16 @@ class MemoryCluster:
         servers: By name.
         now_seconds: The cluster's clock; only ``advance`` moves it.
         starts: How often a program was really started, by key.
+        profiles: Whether it runs copies: of a program that ends at once the answer comes at
+            once, of others by ``finish_profiling``.
     """
 
     servers: dict[str, Server] = field(default_factory=lambda: {"a": make_server()})
     now_seconds: float = 0.0
     starts: Counter[str] = field(default_factory=Counter)
+    profiles: bool = False
+    _copies: dict[str, act.ProfileWorkload] = field(default_factory=dict)
+    _profiled: dict[str, ev.Report] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _listener: Callable[[ev.Report], None] | None = None
 
@@ -135,6 +143,11 @@ class MemoryCluster:
         """A running program is gone and nobody saw how."""
         self._settle(key, ev.WorkloadVanished(key, reason))
 
+    def finish_profiling(self, key: str, measurements: Measurements) -> None:
+        """The copy of that key has been measured."""
+        if self._copies.pop(key, None) is not None:
+            self._answer(key, ev.ProfilingFinished(key, measurements))
+
     # --- what an engine calls -----------------------------------------------------------------
 
     def attach(self, listener: Callable[[ev.Report], None]) -> None:
@@ -147,9 +160,11 @@ class MemoryCluster:
         self._say(ev.EngineSynced(tuple(self._runs), tuple(self.servers)))
 
     def detach(self, listener: Callable[[ev.Report], None]) -> None:
-        """Tell it nothing more; what runs goes on."""
+        """Tell it nothing more; what runs goes on, but for copies."""
         if self._listener == listener:
             self._listener = None
+            self._copies.clear()
+            self._profiled.clear()
 
     def perform(self, action: act.Action) -> None:
         """Carry an action out at once."""
@@ -166,8 +181,10 @@ class MemoryCluster:
                 self._suspend(key, suspended=False)
             case act.ForgetWorkload(key=key):
                 self._forget(key)
-            case act.ProfileWorkload(key=key) | act.ClassifyWorkload(key=key):
-                self._say(ev.ProfilingFailed(key, "this engine does not profile"))
+            case act.ProfileWorkload():
+                self._profile(action)
+            case act.ClassifyWorkload(key=key):
+                self._say(ev.ProfilingFailed(key, "this engine does not classify"))
 
     def read_log(self, key: str, offset: int, limit_bytes: int) -> LogChunk:
         """What a start printed."""
@@ -224,7 +241,32 @@ class MemoryCluster:
             case ("sleep", [seconds]):
                 run.due_seconds = self.now_seconds + float(seconds)
 
+    def _profile(self, action: act.ProfileWorkload) -> None:
+        key, workload = action.key, action.workload
+        if key in self._copies:
+            return
+        if key in self._profiled:
+            self._say(self._profiled[key])
+        elif not self.profiles:
+            self._answer(key, ev.ProfilingFailed(key, "this engine does not profile"))
+        elif workload.best_effort or workload.profile.mode is not ProfileMode.COPY:
+            self._answer(key, ev.ProfilingFailed(key, "it is not to be copied"))
+        else:
+            self._copies[key] = action
+            if workload.run.command[0] in ("exit", "true", "print"):
+                entries = dict.fromkeys(action.plan.cpu_millicpus, Entry(1.0, 0.1))
+                found = Measurements({Quantity.RATE: entries}, total=1.0, runs=1, seconds=1.0)
+                self.finish_profiling(key, found)
+
+    def _answer(self, key: str, answer: ev.Report) -> None:
+        self._profiled[key] = answer
+        self._say(answer)
+
     def _stop(self, key: str) -> None:
+        if self._copies.pop(key, None) is not None:
+            self._answer(key, ev.ProfilingFailed(key, "stopped"))
+        if key in self._profiled:
+            return
         run = self._runs.setdefault(key, _Run())
         if run.end is not None:
             self._say(run.end)
@@ -277,7 +319,7 @@ class MemoryEngine:
         self, cluster: MemoryCluster | None = None, *, capabilities: Capabilities | None = None
     ) -> None:
         self.cluster = MemoryCluster() if cluster is None else cluster
-        self._capabilities = capabilities or Capabilities()
+        self._capabilities = capabilities or Capabilities(profiles=self.cluster.profiles)
         self._reports: list[ev.Report] = []
         self._news = -1
 
