@@ -1,42 +1,65 @@
-"""``wharfinger classify``: the estimators, on any matrix in a CSV file; needs no manager."""
+"""``wharfinger classify``: the estimators, on any matrix in a CSV file; needs no manager.
+
+What each action does beside reading its options: here ``predict``, in ``classify_evaluate`` and
+``classify_measure`` the others.
+"""
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_output
+from wharfinger.cli.options import add_output, seconds
 from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wharfinger.learning.base import Prediction
-    from wharfinger.learning.evaluation import Evaluation, Plan
     from wharfinger.learning.matrix import Matrix
 
 SCALES = ("arbitrary", "common", "normalised")
 STRATEGIES = ("random", "variance", "improvement")
 MAX_REPEATS = 10_000
-EVALUATE = {"reveal": 2, "strategy": "random", "direction": "lower", "repeats": 20}
-"""Options of ``evaluate`` alone, and what they are when not given."""
-PREDICT = {"rows": None, "suggest": None}
+ESTIMATES: dict[str, Any] = {"estimator": None, "scale": "arbitrary", "pairs": False, "seed": 0}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "evaluate": {
+        **ESTIMATES,
+        "reveal": 2,
+        "strategy": "random",
+        "direction": "lower",
+        "repeats": 20,
+        "known": None,
+    },
+    "predict": {**ESTIMATES, "rows": None, "suggest": None},
+    "measure": {
+        "only": None,
+        "out": None,
+        "seconds": None,
+        "list": False,
+        "anew": False,
+        "busy": False,
+        "provisional": False,
+    },
+}
+"""Options of each action, and what they are when not given."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument(
         "action",
-        choices=["evaluate", "predict"],
+        choices=list(OPTIONS),
         help="evaluate: how well estimators predict rows of programs that were held out; "
-        "predict: fill in rows of which a few entries are known",
+        "predict: fill in rows of which a few entries are known; "
+        "measure: measure the known programs on this machine",
     )
     parser.add_argument(
         "matrix",
         metavar="MATRIX.csv",
-        help="known rows: a name, optionally the column group, a column for each configuration; "
-        "empty where not measured",
+        nargs="?",
+        help="evaluate, predict: known rows: a name, optionally the column group, a column for "
+        "each configuration; empty where not measured",
     )
     _add_shared(parser)
     _add_evaluate(parser)
@@ -48,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="predict: also name K entries of each row to measure next (all that are left, where "
         "fewer are), and what each is worth",
     )
+    _add_measure(parser)
     add_output(parser)
 
 
@@ -60,17 +84,17 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale",
         choices=SCALES,
-        default="arbitrary",
         help="what a row's level says: nothing, something (rows share a unit), or it is "
         "relative to its run alone (default: arbitrary)",
     )
     parser.add_argument(
         "--pairs",
         action="store_true",
+        default=None,
         help="columns bear rows' names: the column of a new row is not known either",
     )
     parser.add_argument(
-        "--seed", type=_count, default=0, metavar="N", help="repeats a run exactly (default: 0)"
+        "--seed", type=_count, metavar="N", help="repeats a run exactly (default: 0)"
     )
 
 
@@ -94,6 +118,40 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_measure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--known",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="evaluate: the known programs' matrices, in DIR or as the manager would find them",
+    )
+    parser.add_argument(
+        "--only",
+        metavar="NAME[,NAME]",
+        help="measure: these programs (default: all that are installed)",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="measure: where to; rows that are there are kept (default: wharfinger/known in the "
+        "user's XDG data folder, where the manager looks)",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        metavar="DURATION",
+        help="measure: at each allocation (default: 1.3s)",
+    )
+    for name, words in (
+        ("--list", "show the programs and what they need"),
+        ("--anew", "forget the rows that are there"),
+        ("--busy", "go on although others use this machine"),
+        ("--provisional", "mark what is measured as fit for tests only"),
+    ):
+        parser.add_argument(name, action="store_true", default=None, help=f"measure: {words}")
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise argparse.ArgumentTypeError(f"{text!r}: write a whole number from 0")
@@ -105,33 +163,58 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     # Before NumPy is imported: one thread adds up in one order, and is faster at these sizes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if arguments.action == "measure":
+        from wharfinger.cli.classify_measure import measure  # noqa: PLC0415 - it has an engine
+
+        return measure(arguments)
     if arguments.action == "evaluate":
-        _evaluate(arguments)
-    else:
-        _predict(arguments)
+        from wharfinger.cli.classify_evaluate import evaluate  # noqa: PLC0415 - NumPy is heavy
+
+        return evaluate(arguments)
+    _predict(arguments)
     return OK
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """An option that would be passed over is a wrong call."""
-    other = PREDICT if arguments.action == "evaluate" else EVALUATE
-    for name in other:
-        if getattr(arguments, name) is not None:
+    own = OPTIONS[arguments.action]
+    for name in dict.fromkeys(name for options in OPTIONS.values() for name in options):
+        if name not in own and getattr(arguments, name) is not None:
             raise InvalidInput(f"--{name} is not for classify {arguments.action}; leave it out")
-    if arguments.action == "predict":
-        if arguments.rows is None:
-            raise InvalidInput("classify predict needs --rows TEST.csv: the rows to fill in")
-        return
-    for name, value in EVALUATE.items():
+    wanted = arguments.action != "measure" and arguments.known is None
+    if wanted != (arguments.matrix is not None):
+        words = "needs MATRIX.csv" if wanted else f"reads no file; leave {arguments.matrix!r} out"
+        raise InvalidInput(f"classify {arguments.action} {words}")
+    if arguments.action == "predict" and arguments.rows is None:
+        raise InvalidInput("classify predict needs --rows TEST.csv: the rows to fill in")
+    if arguments.known is not None:
+        _check_known(arguments)
+    for name, value in own.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
+    if arguments.action == "evaluate":
+        _check_evaluate(arguments)
+
+
+def _check_evaluate(arguments: argparse.Namespace) -> None:
     if arguments.reveal < 1:
         raise InvalidInput("--reveal: 0: nothing would be known of a row; write 1 or more")
     if not 1 <= arguments.repeats <= MAX_REPEATS:
         raise InvalidInput(f"--repeats: {arguments.repeats}: write 1 to {MAX_REPEATS}")
 
 
-def _estimators(given: str | None, default: Sequence[str]) -> list[str]:
+def _check_known(arguments: argparse.Namespace) -> None:
+    for name in ("scale", "pairs", "direction"):
+        if getattr(arguments, name) is not None:
+            raise InvalidInput(f"--{name}: --known says it for each matrix; leave it out")
+
+
+def estimators(given: str | None, default: Sequence[str]) -> list[str]:
+    """The names in an option, each once.
+
+    Raises:
+        InvalidInput: One of them is no estimator's.
+    """
     from wharfinger.learning.registry import make_estimator  # noqa: PLC0415 - NumPy is heavy
 
     names = list(dict.fromkeys(given.split(","))) if given is not None else list(default)
@@ -140,86 +223,12 @@ def _estimators(given: str | None, default: Sequence[str]) -> list[str]:
     return names
 
 
-def _evaluate(arguments: argparse.Namespace) -> None:
-    from wharfinger.learning import evaluation, matrix, reading, registry  # noqa: PLC0415
-
-    names = _estimators(arguments.estimator, list(registry.ESTIMATORS))
-    plan = evaluation.Plan(
-        reveal=arguments.reveal,
-        strategy=evaluation.Strategy(arguments.strategy),
-        scale=matrix.Scale(arguments.scale),
-        pairs=arguments.pairs,
-        higher=arguments.direction == "higher",
-        repeats=arguments.repeats,
-        seed=arguments.seed,
-    )
-    found = evaluation.evaluate(reading.read_matrix(arguments.matrix), names, plan, _progress())
-    document = _evaluation_document(found, plan, registry.DEFAULT_ESTIMATOR)
-    show(document, arguments.output, lambda: _evaluation_text(document))
-
-
-def _evaluation_document(found: "Evaluation", plan: "Plan", default: str) -> dict[str, Any]:
-    return {
-        "default": default,
-        "estimators": found.estimators,
-        "rows_predicted": found.rows,
-        "rows_passed_over": found.rows_passed_over,
-        "reveal": plan.reveal,
-        "strategy": str(plan.strategy),
-        "scale": str(plan.scale),
-        "pairs": plan.pairs,
-        "direction": "higher" if plan.higher else "lower",
-        "repeats": plan.repeats,
-        "seed": plan.seed,
-    }
-
-
-def _number_of(key: str) -> Any:
-    return lambda item: f"{item[1][key]:.3f}"
-
-
-EVALUATION: list[Column] = [
-    ("ESTIMATOR", lambda item: item[0]),
-    ("MEAN ERROR", _number_of("mean_relative_error")),
-    ("MEDIAN", _number_of("median_relative_error")),
-    ("P90", _number_of("p90_relative_error")),
-    ("LOG ERROR", _number_of("mean_absolute_log_error")),
-    ("BEST IN 5%", _number_of("best_within_5pct")),
-    ("BEST IN 10%", _number_of("best_within_10pct")),
-    ("REGRET", _number_of("mean_regret")),
-    ("COVERAGE 90%", _number_of("coverage_90")),
-    ("FIT", lambda item: f"{item[1]['fit_seconds'] * 1e3:.1f}ms"),
-    ("FOLD IN", lambda item: f"{item[1]['fold_in_seconds_median'] * 1e6:.0f}us"),
-]
-
-
-def _evaluation_text(document: dict[str, Any]) -> str:
-    rows = list(document["estimators"].items())
-    words = f"{document['rows_predicted']} rows predicted, each from {document['reveal']} entries"
-    if document["rows_passed_over"]:
-        words += f"; {document['rows_passed_over']} passed over, with no more entries than that"
-    return f"{table(rows, EVALUATION)}\n{words}"
-
-
-def _progress() -> Any:
-    """Shows the share that is done, on a terminal only."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-
-    def show_share(share: float) -> None:
-        end = "\r\x1b[K" if share >= 1 else ""
-        sys.stderr.write(f"\r{share:4.0%}{end}")
-        sys.stderr.flush()
-
-    return show_share
-
-
 def _predict(arguments: argparse.Namespace) -> None:
     from wharfinger.learning import reading, registry  # noqa: PLC0415
     from wharfinger.learning.matrix import Scale  # noqa: PLC0415
     from wharfinger.learning.recommender import fit  # noqa: PLC0415
 
-    names = _estimators(arguments.estimator, [registry.DEFAULT_ESTIMATOR])
+    names = estimators(arguments.estimator, [registry.DEFAULT_ESTIMATOR])
     if len(names) > 1:
         raise InvalidInput(f"--estimator: {arguments.estimator!r}: predict takes one; name one")
     training = reading.read_matrix(arguments.matrix)

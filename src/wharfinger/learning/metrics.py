@@ -1,5 +1,6 @@
 """How good predictions were, of entries that were hidden and rows that were chosen in."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,6 +55,8 @@ def regret(predicted: Array, truth: Array, *, higher: bool) -> float:
     if chosen == best:
         return 0.0
     worse, better = (best, chosen) if higher else (chosen, best)
+    if better == 0:
+        return math.inf
     return float(worse / better - 1)
 
 

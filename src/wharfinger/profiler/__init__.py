@@ -1,7 +1,4 @@
-"""What one program needs and minds, with or without a manager.
-
-Nothing of a manager is needed: ``run`` profiles on this machine and lets nothing be left.
-"""
+"""Measures programs on this machine without a manager: one, or the known programs' matrices."""
 
 from wharfinger.profiler.run import profile_workload
 

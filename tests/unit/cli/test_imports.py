@@ -20,7 +20,7 @@ NOT_CLIENTS = {
 CLIENTS = sorted(
     module.name
     for module in pkgutil.walk_packages(wharfinger.cli.__path__, "wharfinger.cli.")
-    if NOT_CLIENTS.isdisjoint(part.strip("_") for part in module.name.split("."))
+    if NOT_CLIENTS.isdisjoint(part.strip("_").partition("_")[0] for part in module.name.split("."))
 )
 
 PROBE = """

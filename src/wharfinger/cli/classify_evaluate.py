@@ -1,0 +1,146 @@
+"""``wharfinger classify evaluate``: of a matrix in a CSV file, or of the known programs."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
+from wharfinger.cli.classify import estimators
+from wharfinger.cli.main import OK
+from wharfinger.cli.output import Column, show, table
+from wharfinger.learning.evaluation import Evaluation, Plan, Strategy
+from wharfinger.learning.evaluation import evaluate as run
+from wharfinger.learning.matrix import Matrix, Scale, Transform
+from wharfinger.learning.reading import read_matrix
+from wharfinger.learning.registry import DEFAULT_ESTIMATOR, ESTIMATORS
+
+
+def evaluate(arguments: argparse.Namespace) -> int:
+    """Hold programs out, predict them by each estimator, print how well that went."""
+    names = estimators(arguments.estimator, list(ESTIMATORS))
+    plan = Plan(
+        reveal=arguments.reveal,
+        strategy=Strategy(arguments.strategy),
+        scale=Scale(arguments.scale),
+        pairs=arguments.pairs,
+        higher=arguments.direction == "higher",
+        repeats=arguments.repeats,
+        seed=arguments.seed,
+    )
+    if arguments.known is not None:
+        _evaluate_known(arguments, names, plan)
+        return OK
+    found = run(read_matrix(arguments.matrix), names, plan, _progress())
+    document = _document(found, plan)
+    show(document, arguments.output, lambda: _text(document))
+    return OK
+
+
+def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan) -> None:
+    known = KnownPrograms.load(Path(arguments.known) if arguments.known else None)
+    documents = [
+        _known_document("scale-up", known.scale_up, names, replace(plan, scale=SCALE, higher=True)),
+        *(
+            _known_document(name, matrix, names, replace(plan, scale=SCORE_SCALE, higher=True))
+            for name, matrix in (("tolerated", known.tolerated), ("caused", known.caused))
+        ),
+    ]
+    show(documents, arguments.output, lambda: _known_text(documents, known))
+
+
+def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> dict[str, Any]:
+    """With as many entries revealed as leave one to predict."""
+    plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
+    document = _document(run(matrix, names, plan, _progress()), plan)
+    head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
+    if matrix.transform is Transform.IDENTITY:
+        scores = {
+            estimator: {
+                "mean_absolute_error": found["mean_absolute_log_error"],
+                "coverage_90": found["coverage_90"],
+                "fit_seconds": found["fit_seconds"],
+                "fold_in_seconds_median": found["fold_in_seconds_median"],
+            }
+            for estimator, found in document["estimators"].items()
+        }
+        document["estimators"] = scores
+    return {**head, **document}
+
+
+def _document(found: Evaluation, plan: Plan) -> dict[str, Any]:
+    return {
+        "default": DEFAULT_ESTIMATOR,
+        "estimators": found.estimators,
+        "rows_predicted": found.rows,
+        "rows_passed_over": found.rows_passed_over,
+        "reveal": plan.reveal,
+        "strategy": str(plan.strategy),
+        "scale": str(plan.scale),
+        "pairs": plan.pairs,
+        "direction": "higher" if plan.higher else "lower",
+        "repeats": plan.repeats,
+        "seed": plan.seed,
+    }
+
+
+def _number_of(key: str, digits: int = 3) -> Any:
+    return lambda item: f"{item[1][key]:.{digits}f}"
+
+
+_TIMES: list[Column] = [
+    ("COVERAGE 90%", _number_of("coverage_90")),
+    ("FIT", lambda item: f"{item[1]['fit_seconds'] * 1e3:.1f}ms"),
+    ("FOLD IN", lambda item: f"{item[1]['fold_in_seconds_median'] * 1e6:.0f}us"),
+]
+EVALUATION: list[Column] = [
+    ("ESTIMATOR", lambda item: item[0]),
+    ("MEAN ERROR", _number_of("mean_relative_error")),
+    ("MEDIAN", _number_of("median_relative_error")),
+    ("P90", _number_of("p90_relative_error")),
+    ("LOG ERROR", _number_of("mean_absolute_log_error")),
+    ("BEST IN 5%", _number_of("best_within_5pct")),
+    ("BEST IN 10%", _number_of("best_within_10pct")),
+    ("REGRET", _number_of("mean_regret")),
+    *_TIMES,
+]
+SCORES: list[Column] = [
+    ("ESTIMATOR", lambda item: item[0]),
+    ("MEAN ERROR (OF 100)", _number_of("mean_absolute_error", 1)),
+    *_TIMES,
+]
+
+
+def _text(document: dict[str, Any]) -> str:
+    rows = list(document["estimators"].items())
+    columns = SCORES if "mean_absolute_error" in rows[0][1] else EVALUATION
+    words = f"{document['rows_predicted']} rows predicted, each from {document['reveal']} entries"
+    if document["rows_passed_over"]:
+        words += f"; {document['rows_passed_over']} passed over, with no more entries than that"
+    return f"{table(rows, columns)}\n{words}"
+
+
+def _known_text(documents: list[dict[str, Any]], known: KnownPrograms) -> str:
+    machine = known.machine
+    head = (
+        f"{len(known.programs)} known programs, measured {machine.measured_at} on "
+        f"{machine.cpus} CPUs of {machine.cpu_model or 'an unknown model'}"
+    )
+    if machine.provisional:
+        head += "; provisional: too few or too short for anything but tests"
+    parts = [f"{document['name']}\n{_text(document)}" for document in documents]
+    return "\n\n".join([head, *parts])
+
+
+def _progress() -> Any:
+    """Shows the share that is done, on a terminal only."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+
+    def show_share(share: float) -> None:
+        end = "\r\x1b[K" if share >= 1 else ""
+        sys.stderr.write(f"\r{share:4.0%}{end}")
+        sys.stderr.flush()
+
+    return show_share

@@ -1,0 +1,85 @@
+"""What every batch program here does: a step of work, a line ``done=N``, again until the end.
+
+A step is the same work on every machine and takes 20 to 100 ms on a CPU of today, so that a
+reader of the lines knows a rate after a second, also of a program that has a tenth of a CPU.
+"""
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+Step = Callable[[int], object]
+"""One step of work, told its number."""
+
+
+def add_total(parser: argparse.ArgumentParser) -> None:
+    """The option of all batch programs."""
+    parser.add_argument(
+        "--total",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="end after N steps (default: run until stopped)",
+    )
+
+
+def whole(text: str) -> int:
+    """A count: a whole number that is not negative.
+
+    Raises:
+        ArgumentTypeError: It is none.
+
+    >>> whole("12")
+    12
+    """
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; write e.g. 100")
+    return int(text)
+
+
+def repeat(step: Step, total: int) -> int:
+    """Do steps and say after each how many are done; 0 = until stopped."""
+    done = 0
+    while not total or done < total:
+        step(done)
+        done += 1
+        sys.stdout.write(f"done={done}\n")
+        sys.stdout.flush()
+    return 0
+
+
+def stop_in_order() -> None:
+    """Let SIGTERM end the program as ``exit`` does, so that it removes what it made."""
+    signal.signal(signal.SIGTERM, _leave)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def sample_text(size_bytes: int) -> bytes:
+    """Text that compresses as prose does (to about a third), the same everywhere.
+
+    >>> len(sample_text(1000))
+    1000
+    >>> sample_text(500) == sample_text(1000)[:500]
+    True
+    """
+    words = [_word(number) for number in range(2000)]
+    found = bytearray()
+    state = 12345
+    while len(found) < size_bytes:
+        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+        # The product of two draws prefers small numbers: a few words are common, most are rare.
+        first, second = state >> 8 & 0x3FF, state >> 18 & 0x3FF
+        found += words[first * second % 2000 * second >> 10]
+        found += b".\n" if state & 0xF00000 == 0 else b" "
+    return bytes(found[:size_bytes])
+
+
+def _word(number: int) -> bytes:
+    syllables = (b"ka", b"ro", b"mi", b"ten", b"sul", b"ve", b"dor", b"an", b"pi", b"es", b"lo")
+    parts = [syllables[number % 11], syllables[number // 11 % 11]]
+    return b"".join([*parts, syllables[number // 121 % 11]] if number > 120 else parts)
