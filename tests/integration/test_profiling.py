@@ -184,7 +184,10 @@ while True:
     done += 1
 """
 
-WRITING = COUNTING.replace('print(f"done={done}", flush=True)', "open(PATH, 'w').write(f'{done}')")
+WRITING = "import os" + COUNTING.replace(
+    'print(f"done={done}", flush=True)',
+    "open(PATH + '.new', 'w').write(f'{done}'); os.rename(PATH + '.new', PATH)",
+)
 
 
 @pytest.mark.slow
@@ -205,7 +208,7 @@ def test_what_is_read_from_inside(profiler: Session, folder: Path, way: str) -> 
             Measure(progress_regex=r"done=(\d+)", progress_file=path),
         ),
     }[way]
-    found = measured(profiler, ask(profiler, script, folder=folder, measure=measure))
+    found = measured(profiler, ask(profiler, script, folder=folder, measure=measure, seconds=8))
     assert found.performance[Quantity.RATE][1000].value > 100
     assert not list(folder.iterdir())
 

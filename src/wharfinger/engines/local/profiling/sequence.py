@@ -152,6 +152,9 @@ class _Increments:
             self._run_alone()
         if self._bench.copy.over and len(self._alone) < LEAST_STRETCHES:
             raise self._bench.ended()
+        if not self._alone:
+            reason = self._bench.readings.why_silent(self._findings.wanted[0])
+            self._findings.silence(f"performance/{first}", f"too few numbers in time: {reason}")
         self._bench.kept_starts = len(others)  # Each may need one, should the program end.
         self._inject_all()
         self._findings.add_performance(first, self._alone)
