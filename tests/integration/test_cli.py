@@ -67,7 +67,8 @@ def test_a_dry_run_shows_the_numbers_and_takes_nothing(manager: LiveManager):
     text = as_file(shell("a", "true"))
     shown = manager.run("submit", "-f", "-", "--dry-run", text=text)
     assert "workload/a would be created" in shown
-    assert re.search(r"SERVER +SCORE", shown)
+    assert re.search(r"SERVER +FREE CPU +FREE MEMORY", shown)
+    assert "would be chosen" in shown
     assert "one" in shown
     assert manager.workloads() == {}
 
@@ -139,12 +140,14 @@ def test_explain_and_describe_tell_an_operator_everything(manager: LiveManager):
     given = human.cpus(found["big"]["cpus"])
     text = manager.run("explain", "waits")
     assert text.startswith("waits waits: it is 1st of 1 in queue guaranteed")
-    assert re.search(r"what would change it: (800|1000)m CPU", text)
+    assert re.search(r"what would change it: (0\.8|1) CPU", text)
     assert "no room now" in text
     running = manager.run("explain", "big")
-    assert f"Where it is or was\n  one ({given}, 64Mi memory)" in running
+    assert f"one ({given}, 64Mi memory)" in running
+    everything = manager.run("explain", "big", "-o", "wide")
+    assert "All that was decided, with the numbers" in everything
     described = manager.run("describe", "workload", "big")
-    assert "Phase:      running" in described
+    assert re.search(r"Phase: +running", described)
     assert "workingDir:" in described
     server = manager.run("describe", "server", "one")
     assert f"{human.number(found['big']['cpus'])} of 1 allocated" in server
@@ -291,3 +294,36 @@ def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Pa
     assert process.returncode == 0
     assert b"0 of 1 ended" in shown
     assert b"\x1b" not in out.encode()
+
+
+def test_a_manager_that_only_recommends_starts_nothing_and_says_what_it_would(tmp_path: Path):
+    manager = LiveManager(tmp_path / "state", "--servers", "one=0", "--mode", "recommend")
+    manager.start()
+    try:
+        manager.submit(shell("a", "true", target={"completionTime": "10m"}))
+        found = manager.wait_for(lambda found: found["a"]["reason"] == "recommended")
+        assert (found["a"]["phase"], found["a"]["starts"]) == ("queued", 0)
+        text = manager.run("explain", "a")
+        assert text.startswith("a is not started: this manager only recommends.")
+        assert "What is recommended" in text
+        assert "would be chosen" in text
+        assert "Mode:       recommend" in manager.run("get", "status")
+        assert manager.runs() == {}
+        assert manager.stop() == 0
+    finally:
+        manager.kill()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--mode", "dream"), "'dream' is not a mode; there are act, recommend"),
+        (("--confidence", "0.2"), "0.2 is not a probability from 0.5 to below 1"),
+        (("--confidence", "sure"), "'sure' is not a probability"),
+    ],
+)
+def test_wrong_options_of_a_manager_are_refused(
+    tmp_path: Path, option: tuple[str, str], words: str
+):
+    manager = LiveManager(tmp_path / "state")
+    assert words in manager.run("up", *option, status=2)

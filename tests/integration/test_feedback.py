@@ -50,7 +50,7 @@ def test_cpu_is_given_when_it_is_needed_and_given_back_when_not(manager: LiveMan
     assert grown["starts"] == 1, "it was not started again for it"
     explained = manager.run("explain", "w")
     assert "target missed at" in explained
-    assert "100m CPU become" in explained
+    assert "0.1 CPU become" in explained
 
     manager.run("update", "w", "--rate", f"{alone / 10:.1f}/s")
     manager.wait_for(lambda found: found["w"]["cpus"] < grown["cpus"], 150)

@@ -4,42 +4,110 @@ Hypothesis plays clients, engine, clock and crashes. After every step the books 
 checked; at the end the log is replayed from a snapshot at any point.
 """
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.support.cluster import Cluster, running, server, workload
+from tests.support.courses import curve
 from wharfinger.errors import Conflict
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.codec import decode_event
+from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, MOST_GIVEN_WAY_SECONDS
+from wharfinger.manager.codec import decode_event, encode_state
 from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
-from wharfinger.manager.manager import Manager
-from wharfinger.model.profile import Classification, Measurements
+from wharfinger.manager.manager import Manager, Mode
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Target
 
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 SERVERS = st.sampled_from(["a", "b", "c"])
+POLICIES = ["quasar", "feedback", "least-loaded", "round-robin"]
+TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
+ABLE = st.builds(
+    Capabilities,
+    fractional_cpu=st.booleans(),
+    resize=st.sampled_from([True, True, False]),
+    suspend=st.sampled_from([True, True, False]),
+    measures=st.booleans(),
+)
+
+
+def _wanted(target: Target | None, *, restartable: bool, **stated):
+    made = workload(**stated)
+    run = replace(made.run, restartable=restartable)
+    return replace(made, run=run, target=None if made.best_effort else target)
+
+
 WORKLOADS = st.builds(
-    workload,
-    NAMES,
-    st.sampled_from([100, 500, 1000, 2500, 9000]),
-    st.sampled_from([64, 1024, 4096]),
+    _wanted,
+    target=st.sampled_from(TARGETS),
+    restartable=st.booleans(),
+    name=NAMES,
+    millicpus=st.sampled_from([100, 500, 1000, 2500, 9000]),
+    memory_mib=st.sampled_from([64, 1024, 4096]),
     priority=st.integers(-1, 1),
     best_effort=st.booleans(),
     profile=st.booleans(),
+)
+SCORES = st.dictionaries(
+    st.sampled_from([SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH]),
+    st.builds(Estimate, st.floats(0, 100), st.floats(0, 20)),
+)
+CLASSIFIED = st.builds(
+    lambda rate, slope, std, tolerated, caused: curve(
+        *((cpu, rate * (cpu / 1000) ** slope) for cpu in (250, 500, 2000, 4000)),
+        std=std,
+        tolerated=tolerated,
+        caused=caused,
+        total=1000.0,
+    ),
+    st.floats(1, 1000),
+    st.floats(0, 1.2),
+    st.sampled_from([0.0, 0.1, 0.5]),
+    SCORES,
+    SCORES,
+)
+MEASURED = st.builds(
+    lambda entries: Measurements({Quantity.RATE: {c: Entry(r) for c, r in entries.items()}}),
+    st.dictionaries(st.sampled_from([250, 500]), st.floats(1, 1000), max_size=2),
 )
 
 
 class AnyHistory(RuleBasedStateMachine):
     """Any interleaving of everything that can happen."""
 
-    @initialize(policy=st.sampled_from(["least-loaded", "round-robin"]))
-    def begin(self, policy: str) -> None:
-        self.cluster = Cluster(policy, keep_ended=5)
+    @initialize(
+        policy=st.sampled_from(POLICIES), able=ABLE, amid=st.sampled_from([None, True, False])
+    )
+    def begin(self, policy: str, able: Capabilities, amid: bool | None) -> None:
+        self.cluster = Cluster(policy, keep_ended=5, able=able)
+        self.highest = 0.0
         self.acknowledged: set[str] = set()
+        if amid is not None:
+            self._begin_amid_things(profiled=amid)
         self.running: set[str] = set()
         """Keys that the engine runs: started, and not yet ended."""
+
+    def _begin_amid_things(self, *, profiled: bool) -> None:
+        """One with a target and little, which may be restarted, and two beside it."""
+        self.cluster.tell(ev.ServerReported(server("a", 1)))
+        self.cluster.sync()
+        wanted = _wanted(
+            TARGETS[1], restartable=True, name="w0", millicpus=1000, memory_mib=64, profile=profiled
+        )
+        fillers = (workload(name, 100, 64, best_effort=True) for name in ("w1", "w2"))
+        for each in (wanted, *fillers):
+            self.cluster.tell(ev.WorkloadSubmitted(each))
+            self.acknowledged.add(each.name)
+        self.all_goes_well()
+        if profiled:
+            self.cluster.tell(ev.ServerReported(server("b", 4)))
 
     # --- the cluster ---
 
@@ -51,16 +119,18 @@ class AnyHistory(RuleBasedStateMachine):
     def server_left(self, name: str) -> None:
         self.cluster.tell(ev.ServerLeft(name, "gone"))
 
-    @rule()
-    def crash(self) -> None:
-        """The manager dies and the next takes over from the log."""
+    @rule(mode=st.sampled_from(Mode))
+    def crash(self, mode: Mode) -> None:
+        """The manager dies and the next takes over from the log, perhaps only to recommend."""
+        self.cluster.mode = mode
         self.cluster.manager = self.cluster.replayed(len(self.cluster.log) // 2)
         self.cluster.start()
         self.cluster.sync()
 
-    @rule(seconds=st.floats(-100, 100))
+    @rule(seconds=st.one_of(st.floats(-100, 100), st.just(1000.0)))
     def time_passes(self, seconds: float) -> None:
         self.cluster.now += seconds
+        self.highest = max(self.highest, self.cluster.now)
         if self.cluster.manager.wake_at(self.cluster.now) is not None:
             self.cluster.tell(ev.TimePassed())
 
@@ -98,8 +168,14 @@ class AnyHistory(RuleBasedStateMachine):
     # --- the engine: any report about any key that was ever asked about, true or stale ---
 
     @precondition(lambda self: self.cluster.asked)
-    @rule(data=st.data(), kind=st.integers(0, 8), code=st.sampled_from([0, 1, None]))
-    def report(self, data, kind: int, code: int | None) -> None:
+    @rule(
+        data=st.data(),
+        kind=st.integers(0, 9),
+        code=st.sampled_from([0, 1, None]),
+        measured=MEASURED,
+        known=CLASSIFIED,
+    )
+    def report(self, data, kind: int, code: int | None, measured, known) -> None:
         action = data.draw(st.sampled_from(self.cluster.asked[-20:]))
         key = action.key
         planned = action.placements if isinstance(action, act.ResizeAllocation) else None
@@ -111,10 +187,50 @@ class AnyHistory(RuleBasedStateMachine):
             ev.WorkloadFinished(key, code, None if code is not None else 9, "exited"),
             ev.WorkloadVanished(key, "supervisor killed"),
             ev.AllocationResized(key, planned) if planned else ev.ResizeFailed(key, "no"),
-            ev.ProfilingFinished(key, Measurements(runs=1)),
-            ev.WorkloadClassified(key, Classification("e", "1")),
+            ev.ProfilingFinished(key, measured),
+            ev.ProfilingFailed(key, "nothing"),
+            ev.WorkloadClassified(key, known),
         ][kind]
         self.cluster.tell(event)
+
+    @rule()
+    def all_goes_well(self) -> None:
+        """Everything that was asked is done, and what is asked then, too."""
+        entries = {Quantity.RATE: {500: Entry(50.0), 1000: Entry(100.0)}}
+        for action in self.cluster.asked:  # grows meanwhile
+            key = action.key
+            match action:
+                case act.StartWorkload():
+                    self.cluster.tell(ev.StartAccepted(key), ev.WorkloadStarted(key, "pid 1"))
+                case act.ResizeAllocation(placements=placements):
+                    self.cluster.tell(ev.AllocationResized(key, placements))
+                case act.ProfileWorkload():
+                    self.cluster.tell(ev.ProfilingFinished(key, Measurements(entries)))
+                case act.ClassifyWorkload():
+                    known = curve((500, 50.0), (1000, 110.0), (4000, 400.0))
+                    self.cluster.tell(ev.WorkloadClassified(key, known))
+                case act.StopWorkload():
+                    self.cluster.tell(ev.WorkloadFinished(key, None, 15, "killed"))
+
+    @rule(
+        name=st.sampled_from(["a", "a", "b", "c"]),
+        paces=st.lists(st.sampled_from([None, 0.0, 0.5, 0.9, 1.0, 1.5]), min_size=1, max_size=4),
+        periods=st.sampled_from([1, 2, 4, 12]),
+    )
+    def measured(self, name: str, paces: list[float | None], periods: int) -> None:
+        """Whoever runs there, at some pace, for some periods."""
+        for _ in range(periods):
+            self.cluster.now += 10.0
+            self.highest = max(self.highest, self.cluster.now)
+            there = [
+                record
+                for record in self.cluster.manager.state.workloads.values()
+                if record.placements and record.placements[0].server == name
+            ]
+            samples = (
+                _sample(record.key, paces[at % len(paces)]) for at, record in enumerate(there)
+            )
+            self.cluster.tell(ev.ServerMeasured(name, tuple(samples)))
 
     # --- what always holds ---
 
@@ -144,13 +260,113 @@ class AnyHistory(RuleBasedStateMachine):
             if isinstance(action, act.StartWorkload):
                 assert starts.setdefault(action.key, action.workload.name) == action.workload.name
 
+    @invariant()
+    def nobody_is_suspended_without_a_reason(self) -> None:
+        """When its time has come and nobody beside it misses a target, it goes on."""
+        cluster = self.cluster
+        if not cluster.manager.state.synced or cluster.mode is Mode.RECOMMEND:
+            return
+        due = cluster.manager.wake_at(cluster.now)
+        for record in cluster.manager.state.workloads.values():
+            if record.phase is Phase.SUSPENDED and not record.revoking:
+                assert due is not None
+                assert due <= max(cluster.now, record.phase_since + MOST_GIVEN_WAY_SECONDS)
+
+    @precondition(lambda self: self.cluster.manager.state.synced)
+    @rule()
+    def in_the_end_all_that_is_suspended_goes_on(self) -> None:
+        """Woken when it asks to be, a manager comes to rest with nobody suspended."""
+        cluster = self.cluster
+        if cluster.mode is Mode.RECOMMEND:
+            return
+        for _ in range(100):
+            due = cluster.manager.wake_at(cluster.now)
+            if due is None:
+                break
+            cluster.now = max(cluster.now, due)
+            self.highest = max(self.highest, cluster.now)
+            cluster.tell(ev.TimePassed())
+        else:
+            raise AssertionError("it asks to be woken for ever")
+        left = cluster.manager.state.workloads.values()
+        assert not [r.name for r in left if r.phase is Phase.SUSPENDED and not r.revoking]
+
     def teardown(self) -> None:
         if not hasattr(self, "cluster"):
             return
         log = self.cluster.log
-        for point in {0, len(log) // 3, len(log) - 1}:
-            assert self.cluster.replayed(point).state == self.cluster.manager.state
+        end = encode_state(self.cluster.manager.state)
+        for point in {0, len(log) // 3, len(log) // 2, len(log) - 1}:
+            replayed = self.cluster.replayed(point)
+            assert encode_state(replayed.state) == end
+            assert _columns(replayed) == _columns(self.cluster.manager)
         placed_within_capacity(self.cluster)
+        adjusted_calmly(self.cluster)
+        recommended_only(self.cluster)
+
+
+def _sample(key: str, pace: float | None) -> Sample:
+    if pace is None:
+        return Sample(key)
+    readings = {
+        Quantity.RATE: Reading(100.0 * pace, "progress lines"),
+        Quantity.REMAINING: Reading(300.0 / max(pace, 0.01), "progress lines"),
+        Quantity.CPU: Reading(pace, "CPU time", trusted=False),
+    }
+    return Sample(key, readings)
+
+
+def _columns(manager: Manager) -> dict[str, object]:
+    """What policies see, server by server."""
+    view = manager.view
+    numbers = (
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_allocated,
+        view.accepting,
+        view.residents,
+        view.copies,
+        view.unsettled,
+        *view.tolerated,
+        *view.tolerated_variance,
+        *view.caused,
+        *view.caused_variance,
+    )
+    return {name: [column[row] for column in numbers] for row, name in enumerate(view.names)}
+
+
+def adjusted_calmly(cluster: Cluster) -> None:
+    """So many adjustments a minute and no more; those that a user asked for are not counted."""
+    times: list[float] = []
+    for time, kind, payload in cluster.log:
+        event = decode_event(kind, payload)
+        by_measuring = isinstance(event, ev.WorkloadSuspended | ev.WorkloadMoved) or (
+            isinstance(event, ev.AllocationPlanned)
+            and event.decision.message != "the reservation was changed"
+        )
+        if by_measuring:
+            times.append(time)
+            assert sum(0 <= time - at < 60 for at in times) <= ADJUSTMENTS_PER_MINUTE
+
+
+def recommended_only(cluster: Cluster) -> None:
+    """In the processes that only recommend nothing new is begun."""
+    recommends = False
+    forbidden = (
+        ev.WorkloadPlaced,
+        ev.AllocationPlanned,
+        ev.WorkloadSuspended,
+        ev.WorkloadResumed,
+        ev.WorkloadMoved,
+    )
+    modes = iter(cluster.modes)
+    for _, kind, payload in cluster.log:
+        event = decode_event(kind, payload)
+        if isinstance(event, ev.ManagerStarted):
+            recommends = next(modes) is Mode.RECOMMEND
+        if recommends:
+            assert not isinstance(event, forbidden), event
+            assert not isinstance(event, ev.ProfilingPlanned) or event.plan is None
 
 
 def placed_within_capacity(cluster: Cluster) -> None:
@@ -211,7 +427,7 @@ REPORTS = st.sampled_from(
 
 
 @given(
-    policy=st.sampled_from(["least-loaded", "round-robin"]),
+    policy=st.sampled_from(POLICIES),
     reports=st.lists(REPORTS, min_size=2, max_size=6),
     data=st.data(),
 )
@@ -234,7 +450,7 @@ def test_events_of_unrelated_workloads_commute(policy, reports, data) -> None:
 
 @given(
     names=st.lists(NAMES, min_size=1, max_size=8, unique=True),
-    policy=st.sampled_from(["least-loaded", "round-robin"]),
+    policy=st.sampled_from(POLICIES),
 )
 def test_the_same_events_give_the_same_state_and_actions(names, policy) -> None:
     one, other = _busy(policy, names), _busy(policy, names)

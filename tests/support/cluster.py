@@ -1,11 +1,13 @@
 """A cluster of values for testing the core: it plays client, clock and engine by hand."""
 
 from wharfinger.admission.fifo import Fifo
-from wharfinger.classification.base import Profiling
+from wharfinger.classification.base import Profiling, ProfilingPlanner
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import is_off_prediction
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.manager.manager import Manager, Step
+from wharfinger.manager.manager import Manager, Mode, Step
+from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import WorkloadRecord, held
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -37,6 +39,10 @@ class ProfileTheLabelled:
         return Profiling(decision, plan)
 
 
+LABELLED = ProfileTheLabelled()
+ABLE = Capabilities()
+
+
 def server(name: str, cpus: int = 2, memory_mib: int = 4096, *, accepting: bool = True) -> Server:
     return Server(name, PLATFORM, cpus * 1000, memory_mib * MIB, accepting=accepting)
 
@@ -66,13 +72,26 @@ class Cluster:
     Attributes:
         log: Every event in order, as bytes: (time, kind, payload).
         asked: Every action in order.
+        modes: Of each process in order.
     """
 
-    def __init__(self, policy: str = "least-loaded", *, keep_ended: int = 10_000) -> None:
+    def __init__(
+        self,
+        policy: str = "least-loaded",
+        *,
+        keep_ended: int = 10_000,
+        able: Capabilities = ABLE,
+        mode: Mode = Mode.ACT,
+        planner: ProfilingPlanner | None = LABELLED,
+    ) -> None:
         self.policy = policy
         self.keep_ended = keep_ended
+        self.able = able
+        self.mode = mode
+        self.planner = planner
         self.now = 0.0
         self.processes = 0
+        self.modes: list[Mode] = []
         self.log: list[tuple[float, str, bytes]] = []
         self.asked: list[act.Action] = []
         self.manager = self.make_manager(None)
@@ -82,15 +101,17 @@ class Cluster:
         return Manager(
             make_policy(self.policy),
             Fifo(),
-            planner=ProfileTheLabelled(),
+            planner=self.planner,
             state=None if snapshot is None else decode_state(snapshot),
             keep_ended=self.keep_ended,
+            mode=self.mode,
         )
 
     def start(self) -> None:
         self.processes += 1
+        self.modes.append(self.mode)
         nonce = f"n{self.processes}"
-        self.tell(ev.ManagerStarted(nonce, "0", self.policy, "fifo", "test", Capabilities()))
+        self.tell(ev.ManagerStarted(nonce, "0", self.policy, "fifo", "test", self.able))
 
     def tell(self, *events: ev.Report | ev.Request) -> Step:
         for event in events:
@@ -127,13 +148,27 @@ class Cluster:
     def check_books(self) -> None:
         """What the columns say is what the records hold, server by server."""
         view = self.manager.view
-        cpu, memory = dict.fromkeys(view.names, 0), dict.fromkeys(view.names, 0)
+        cpu, memory, residents, copies = (dict.fromkeys(view.names, 0) for _ in range(4))
+        there: dict[str, list[WorkloadRecord]] = {name: [] for name in view.names}
         for record in self.manager.state.workloads.values():
             for placement in held(record) if record.on_server or record.profiling else ():
                 cpu[placement.server] += placement.allocation.cpu_millicpus
                 memory[placement.server] += placement.allocation.memory_bytes
+                residents[placement.server] += 1
+                copies[placement.server] += record.profiling is not None
+                if record.on_server:
+                    there[placement.server].append(record)
         assert list(cpu.values()) == view.cpu_allocated.tolist()
         assert list(memory.values()) == view.memory_allocated.tolist()
+        assert list(residents.values()) == view.residents.tolist()
+        assert list(copies.values()) == view.copies.tolist()
+        unsettled = [any(map(is_off_prediction, records)) for records in there.values()]
+        assert unsettled == view.unsettled.astype(bool).tolist()
+        for row, records in enumerate(there.values()):
+            pressure = pressure_of(records)
+            columns = view.tolerated, view.tolerated_variance, view.caused, view.caused_variance
+            for found, expected in zip(columns, pressure, strict=True):
+                assert found[:, row].tolist() == expected.tolist()
 
 
 def running(cluster: Cluster, *names: str) -> None:

@@ -129,6 +129,8 @@ def _ranked(
     candidate: dict[str, Any], chosen: dict[str, Any] | None, decision: dict[str, Any]
 ) -> str:
     """One that could take it."""
+    if decision["stage"] == "adaptation" and candidate["score"] is None:
+        return "has room"
     if chosen is None:
         too_high = decision["reason"] == "target-too-high"
         return "has room, but is too slow" if too_high else "has room"

@@ -23,8 +23,8 @@ _ENDINGS = {
     "rejected": "was not let in",
 }
 _GOES_ON = (
-    "when no neighbour misses its target, 30 s after it gave way at the earliest, twice as long "
-    "each further time"
+    "when no neighbour misses its target, 30 s after it gave way at the earliest (twice as long "
+    "each further time), after 16 min at the latest"
 )
 
 
@@ -67,7 +67,7 @@ def explanation_text(explanation: dict[str, Any], *, wide: bool = False) -> str:
         lines = measured or [forecast.basis(known)]
         sections.append("What was measured before\n" + indented("\n".join(map(printable, lines))))
     if workload["adjustments"]:
-        adjusted = forecast.adjustments_text(workload["adjustments"])
+        adjusted = forecast.adjustments_text(workload["adjustments"], wide=wide)
         sections.append("What was done since it was placed\n" + indented(adjusted))
     if wide:
         sections.append("What it asked for\n" + indented(_asked(workload)))
@@ -206,6 +206,8 @@ def _now(decision: dict[str, Any], explanation: dict[str, Any]) -> str:
     recommends = _only_recommended(explanation)
     head = "What is recommended" if recommends else "If it were its turn now"
     lines = [printable(human.words(decision["message"])), *reasons(decision)]
+    if off := explanation["waiting"]["unsettled_by"]:
+        lines.insert(1, printable(f"it waits for the sake of: {', '.join(off)}"))
     if recommends:
         lines.insert(1, "what would change it: a manager that acts: wharfinger up --mode act")
     return f"{head}\n" + indented("\n".join(lines))

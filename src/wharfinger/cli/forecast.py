@@ -9,6 +9,7 @@ from wharfinger.cli import human
 from wharfinger.cli.output import Column, table
 
 NEED_ROWS = 8
+ADJUSTMENT_ROWS = 10
 NO_MARK = -1
 _TIMED = {"rate_per_second", "throughput_per_second"}
 
@@ -105,7 +106,7 @@ def basis(classification: dict[str, Any]) -> str:
     """On what a classification stands."""
     by = f"{classification['estimator']} {classification['version']}"
     if not classification["entries_measured"]:
-        return f"nothing of its own was measured: by what known programs are like ({by})"
+        return f"nothing of its own: it is taken to be like known programs ({by})"
     return f"{classification['entries_measured']} entries measured, the others filled in by {by}"
 
 
@@ -179,8 +180,10 @@ def _entries(words: str, entries: list[dict[str, Any]]) -> list[str]:
 # --- what was done since ----------------------------------------------------------------------
 
 
-def adjustments_text(adjustments: list[dict[str, Any]]) -> str:
-    """Each adjustment: what changed, what became of the target, and why."""
+def adjustments_text(adjustments: list[dict[str, Any]], *, wide: bool = True) -> str:
+    """Each adjustment: what changed, what became of the target, and why; short: the newest."""
+    shown = adjustments if wide else adjustments[-ADJUSTMENT_ROWS:]
+    earlier = len(adjustments) - len(shown)
     columns: list[Column] = [
         ("TIME", lambda a: human.time_of_day(a["time"])),
         ("DONE", lambda a: DONE[a["kind"]]),
@@ -188,7 +191,7 @@ def adjustments_text(adjustments: list[dict[str, Any]]) -> str:
         ("OF TARGET", _paces),
         ("WHY", lambda a: human.words(a["message"].removeprefix("classified anew: "))),
     ]
-    return table(adjustments, columns)
+    return table(shown, columns) + (f"\nand {earlier} earlier: -o wide" if earlier else "")
 
 
 DONE = {

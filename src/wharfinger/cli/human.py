@@ -232,8 +232,8 @@ def stated(value: dict[str, Any] | None) -> list[str]:
 def term(name: str, value: float) -> str:
     """A number of ``TERMS`` in its unit.
 
-    >>> term("rate_per_second", 126.3), term("latency_seconds", 0.002345)
-    ('126/s', '2.35ms')
+    >>> term("rate_per_second", 126.3), term("latency_seconds", 0.00236)
+    ('126/s', '2.36ms')
     """
     if name.endswith("_per_second"):
         return f"{significant(value)}/s"

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     client.wait_for_manager()
     if arguments.dry_run:
         previews = [one for file in documents for one in _send(client, *file, dry_run=True)]
-        show(previews, arguments.output, lambda: _previews_text(previews))
+        show(previews, arguments.output, lambda: previews_text(previews))
         return OK
     submissions = _submit(client, documents)
     if arguments.wait:
@@ -116,7 +116,8 @@ def _text(submissions: list[dict[str, Any]]) -> str:
     )
 
 
-def _previews_text(previews: list[dict[str, Any]]) -> str:
+def previews_text(previews: list[dict[str, Any]]) -> str:
+    """What would be decided for each, and what is not known yet."""
     return "\n".join(
         f"workload/{one['name']} "
         + ("would be created" if one["created"] else "exists as it is: unchanged")
@@ -132,11 +133,10 @@ def _unknown(decisions: list[dict[str, Any]]) -> str:
     profiling = [d for d in decisions if d["stage"] == "profiling"]
     if not profiling:
         return ""
-    first = profiling[0]["accepted"]
+    what = "is profiled or classified first" if profiling[0]["accepted"] else "waits to be profiled"
     return (
         "\n  not known yet: how its performance follows CPU, what interference it tolerates and "
-        f"causes; {'it is profiled or classified first' if first else 'it waits to be profiled'}, "
-        "and may then go elsewhere, with more or less"
+        f"causes.\n  It {what}, and may then go elsewhere, with more or less"
     )
 
 

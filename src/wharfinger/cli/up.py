@@ -33,10 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how the local engine divides this machine: a number of servers, or sets of CPUs "
         "such as big=0-3,small=4 (default: as its hardware is)",
     )
-    parser.add_argument(
-        "--policy", default="least-loaded", metavar="NAME", help="default: least-loaded"
-    )
+    parser.add_argument("--policy", default="quasar", metavar="NAME", help="default: quasar")
     parser.add_argument("--admission", default="fifo", metavar="NAME", help="default: fifo")
+    parser.add_argument(
+        "--mode",
+        default="act",
+        metavar="MODE",
+        help="act, or recommend: say what would be done and do nothing (default: act)",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=_probability,
+        default=0.8,
+        metavar="P",
+        help="with which probability a target must be reached, from 0.5 to below 1 (default: 0.8)",
+    )
+    parser.add_argument(
+        "--known",
+        type=Path,
+        metavar="DIR",
+        help="known programs to classify by (default: this site's own, else those that are shipped)",
+    )
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
@@ -53,6 +70,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="start with nothing when no event of a damaged log can be saved",
     )
+
+
+def _probability(text: str) -> float:
+    """A number; a percentage is one too.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    try:
+        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        message = f"{text!r} is not a probability; write 0.8 or 80%"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -72,6 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
         servers=arguments.servers,
         policy=arguments.policy,
         admission=arguments.admission,
+        mode=arguments.mode,
+        confidence=arguments.confidence,
+        known=arguments.known,
         accept_loss=arguments.accept_loss,
     )
     directory = StateDirectory(state_path(arguments))

@@ -260,7 +260,8 @@ def second_allocation(record: WorkloadRecord, view: ClusterView) -> tuple[Placem
         return ()
     held = record.placements[0]
     now = held.allocation.cpu_millicpus
-    if record.adjusted_at is not None or _measured_under(record) != {now}:
+    seen = any(now in row for row in record.observed.values())
+    if not seen or record.adjusted_at is not None or _measured_under(record) != {now}:
         return ()
     row = list(view.names).index(held.server)
     room = int(view.cpu_capacity[row] - view.cpu_allocated[row])

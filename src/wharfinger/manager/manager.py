@@ -278,23 +278,31 @@ class Manager:
         self._record(now, answer(record.name, decision))
 
     def _profile(self, now: float, record: WorkloadRecord) -> bool:
+        """Plan its profiling, or let it wait for that; whether there is any to come."""
         verdict = self._planner and self._planner.plan(record.workload, self.view)
         if not verdict:
             return False
+        # Copies are something that is done: who only recommends goes by their like. And so
+        # does what no server could hold: its place, not its copy, is what it has to wait for.
+        never = self._recommends or self._exceeds_all(record.workload)
         first = next(iter(self._world.unprofiled), None)
-        if verdict.plan and first is not None and first < entry_of(record):
+        if not never and verdict.plan and first is not None and first < entry_of(record):
             self._hold(now, record, _behind_others(verdict.decision))
-            return True
-        if verdict.decision.accepted or self._recommends:
+        elif never or verdict.decision.accepted:
+            decision = replace(verdict.decision, accepted=True, would_change="")
+            plan = None if never else verdict.plan
             key = self._new_key(record)
-            # Copies are something that is done: who only recommends goes by their like.
-            plan = None if self._recommends else verdict.plan
-            decision = replace(verdict.decision, accepted=True)
-            planned = ev.ProfilingPlanned(record.name, key, decision, plan)
-            self._record(now, planned)
+            self._record(now, ev.ProfilingPlanned(record.name, key, decision, plan))
         else:
             self._hold(now, record, verdict.decision)
         return True
+
+    def _exceeds_all(self, workload: Workload) -> bool:
+        """Whether there are servers, and none has its memory even when empty."""
+        capacities = self.view.memory_capacity
+        return bool(len(capacities)) and bool(
+            (capacities < workload.reservation.memory_bytes).all()
+        )
 
     def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
         """It waits; why is logged when that changes."""

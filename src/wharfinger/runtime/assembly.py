@@ -8,13 +8,18 @@ core, and hands back a runtime that is not started yet. A new engine is a folder
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from wharfinger.admission.registry import make_admission
+from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.known import KnownPrograms
+from wharfinger.classification.planner import JointPlanner
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
-from wharfinger.manager.manager import Manager
+from wharfinger.manager.manager import Manager, Mode
 from wharfinger.manager.state import ManagerState
-from wharfinger.placement.registry import make_policy
+from wharfinger.placement.quasar import Quasar
+from wharfinger.placement.registry import PolicyOptions, make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore
@@ -29,13 +34,19 @@ class Options:
         servers: How the engine divides what it has; ``None`` = as it finds it.
         policy: Name in ``wharfinger.placement.registry``.
         admission: Name in ``wharfinger.admission.registry``.
+        mode: ``act`` or ``recommend``.
+        confidence: With which a target must be reached.
+        known: Directory of known programs; ``None`` = the site's, else those that are shipped.
         accept_loss: Go on with nothing where the event log can't be saved at all.
     """
 
     engine: str = "local"
     servers: str | None = None
-    policy: str = "least-loaded"
+    policy: str = "quasar"
     admission: str = "fifo"
+    mode: str = "act"
+    confidence: float = 0.8
+    known: Path | None = None
     accept_loss: bool = False
 
 
@@ -73,13 +84,26 @@ def assemble(
         Unavailable: The disk or another process keeps the event log from being opened.
     """
     # First what can be refused without touching anything.
-    make_policy(options.policy)
+    policy = PolicyOptions(_confidence(options))
+    make_policy(options.policy, policy)
+    mode = _mode(options)
     make_admission(options.admission)
     engine = make_engine(directory, options)
+    classifier = Classifier(KnownPrograms.load(options.known))
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
+    planner = None
+    if options.policy == Quasar.name:
+        planner = JointPlanner(classifier.columns, classifier.design_covariance())
+
     def make_manager(state: ManagerState | None) -> Manager:
-        return Manager(make_policy(options.policy), make_admission(options.admission), state=state)
+        return Manager(
+            make_policy(options.policy, policy),
+            make_admission(options.admission),
+            planner=planner,
+            state=state,
+            mode=mode,
+        )
 
     try:
         return Runtime(
@@ -89,7 +113,22 @@ def assemble(
             clock,
             policy=options.policy,
             admission=options.admission,
+            classifier=classifier,
         )
     except BaseException:
         store.close()
         raise
+
+
+def _confidence(options: Options) -> float:
+    if not 0.5 <= options.confidence < 1:
+        raise InvalidInput(
+            f"--confidence: {options.confidence:g} is not a probability from 0.5 to below 1"
+        )
+    return options.confidence
+
+
+def _mode(options: Options) -> Mode:
+    if options.mode not in list(Mode):
+        raise InvalidInput(f"--mode: {options.mode!r} is not a mode; there are {', '.join(Mode)}")
+    return Mode(options.mode)

@@ -204,6 +204,9 @@ class Waiting(Model):
     first: str = Field(description="Who is first in line.")
     first_message: str = Field(description="Why the first one waits; may be empty.")
     not_before: str | None = Field(description="A start failed; it is not tried again before.")
+    unsettled_by: list[str] = Field(
+        description="Who misses a target: for their sake their servers take no new work."
+    )
     now: list[Decision] = Field(description="What would be decided if it were its turn now.")
 
 

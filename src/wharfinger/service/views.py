@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from wharfinger.engines.base import Usage
+from wharfinger.manager.adaptation import is_off_prediction
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import WorkloadRecord
@@ -268,6 +269,12 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
         return None
     line = queues(manager)[record.queue]
     first = line[0]
+    previews = [
+        made
+        for made in manager.preview(record.workload)
+        # Who is before it stands above already.
+        if made.stage is not dec.Stage.ADMISSION and made.reason is not dec.ReasonCode.BEHIND_OTHERS
+    ]
     return models.Waiting(
         queue=record.queue,
         position=line.index(record) + 1,
@@ -275,14 +282,20 @@ def waiting(manager: Manager, record: WorkloadRecord) -> models.Waiting | None:
         first=first.name,
         first_message=first.message,
         not_before=timestamp_or_none(record.not_before),
-        now=[
-            decision(made, None)
-            for made in manager.preview(record.workload)
-            # Who is before it stands above already.
-            if made.stage is not dec.Stage.ADMISSION
-            and made.reason is not dec.ReasonCode.BEHIND_OTHERS
-        ],
+        unsettled_by=[name for made in previews for name in _unsettled_by(manager, made)],
+        now=[decision(made, None) for made in previews],
     )
+
+
+def _unsettled_by(manager: Manager, made: dec.Decision) -> list[str]:
+    """Who misses a target on the servers that take no new work for it."""
+    servers = [c.server for c in made.candidates if c.reason is dec.ReasonCode.OFF_PREDICTION]
+    return [
+        record.name
+        for server in servers
+        for record in residents(manager, server)
+        if is_off_prediction(record)
+    ]
 
 
 def explanation(

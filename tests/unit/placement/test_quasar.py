@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from math import exp, log
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -25,6 +26,8 @@ from wharfinger.placement.sizing import sizes
 CACHE, INTEGER = SharedResource.LAST_LEVEL_CACHE, SharedResource.INTEGER
 DISK = SharedResource.STORAGE_BANDWIDTH
 Scores = Mapping[SharedResource, float]
+NONE: Mapping = MappingProxyType({})
+ABLE = Capabilities()
 
 
 def known(
@@ -32,8 +35,8 @@ def known(
     *,
     per_cpu: float = 100.0,
     up_to: int = 4000,
-    tolerated: Scores = {},
-    caused: Scores = {},
+    tolerated: Scores = NONE,
+    caused: Scores = NONE,
     score_std: float = 0.0,
     quantity: Quantity = Quantity.RATE,
     total: float | None = None,
@@ -55,9 +58,9 @@ def wants(rate: float = 100.0, **others) -> Workload:
 
 def view_of(
     *cpus: int,
-    residents: Mapping[str, list[Classification]] = {},
-    used: Mapping[str, int] = {},
-    able: Capabilities = Capabilities(),
+    residents: Mapping[str, list[Classification]] = NONE,
+    used: Mapping[str, int] = NONE,
+    able: Capabilities = ABLE,
     unsettled: tuple[str, ...] = (),
 ) -> ClusterView:
     """Servers s0, s1, ... with so many CPUs, and who is there."""

@@ -1,8 +1,8 @@
 """A source of interference beside a copy: started, ramped, withdrawn at once, and gone.
 
-Called by ``sequence``. The source runs on the copy's CPUs in a group that weighs as much as
-ordinary work that was given all of the server; I/O goes to a nameless file on the storage that
-the copy's writes go to.
+Called by ``sequence``. The source stands for neighbours, so it runs on the copy's CPUs and is given
+what the copy leaves of them: no neighbour ever gets what a workload has. I/O goes to a nameless
+file on the storage that the copy's writes go to.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +21,7 @@ from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, conclud
 from wharfinger.ibench.sources import Setting, signal_here, source_named
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 
 COARSE = (25.0, 50.0, 75.0, 100.0)
 FINE = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0)
@@ -29,6 +30,9 @@ SAMPLES_FOR_FINE, SAMPLES_FOR_COARSE = 45, 12
 REPORT_SECONDS = 0.1
 SOURCE_MEMORY_BYTES = 256 << 20
 LOOK_SECONDS = 0.02
+
+LEAST_LEFT_MILLICPUS = 100
+"""With less no source could do anything."""
 
 EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 """Shared by all servers of this machine."""
@@ -49,7 +53,10 @@ def beside(
         NeighbourFell: While a device's maximum was measured.
     """
     name = f"{job.key}.{resource.value}"
-    allocation = Allocation(1000 * len(job.server.cpus), SOURCE_MEMORY_BYTES)
+    left_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus) - job.plan.cpu_millicpus[0]
+    if left_millicpus < LEAST_LEFT_MILLICPUS:
+        raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbours")
+    allocation = Allocation(left_millicpus, SOURCE_MEMORY_BYTES)
     try:
         setting = _setting(job, resource, upper_base, lifeline)
         group = make_run(job, name, Placement(job.plan.server, allocation))

@@ -1,0 +1,176 @@
+"""The classifier: a workload's rows filled in from two entries and from the known programs.
+
+Source: Quasar 3.2 (scale-up, tolerated and caused interference as independent classifications),
+with a Gaussian conditional in logarithms where the papers have SVD and SGD (``learning``), so
+that every number has a standard deviation. The runtime calls ``classify`` and logs what comes of
+it, with the estimator's version: a replay needs no estimator.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from math import hypot
+from typing import Protocol
+
+import numpy as np
+
+from wharfinger.classification.known import SCALE, SCORE_SCALE, as_performance
+from wharfinger.errors import InvalidInput
+from wharfinger.learning.matrix import Array, Matrix, Scale
+from wharfinger.learning.recommender import Recommender, fit
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Entry, Estimate, Measurements
+
+LEAST_ERROR = 0.03
+"""Relative: runs of one program differ by this, however steady each is."""
+LEAST_POINTS = 5.0
+"""The same of a score."""
+
+
+class Known(Protocol):
+    """The known programs, as ``KnownPrograms`` has them."""
+
+    @property
+    def scale_up(self) -> Matrix:
+        """Performance by allocation in thousandths of a CPU; more is better."""
+
+    @property
+    def tolerated(self) -> Matrix:
+        """Scores by source."""
+
+    @property
+    def caused(self) -> Matrix:
+        """Scores by source."""
+
+
+class Classifier:
+    """Fills in rows.
+
+    Args:
+        known: Programs that were measured exhaustively.
+        estimator: Name in ``wharfinger.learning.registry``.
+        seed: The same gives the same.
+    """
+
+    def __init__(self, known: Known, estimator: str = "gaussian", seed: int = 0) -> None:
+        self._known = known
+        self._estimator = estimator
+        self._seed = seed
+
+    @cached_property
+    def scale_up(self) -> Recommender:
+        """Of performance by CPU; learnt when it is first asked for, in some 0.1 s."""
+        return fit(self._estimator, self._known.scale_up, scale=SCALE, seed=self._seed)
+
+    @cached_property
+    def _scores(self) -> dict[str, Recommender | None]:
+        return {
+            "tolerated": self._fit_scores(lambda: self._known.tolerated, SCORE_SCALE),
+            "caused": self._fit_scores(lambda: self._known.caused, SCORE_SCALE),
+        }
+
+    def _fit_scores(self, matrix: Callable[[], Matrix], scale: Scale) -> Recommender | None:
+        try:
+            return fit(self._estimator, matrix(), scale=scale, seed=self._seed)
+        except InvalidInput:
+            return None  # nobody measured any source
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """Allocations that known programs were measured at, ascending."""
+        return tuple(int(name) for name in self.scale_up.matrix.columns)
+
+    @cached_property
+    def shape(self) -> Curve:
+        """Performance by CPU of any program, relative to that with one CPU."""
+        one = max((c for c in self.columns if c <= 1000), default=self.columns[0])
+        return self._curve({one: Entry(1.0)}, Quantity.RATE)
+
+    def classify(self, measurements: Measurements) -> Classification:
+        """What a workload needs.
+
+        Args:
+            measurements: Its entries; empty = it is like any known program (cold start).
+        """
+        estimator = self.scale_up.estimator
+        entries = sum(len(row) for row in measurements.performance.values())
+        return Classification(
+            estimator=estimator.name,
+            version=str(estimator.version),
+            curves={
+                quantity: self._curve(row, quantity)
+                for quantity, row in measurements.performance.items()
+                if row
+            },
+            shape=self.shape,
+            tolerated=self._classify_scores("tolerated", measurements.tolerated),
+            caused=self._classify_scores("caused", measurements.caused),
+            total=measurements.total,
+            measured=entries + len(measurements.tolerated) + len(measurements.caused),
+        )
+
+    def _curve(self, row: Mapping[int, Entry], quantity: Quantity) -> Curve:
+        """The row filled in; what was measured between columns is a point of its own."""
+        measured = {
+            cpu: as_performance(quantity, entry.value)
+            for cpu, entry in row.items()
+            if entry.value > 0
+        }
+        known = self._on_columns(measured)
+        predicted = self.scale_up.predict({str(cpu): value for cpu, value in known.items()})
+        # More CPU never means less: where it looks so, it is noise.
+        means = np.maximum.accumulate(predicted.mean)
+        noise = max([LEAST_ERROR, *(entry.error for entry in row.values())])
+        points = {
+            cpu: Estimate(float(mean), hypot(float(std), noise))
+            for cpu, mean, std in zip(self.columns, means, predicted.log_std, strict=True)
+        }
+        for cpu, value in measured.items():
+            points[cpu] = Estimate(value, max(LEAST_ERROR, row[cpu].error))
+        allocations = tuple(sorted(points))
+        return Curve(
+            allocations,
+            tuple(
+                Estimate(as_performance(quantity, points[cpu].mean), points[cpu].std)
+                for cpu in allocations
+            ),
+        )
+
+    def _on_columns(self, measured: Mapping[int, float]) -> dict[int, float]:
+        """Entries between columns, as the nearest column would have them by the common shape."""
+        known = {cpu: value for cpu, value in measured.items() if cpu in self.columns}
+        for cpu, value in measured.items():
+            free = [column for column in self.columns if column not in known]
+            if cpu in known or not free:
+                continue
+            nearest = min(free, key=lambda column: abs(np.log(column / cpu)))
+            change = self.shape.at(nearest).mean / self.shape.at(cpu).mean
+            known[nearest] = value * change
+        return known
+
+    def _classify_scores(
+        self, kind: str, entries: Mapping[SharedResource, Entry]
+    ) -> dict[SharedResource, Estimate]:
+        recommender = self._scores[kind]
+        found: dict[SharedResource, Estimate] = {}
+        if recommender is not None:
+            columns = [SharedResource(name) for name in recommender.matrix.columns]
+            row = {str(c): entries[c].value for c in columns if c in entries}
+            predicted = recommender.predict(row)
+            found = {
+                source: _score(mean, std)
+                for source, mean, std in zip(
+                    columns, predicted.mean, predicted.log_std, strict=True
+                )
+            }
+        for source, entry in entries.items():
+            found[source] = _score(entry.value, max(LEAST_POINTS, entry.error))
+        return found
+
+    def design_covariance(self) -> Array:
+        """(columns, columns) of a row of which nothing is known, for choosing what to measure."""
+        return self.scale_up.predict({}).covariance
+
+
+def _score(mean: float, std: float) -> Estimate:
+    return Estimate(float(min(100.0, max(0.0, mean))), float(std))

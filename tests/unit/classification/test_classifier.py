@@ -1,0 +1,132 @@
+"""Rows are filled in from few entries, and are the less sure the less was measured."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from wharfinger.classification.classifier import LEAST_ERROR, LEAST_POINTS, Classifier
+from wharfinger.learning.matrix import Matrix, Transform
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements
+
+CPU, DISK = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH
+COLUMNS = (100, 250, 500, 1000, 2000)
+NOTHING = Measurements()
+
+
+@dataclass
+class Programs:
+    """Half of them use one CPU, half use two; the more they cause, the less they tolerate."""
+
+    measured_scores: bool = True
+
+    @property
+    def scale_up(self) -> Matrix:
+        rng = np.random.default_rng(1)
+        rows = {}
+        for number in range(24):
+            limit = 1000 if number % 2 else 2000
+            noise = np.exp(rng.normal(0, 0.03, len(COLUMNS)))
+            level = math.exp(rng.normal(0, 3))
+            rows[f"p{number}"] = level * np.minimum(COLUMNS, limit) * noise
+        return Matrix.of(rows, [str(cpu) for cpu in COLUMNS])
+
+    @property
+    def tolerated(self) -> Matrix:
+        return self._scores(lambda level: (level, level))
+
+    @property
+    def caused(self) -> Matrix:
+        return self._scores(lambda level: (100 - level, 100 - level))
+
+    def _scores(self, of) -> Matrix:
+        rng = np.random.default_rng(2)
+        rows = {
+            f"p{number}": np.clip(np.array(of(level)) + rng.normal(0, 4, 2), 0, 100)
+            for number, level in enumerate(rng.uniform(10, 90, 24))
+        }
+        return Matrix.of(
+            rows if self.measured_scores else {}, [CPU, DISK], transform=Transform.IDENTITY
+        )
+
+
+CLASSIFIER = Classifier(Programs())
+
+
+def rate(entries: dict[int, float]) -> Measurements:
+    return Measurements({Quantity.RATE: {cpu: Entry(v, 0.01) for cpu, v in entries.items()}})
+
+
+def test_two_entries_tell_the_row() -> None:
+    curve = CLASSIFIER.classify(rate({1000: 50.0, 250: 12.4})).curves[Quantity.RATE]
+    assert curve.cpu_millicpus == COLUMNS
+    assert curve.at(500).mean == pytest.approx(25, rel=0.1)
+    assert curve.at(1000).mean == 50.0
+    assert curve.at(1000).std == LEAST_ERROR
+    assert curve.at(2000).std > 3 * curve.at(500).std, "who uses two CPUs can't be seen here"
+    below = CLASSIFIER.classify(rate({2000: 50.0, 1000: 49.0})).curves[Quantity.RATE]
+    assert below.at(500).mean == pytest.approx(25, rel=0.25), "it has one thread"
+
+
+def test_more_cpu_never_means_less() -> None:
+    curve = CLASSIFIER.classify(rate({500: 10.0, 1000: 21.0})).curves[Quantity.RATE]
+    means = [estimate.mean for estimate in curve.estimates]
+    assert means == sorted(means)
+
+
+def test_a_latency_falls_with_cpu_and_stays_in_seconds() -> None:
+    found = Measurements({Quantity.LATENCY: {1000: Entry(0.010), 250: Entry(0.041)}})
+    curve = CLASSIFIER.classify(found).curves[Quantity.LATENCY]
+    assert curve.at(500).mean == pytest.approx(0.020, rel=0.15)
+    assert curve.at(1000).mean == pytest.approx(0.010)
+
+
+def test_an_entry_between_columns_counts_and_stands_in_the_curve() -> None:
+    curve = CLASSIFIER.classify(rate({600: 30.0})).curves[Quantity.RATE]
+    assert 600 in curve.cpu_millicpus
+    assert curve.at(600).mean == 30.0
+    assert curve.at(1000).mean == pytest.approx(50, rel=0.15)
+
+
+def test_nothing_measured_is_like_any_and_very_unsure() -> None:
+    found = CLASSIFIER.classify(NOTHING)
+    assert found.measured == 0
+    assert not found.curves
+    assert found.shape is not None
+    assert found.shape.at(1000).mean == 1.0
+    assert found.shape.at(500).mean == pytest.approx(0.5, rel=0.1)
+    assert 25 < found.tolerated[CPU].mean < 75
+    assert found.tolerated[CPU].std > 15
+
+
+def test_one_score_tells_of_the_other() -> None:
+    found = CLASSIFIER.classify(Measurements(tolerated={CPU: Entry(90.0)}, caused={}))
+    assert found.tolerated[CPU].mean == 90.0
+    assert found.tolerated[CPU].std == LEAST_POINTS
+    unknown = CLASSIFIER.classify(NOTHING).tolerated[DISK]
+    assert found.tolerated[DISK].mean > unknown.mean + 15
+    assert found.tolerated[DISK].std < unknown.std
+    assert found.measured == 1
+
+
+def test_scores_stay_within_their_scale() -> None:
+    found = CLASSIFIER.classify(Measurements(caused={CPU: Entry(100.0), DISK: Entry(0.0)}))
+    assert all(0 <= score.mean <= 100 for score in found.caused.values())
+
+
+def test_known_programs_without_scores_leave_what_was_measured() -> None:
+    classifier = Classifier(Programs(measured_scores=False))
+    assert not classifier.classify(NOTHING).tolerated
+    found = classifier.classify(Measurements(tolerated={CPU: Entry(60.0, 12.0)}))
+    assert found.tolerated[CPU].mean == 60.0
+    assert found.tolerated[CPU].std == 12.0
+
+
+def test_the_same_gives_the_same_and_says_by_what() -> None:
+    again = Classifier(Programs()).classify(rate({1000: 50.0, 250: 12.4}))
+    assert again == CLASSIFIER.classify(rate({1000: 50.0, 250: 12.4}))
+    assert again.estimator == "gaussian"
+    assert int(again.version) >= 1

@@ -1,0 +1,235 @@
+"""What the API says of predictions, measurements and adjustments, story by story."""
+
+import json
+from math import log
+from typing import Any
+
+import pytest
+
+from tests.support import stories
+from tests.support.api import Api, manifest
+from tests.support.stories import STORIES
+from wharfinger.service import metrics
+from wharfinger.service.models import Explanation
+from wharfinger.service.values import timestamp
+
+DESIGNED = {
+    "name", "type", "phase", "target", "predicted", "achieved", "met", "servers", "cpus",
+    "starts", "exit_code", "reason",
+}  # fmt: skip
+
+
+def told(name: str) -> dict[str, Any]:
+    story, workload = STORIES[name]()
+    return story.explain(workload)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_every_answer_is_of_its_form_and_a_replay_gives_the_same(name: str) -> None:
+    story, workload = STORIES[name]()
+    shown = story.explain(workload)
+    assert set(shown["workload"]) >= DESIGNED
+    Explanation.model_validate(json.loads(json.dumps(shown)))
+    story.manager = story.replayed(len(story.log) // 2)
+    assert story.explain(workload) == shown
+
+
+def test_a_prediction_is_in_the_targets_terms_and_over_the_target() -> None:
+    workload = told("placed")["workload"]
+    predicted, found = workload["predicted"], workload["predicted"]["performance"]
+    assert predicted["low"] < predicted["mean"] < predicted["high"]
+    assert predicted["low"] >= 1
+    assert found["rate_per_second"]["mean"] == pytest.approx(predicted["mean"] * 120)
+    assert found["rate_per_second"]["low"] == pytest.approx(predicted["low"] * 120)
+    assert (found["completion_seconds"], found["latency_seconds"]) == (None, None)
+
+
+def test_a_completion_time_is_predicted_from_being_handed_in() -> None:
+    workload = told("completed")["workload"]
+    seconds = workload["predicted"]["performance"]["completion_seconds"]
+    assert seconds["low"] < seconds["mean"] < seconds["high"] <= 120
+    (error,) = workload["prediction_errors"]
+    assert (error["name"], error["achieved"]) == ("completion_seconds", 96.0)
+    assert workload["pace"] == pytest.approx(120 / 96)
+
+
+def test_what_came_is_held_against_what_was_predicted() -> None:
+    (error,) = told("placed")["workload"]["prediction_errors"]
+    assert error["name"] == "rate_per_second"
+    assert error["log_error"] == pytest.approx(log(127 / error["predicted"]))
+    assert error["within"] is False
+
+
+def test_nothing_is_checked_before_an_allocation_had_time_to_show() -> None:
+    story = stories.Story()
+    story.submit(stories.rate("encode", 120.0))
+    story.profile("encode", stories.classified(), stories.measured())
+    story.run("encode")
+    story.measure(15, encode=90.0)
+    workload = story.explain("encode")["workload"]
+    assert workload["pace"] == 0.75
+    assert workload["prediction_errors"] == []
+
+
+def test_a_classification_tells_what_was_measured_from_what_was_filled_in() -> None:
+    known = told("placed")["workload"]["classification"]
+    (curve,) = known["curves"]
+    assert [p["cpus"] for p in curve["points"] if p["measured"]] == [0.25, 0.5]
+    assert all(p["low"] < p["mean"] < p["high"] for p in curve["points"])
+    scores = {score["name"]: score for score in known["interference"]}
+    assert scores["integer"]["tolerated_measured"]
+    assert scores["storage-bandwidth"]["tolerated_censored"]
+    assert not scores["storage-bandwidth"]["caused_measured"]
+    assert known["silent"][0]["name"] == "caused/storage-bandwidth"
+    assert (known["estimator"], known["version"], known["entries_measured"]) == ("gaussian", "1", 5)
+
+
+def test_the_need_holds_what_was_given_and_the_least_that_reaches_the_target() -> None:
+    need = told("placed")["need"]
+    reaching = [point["cpus"] for point in need if point["reaches"]]
+    assert min(reaching) == 0.4
+    assert [point["cpus"] for point in need] == sorted(point["cpus"] for point in need)
+
+
+@pytest.mark.parametrize("name", ["profiling-failed", "cold-start", "best-effort", "no-target"])
+def test_nothing_is_predicted_where_nothing_is_known(name: str) -> None:
+    found = told(name)
+    assert found["workload"]["predicted"] is None
+    assert found["workload"]["prediction_errors"] == []
+    assert found["need"] == []
+
+
+def test_an_adjustment_says_what_became_of_it() -> None:
+    adjustments = told("resized")["workload"]["adjustments"]
+    (resized,) = [a for a in adjustments if a["kind"] == "resized"]
+    assert list(resized)[:4] == ["time", "kind", "from", "to"]
+    assert (resized["from"][0]["cpus"], resized["to"][0]["cpus"]) == (0.4, 0.7)
+    assert resized["pace_before"] == pytest.approx(80 / 120)
+    assert resized["pace_after"] == pytest.approx(129 / 120)
+    assert "target missed" in resized["message"]
+
+
+def test_a_resize_is_predicted_along_the_curve_from_how_it_did() -> None:
+    predicted = told("resized")["workload"]["predicted"]
+    assert predicted["mean"] == pytest.approx(80 / 120 * (0.7 / 0.4) ** 0.9, rel=0.01)
+
+
+def test_both_are_told_when_one_gives_way_to_the_other() -> None:
+    story, _ = stories.relieved()
+    gave, got = story.explain("filler")["workload"], story.explain("encode")["workload"]
+    assert gave["suspensions"] == 1
+    assert [a["kind"] for a in gave["adjustments"]] == ["suspended"]
+    assert gave["adjustments"][0]["to"] == []
+    assert got["adjustments"][-1]["kind"] == "relieved"
+    assert got["adjustments"][-1]["pace_after"] > got["adjustments"][-1]["pace_before"]
+
+
+def test_one_that_was_moved_says_from_where_to_where() -> None:
+    moved = told("moved")["workload"]["adjustments"][-1]
+    assert moved["kind"] == "moved"
+    assert [p["name"] for p in (*moved["from"], *moved["to"])] == ["server0", "server1"]
+
+
+def test_a_resize_that_could_not_be_had_is_told() -> None:
+    from wharfinger.manager import events as ev  # noqa: PLC0415 - only here
+
+    story = stories.Story()
+    stories._placed(story)
+    story.obey = lambda actions: None  # type: ignore[method-assign] # the engine is slow
+    story.measure(15, encode=80.0)
+    story.tell(ev.ResizeFailed(story.key("encode"), "the kernel refused"))
+    kinds = [a["kind"] for a in story.explain("encode")["workload"]["adjustments"]]
+    assert kinds == ["resized", "kept"]
+
+
+def test_only_so_many_adjustments_are_kept() -> None:
+    story, _ = stories.relieved()
+    for _ in range(40):
+        story.measure(60, encode=210.0)
+        story.measure(60, encode=100.0, filler=0.3)
+    assert len(story.record("encode").adjustments) <= 32
+
+
+def test_who_holds_a_server_up_is_named() -> None:
+    waiting = told("neighbour-off-prediction")["waiting"]
+    assert waiting["unsettled_by"] == ["encode"]
+    assert waiting["now"][0]["reason"] == "off-prediction"
+
+
+def test_what_a_manager_recommends_is_not_done() -> None:
+    story, name = stories.recommended()
+    found = story.explain(name)
+    assert (found["mode"], found["workload"]["phase"]) == ("recommend", "queued")
+    assert found["workload"]["reason"] == "recommended"
+    assert found["workload"]["predicted"]["mean"] > 1
+    assert story.asked == [a for a in story.asked if type(a).__name__ == "ClassifyWorkload"]
+
+
+def test_a_server_shows_what_its_residents_bear_and_exert() -> None:
+    story, _ = stories.would_disturb()
+    (server,) = story.servers()
+    pressure = {p["name"]: p for p in server["pressure"]}
+    assert (pressure["integer"]["caused"], pressure["storage-bandwidth"]["tolerated"]) == (20, 20)
+    assert (server["copies"], server["unsettled"]) == (0, False)
+    story, _ = stories.being_profiled()
+    assert [s["copies"] for s in story.servers()] == [1, 0]
+    story, _ = stories.neighbour_off_prediction()
+    assert [s["unsettled"] for s in story.servers()] == [True]
+
+
+def test_usage_names_neighbours_and_the_last_adjustment() -> None:
+    story, _ = stories.suspended()
+    shown = {name: usage for name, (_, usage) in story.usage().items()}
+    assert shown["encode"]["neighbours"] == ["filler"]
+    assert shown["encode"]["last_adjustment"]["kind"] == "relieved"
+    assert shown["filler"]["phase"] == "suspended"
+    assert shown["encode"]["pace"] == 0.75
+
+
+def test_metrics_count_adjustments_errors_and_targets() -> None:
+    story, _ = stories.relieved()
+    text = metrics.render(
+        story.manager, last_sequence=1, room_bytes=1, start_time=0.0, now=story.now
+    )
+    lines = text.splitlines()
+    assert 'wharfinger_targets_met{met="yes"} 1' in lines
+    assert 'wharfinger_adjustments_total{kind="suspended"} 1' in lines
+    assert 'wharfinger_adjustments_total{kind="relieved"} 1' in lines
+    assert 'wharfinger_predictions_checked{kind="rate_per_second"} 1' in lines
+    (error,) = [line for line in lines if line.startswith("wharfinger_prediction_error_log{")]
+    (found,) = story.explain("encode")["workload"]["prediction_errors"]
+    assert float(error.split()[1]) == abs(found["log_error"])
+
+
+def test_metrics_say_nothing_of_errors_where_nothing_was_predicted() -> None:
+    story, _ = stories.no_target()
+    text = metrics.render(
+        story.manager, last_sequence=1, room_bytes=1, start_time=0.0, now=story.now
+    )
+    assert "prediction_error_log" not in text
+
+
+def test_a_preview_says_that_nothing_is_measured_yet() -> None:
+    story = stories.Story()
+    decisions = story.manager.preview(stories.rate("encode", 120.0))
+    assert [d.stage.value for d in decisions] == ["admission", "profiling", "placement"]
+    story, name = stories.placed()
+    decisions = story.manager.preview(story.record(name).workload)
+    assert [d.stage.value for d in decisions] == ["admission", "placement"]
+
+
+def test_the_api_answers_with_the_same_keys(api: Api) -> None:
+    api.submit(manifest("w", target={"rate": "10/s"}))
+    document = api.get("/openapi.json")["components"]["schemas"]
+    assert {"from", "to", "pace_before"} <= set(document["Adjustment"]["properties"])
+    assert set(api.get("/v1/workloads/w")) == set(document["WorkloadDetail"]["properties"])
+    assert set(api.get("/v1/workloads/w/explain")) == set(document["Explanation"]["properties"])
+    assert set(api.get("/v1/usage")[0]) == set(document["Usage"]["properties"])
+    assert set(api.get("/v1/servers")[0]) == set(document["Server"]["properties"])
+    assert api.get("/v1/status")["mode"] == "act"
+
+
+def test_times_of_a_story_are_those_of_its_log() -> None:
+    story, name = stories.resized()
+    shown = story.explain(name)["workload"]["adjustments"][0]["time"]
+    assert shown == timestamp(story.record(name).adjustments[0].time)
