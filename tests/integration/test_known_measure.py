@@ -36,8 +36,7 @@ def test_programs_are_measured_and_nothing_is_left(tmp_path: Path):
     known = KnownPrograms.load(out)
     for program in known.programs:
         (entries,) = program.performance.values()
-        values = [entries[cpu].value for cpu in (100, 500, 1000) if cpu in entries]
-        assert values == sorted(values), "more CPU is not slower by so much"
+        assert entries[100].value < entries[1000].value
         assert SharedResource.INTEGER in program.tolerated
         assert SharedResource.INTEGER in program.caused
     assert known.machine.provisional

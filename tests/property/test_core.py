@@ -17,7 +17,7 @@ from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, MOST_GIVEN_WAY_SECONDS
 from wharfinger.manager.codec import decode_event, encode_state
-from wharfinger.manager.lifecycle import ENDED, ON_SERVER, Phase
+from wharfinger.manager.lifecycle import ON_SERVER, Phase
 from wharfinger.manager.manager import Manager, Mode
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
@@ -87,7 +87,6 @@ class AnyHistory(RuleBasedStateMachine):
     )
     def begin(self, policy: str, able: Capabilities, amid: bool | None) -> None:
         self.cluster = Cluster(policy, keep_ended=5, able=able)
-        self.highest = 0.0
         self.acknowledged: set[str] = set()
         if amid is not None:
             self._begin_amid_things(profiled=amid)
@@ -130,7 +129,6 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(seconds=st.one_of(st.floats(-100, 100), st.just(1000.0)))
     def time_passes(self, seconds: float) -> None:
         self.cluster.now += seconds
-        self.highest = max(self.highest, self.cluster.now)
         if self.cluster.manager.wake_at(self.cluster.now) is not None:
             self.cluster.tell(ev.TimePassed())
 
@@ -221,7 +219,6 @@ class AnyHistory(RuleBasedStateMachine):
         """Whoever runs there, at some pace, for some periods."""
         for _ in range(periods):
             self.cluster.now += 10.0
-            self.highest = max(self.highest, self.cluster.now)
             there = [
                 record
                 for record in self.cluster.manager.state.workloads.values()
@@ -284,7 +281,6 @@ class AnyHistory(RuleBasedStateMachine):
             if due is None:
                 break
             cluster.now = max(cluster.now, due)
-            self.highest = max(self.highest, cluster.now)
             cluster.tell(ev.TimePassed())
         else:
             raise AssertionError("it asks to be woken for ever")
@@ -485,10 +481,9 @@ def test_with_room_for_all_everyone_ends(submitted) -> None:
     cluster = Cluster()
     cluster.tell(ev.ServerReported(server("big", 200, 65536)))
     cluster.sync()
-    names = []
-    for w in {w.name: w for w in submitted}.values():
+    names = {w.name: w for w in submitted}
+    for w in names.values():
         cluster.tell(ev.WorkloadSubmitted(w))
-        names.append(w.name)
     for name in names:
         record = cluster.record(name)
         if record.phase is Phase.PROFILING:
@@ -498,4 +493,3 @@ def test_with_room_for_all_everyone_ends(submitted) -> None:
         cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited"))
     assert {cluster.record(name).phase for name in names} <= {Phase.COMPLETED}
     assert not any(cluster.manager.queue_lengths().values())
-    assert all(cluster.record(name).phase in ENDED for name in names)

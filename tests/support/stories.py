@@ -9,14 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
-from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.base import Profiling
 from wharfinger.engines.base import Usage
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.codec import decode_state
 from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Manager, Mode
+from wharfinger.manager.manager import Mode
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
@@ -30,7 +28,6 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Target, Workload
-from wharfinger.placement.registry import make_policy
 from wharfinger.service import views
 
 NOW = 1_700_000_000.0
@@ -67,21 +64,11 @@ class Story(Cluster):
     """A cluster under ``quasar`` with two servers of one CPU each."""
 
     def __init__(self, *, mode: Mode = Mode.ACT, servers: int = 2) -> None:
-        self.mode = mode
-        super().__init__("quasar")
+        super().__init__("quasar", mode=mode, planner=ProfileTargets())
         self.now = NOW
         for index in range(servers):
             self.tell(ev.ServerReported(server(f"server{index}", 1, 2048)))
         self.sync()
-
-    def make_manager(self, snapshot: bytes | None) -> Manager:
-        return Manager(
-            make_policy("quasar"),
-            Fifo(),
-            planner=ProfileTargets(),
-            state=None if snapshot is None else decode_state(snapshot),
-            mode=self.mode,
-        )
 
     # --- what happens ------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ the neighbours' pressure takes away by the slope of the sensitivity curve; varia
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import erf, exp, log, sqrt
 from statistics import NormalDist
 
@@ -55,6 +56,7 @@ class Part:
         return Estimate(min(mean, MAX_PACE), estimate.std)
 
 
+@lru_cache(maxsize=64)
 def quantile(confidence: float) -> float:
     """How many standard deviations below the median a one-sided bound lies."""
     return NormalDist().inv_cdf(confidence)

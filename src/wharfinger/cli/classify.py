@@ -141,7 +141,7 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=seconds,
         metavar="DURATION",
-        help="measure: at each allocation (default: 1.3s)",
+        help="measure: at each allocation (default: 1s)",
     )
     for name, words in (
         ("--list", "show the programs and what they need"),

@@ -19,7 +19,7 @@ from wharfinger.profiler.quiet import Disturbance, watch
 from wharfinger.programs.catalogue import chosen
 from wharfinger.programs.program import Program
 
-DEFAULT_SECONDS = 1.3
+DEFAULT_SECONDS = 1.0
 MOST_BUSY, MOST_STEAL = 0.05, 0.02
 """Of all CPUs' time: beyond these the numbers would say more of the others than of the programs."""
 WATCH_SECONDS = 2.0

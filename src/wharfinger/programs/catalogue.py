@@ -66,7 +66,7 @@ def groups_run_by(command: Sequence[str]) -> frozenset[str]:
     by its own row: ``KnownPrograms.without(groups_run_by(workload.run.command))``.
 
     >>> sorted(groups_run_by(["sh", "-c", "gzip -c file | sha256sum"]))
-    ['gzip', 'sha256sum']
+    ['gzip', 'python-deflate', 'sha256sum']
     """
     words = executables(tuple(command))
     return frozenset(p.group for p in PROGRAMS if not words.isdisjoint(p.marks))

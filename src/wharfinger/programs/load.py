@@ -7,7 +7,7 @@ request that came meanwhile, not for one ("coordinated omission"). *Closed loop*
 ``--rate``): each connection sends its next request as soon as it is answered; that finds how much
 a service can do.
 
-Each second one line tells the last ``--window`` seconds:
+Each second (``--every``) one line tells the last ``--window`` seconds:
 
     second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
 
@@ -142,13 +142,13 @@ class Generator:
         await asyncio.gather(*(self._connect(patient=True) for _ in many))
         self._connected_at = self._now()
         self._begin()
-        tick = self._now() + 1.0
+        tick = self._now() + self._options.every
         while not end or tick <= self._connected_at + end + 0.5:
             await asyncio.sleep(max(0.0, tick - self._now()))
             self._give_up()
             self._report()
             # After a stop of this program itself: no line for every second that it missed.
-            tick = max(tick + 1.0, self._now())
+            tick = max(tick + self._options.every, self._now())
 
     def _now(self) -> float:
         return time.monotonic() - self._zero
@@ -299,6 +299,20 @@ def positive(text: str) -> float:
     return value
 
 
+def interval(text: str) -> float:
+    """A time between two lines.
+
+    Raises:
+        ArgumentTypeError: It is none.
+
+    >>> interval("0.25")
+    0.25
+    """
+    if (value := positive(text)) < 0.01:
+        raise argparse.ArgumentTypeError(f"{text!r} is too short; write 0.01 or more")
+    return value
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options."""
     add = parser.add_argument
@@ -326,6 +340,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=whole, default=0, metavar="N", help="of --poisson (default: 0)")
     add("--percentile", type=positive, default=95.0, metavar="P", help="of latency_ms (95)")
     add("--window", type=positive, default=3.0, metavar="SECONDS", help="default: 3")
+    add("--every", type=interval, default=1.0, metavar="SECONDS", help="between lines (1)")
     add("--timeout", type=positive, default=3.0, metavar="SECONDS", help="users wait (3)")
     add("--seconds", type=positive, default=0.0, metavar="S", help="to run (default: no end)")
     add("--keys", type=whole, default=100, metavar="N", help="documents or keys asked for (100)")

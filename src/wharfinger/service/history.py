@@ -125,13 +125,17 @@ def _how_it_ended(data: Mapping[str, Any]) -> str:
     return f"{data['reason']}, exit status {data['exit_code']}"
 
 
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
 def _what_was_measured(found: Mapping[str, Any]) -> str:
     allocations = {cpu for row in found["performance"].values() for cpu in row}
     under = ", ".join(f"{cpu}m" for cpu in sorted(allocations, key=int)) or "no allocation"
     sources = ", ".join({**found["tolerated"], **found["caused"]}) or "no source of interference"
     silent = f"; not measured: {', '.join(found['silent'])}" if found["silent"] else ""
     return (
-        f"{found['runs']} runs in {found['seconds']:.0f} s: performance under {under} CPU; "
+        f"{_counted(found['runs'], 'run')} in {found['seconds']:.0f} s: performance under {under} CPU; "
         f"{sources}{silent}"
     )
 

@@ -15,7 +15,7 @@ FILES = (
 NGINX = "sed s/PORT/$1/ nginx.conf >own.conf && exec nginx -p . -c own.conf -e stderr"
 _LOAD = (
     *("{python}", "-P", "-m", "wharfinger.programs.load", "--port", "{port}", "--connections", "4"),
-    *("--window", "1", "--percentile", "99", "--keys", "100"),
+    *("--every", "0.2", "--window", "0.4", "--percentile", "99", "--keys", "100"),
 )
 HTTP_LOAD = (*_LOAD, "--protocol", "http")
 REDIS_LOAD = (*_LOAD, "--protocol", "redis", "--write-every", "3", "--value-bytes", "512")
