@@ -67,7 +67,7 @@ def test_a_dry_run_shows_the_numbers_and_takes_nothing(manager: LiveManager):
     text = as_file(shell("a", "true"))
     shown = manager.run("submit", "-f", "-", "--dry-run", text=text)
     assert "workload/a would be created" in shown
-    assert re.search(r"SERVER +FREE CPU +FREE MEMORY", shown)
+    assert re.search(r"SERVER +(NEEDS CPU +)?FREE CPU +FREE MEMORY", shown)
     assert "would be chosen" in shown
     assert "one" in shown
     assert manager.workloads() == {}
@@ -210,7 +210,7 @@ def test_lists_come_in_every_form(manager: LiveManager):
         assert len(lines) == len(items) + 1
         assert len(manager.run("get", kind, "-o", "wide").splitlines()) == len(lines)
     assert json.loads(manager.run("get", "status", "-o", "json"))["name"] == "wharfinger"
-    assert "Policy:     least-loaded" in manager.run("get", "status")
+    assert "Policy:     quasar" in manager.run("get", "status")
 
 
 def test_events_are_followed(manager: LiveManager):

@@ -61,17 +61,25 @@ def test_performance_follows_the_allocation(profiler: Session, folder: Path) -> 
 
 
 @pytest.mark.slow
-def test_integer_work_beside_a_busy_program_slows_it(profiler: Session, folder: Path) -> None:
-    found = measured(profiler, ask(profiler, COUNTING, INTEGER, folder=folder, seconds=10))
-    entry = found.tolerated[INTEGER]
-    assert not entry.censored
-    assert entry.value < 75
-    assert found.caused[INTEGER].value > 5
+def test_integer_work_beside_a_busy_program(profiler: Session, folder: Path) -> None:
+    """It has the CPU's other part: whether that slows the program is the machine's affair."""
+    plan = ask(profiler, COUNTING, INTEGER, folder=folder, cpus=(600,), seconds=10)
+    found = measured(profiler, plan)
+    assert INTEGER in found.tolerated or "intensity" in found.silent["tolerated/integer"]
+    assert 5 < found.caused[INTEGER].value < 75
+
+
+def test_there_is_no_source_where_the_copy_has_all(profiler: Session, folder: Path) -> None:
+    found = measured(profiler, ask(profiler, COUNTING, INTEGER, folder=folder, seconds=2))
+    assert INTEGER not in found.tolerated
+    assert "all of the server's CPUs" in found.silent["tolerated/integer"]
 
 
 @pytest.mark.slow
 def test_storage_is_measured_or_says_why_not(profiler: Session, folder: Path) -> None:
-    found = measured(profiler, ask(profiler, SYNCING, STORAGE, folder=folder, seconds=8))
+    found = measured(
+        profiler, ask(profiler, SYNCING, STORAGE, folder=folder, cpus=(500,), seconds=8)
+    )
     for name, entries in (("tolerated", found.tolerated), ("caused", found.caused)):
         what = f"{name}/{STORAGE.value}"
         assert (STORAGE in entries and 0 <= entries[STORAGE].value <= 100) or found.silent[what]
@@ -184,7 +192,10 @@ while True:
     done += 1
 """
 
-WRITING = COUNTING.replace('print(f"done={done}", flush=True)', "open(PATH, 'w').write(f'{done}')")
+WRITING = "import os" + COUNTING.replace(
+    'print(f"done={done}", flush=True)',
+    "open(PATH + '.new', 'w').write(f'{done}'); os.rename(PATH + '.new', PATH)",
+)
 
 
 @pytest.mark.slow
@@ -205,7 +216,7 @@ def test_what_is_read_from_inside(profiler: Session, folder: Path, way: str) -> 
             Measure(progress_regex=r"done=(\d+)", progress_file=path),
         ),
     }[way]
-    found = measured(profiler, ask(profiler, script, folder=folder, measure=measure))
+    found = measured(profiler, ask(profiler, script, folder=folder, measure=measure, seconds=8))
     assert found.performance[Quantity.RATE][1000].value > 100
     assert not list(folder.iterdir())
 
@@ -225,7 +236,8 @@ def test_a_neighbour_that_falls_has_the_source_withdrawn(profiler: Session, fold
         lambda: any(isinstance(report, ev.ServerMeasured) for report in profiler.reports),
         "a first sample of the neighbour",
     )
-    profiler.perform(ask(profiler, COUNTING, INTEGER, STORAGE, folder=folder, seconds=60))
+    plan = ask(profiler, COUNTING, INTEGER, STORAGE, folder=folder, cpus=(500,), seconds=60)
+    profiler.perform(plan)
     engine = profiler.engine
     assert isinstance(engine, LocalEngine)
     plans = engine._profiling._plans

@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--known",
         type=Path,
         metavar="DIR",
-        help="known programs to classify by (default: this site's own, else those that are shipped)",
+        help="known programs to classify by (default: this site's own, else those that are "
+        "shipped)",
     )
     parser.add_argument(
         "--listen",

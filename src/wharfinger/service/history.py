@@ -134,10 +134,8 @@ def _what_was_measured(found: Mapping[str, Any]) -> str:
     under = ", ".join(f"{cpu}m" for cpu in sorted(allocations, key=int)) or "no allocation"
     sources = ", ".join({**found["tolerated"], **found["caused"]}) or "no source of interference"
     silent = f"; not measured: {', '.join(found['silent'])}" if found["silent"] else ""
-    return (
-        f"{_counted(found['runs'], 'run')} in {found['seconds']:.0f} s: performance under {under} CPU; "
-        f"{sources}{silent}"
-    )
+    runs = f"{_counted(found['runs'], 'run')} in {found['seconds']:.0f} s"
+    return f"{runs}: performance under {under} CPU; {sources}{silent}"
 
 
 def _how_it_was_classified(known: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from wharfinger.host.measure.spec import WatchSpec
 from wharfinger.host.measure.watch import Watch
 from wharfinger.model.performance import Quantity
 
-PERIOD_SECONDS = 0.1
+PERIOD_SECONDS, COMMAND_PERIOD_SECONDS = 0.1, 0.25
 END_SECONDS = 5.0
 
 Number = tuple[str, Quantity, float, float, bool]
@@ -118,13 +118,14 @@ def _serve(channel: Channel, spec: WatchSpec) -> None:
         numbers.append((source, quantity.value, at, value, counts))
 
     watch = Watch(spec, hear=hear)
+    period_seconds = COMMAND_PERIOD_SECONDS if spec.command else PERIOD_SECONDS
     while True:
         watch.read()
         trouble = "" if numbers else watch.trouble
         if numbers or trouble:
             channel.send({"numbers": numbers, "trouble": trouble})
             numbers.clear()
-        time.sleep(PERIOD_SECONDS)
+        time.sleep(period_seconds)
 
 
 def main(arguments: list[str]) -> None:

@@ -75,6 +75,12 @@ def test_work_is_the_newest_count():
     assert heard((0, 3), (1, 7), counts=False).work() == 0
 
 
+def test_a_time_when_nobody_listened_is_no_usual_gap():
+    numbers = [(at / 10, at) for at in range(30)]
+    assert heard(*numbers, (60.0, 31)).usual_gap(RATE) == pytest.approx(0.1)
+    assert heard((0.0, 1)).usual_gap(RATE) is None
+
+
 def test_one_stretch_says_nothing_of_its_noise():
     assert performance([Stretch(1.0, {RATE: 5.0})], RATE) is not None
     entry = performance([Stretch(1.0, {RATE: 5.0})], RATE)

@@ -134,7 +134,7 @@ class Bench:
         while True:
             over = self.copy.over  # Asked first: what it said last is then there.
             self.readings.look()
-            if self.primary is not None and self.readings.heard.longest_gap(self.primary):
+            if self.primary is not None and self.readings.heard.usual_gap(self.primary):
                 return True
             if over:
                 raise self.ended()
@@ -142,7 +142,9 @@ class Bench:
                 return False
             self._lifeline.wait(POLL_SECONDS, self.copy.pidfd)
 
-    def next_stretch(self, seconds: float, until: float) -> Stretch | None:
+    def next_stretch(
+        self, seconds: float, until: float, *, may_stall: bool = False
+    ) -> Stretch | None:
         """Performance over the next stretch of at least that length; ``None`` = time is over.
 
         A program that ends is started again.
@@ -150,12 +152,15 @@ class Bench:
         Args:
             seconds: The least length.
             until: When time is over, on the clock of ``time.monotonic``.
+            may_stall: Whether a silent counter is a performance of 0: beside a source. Else it
+                is waited for, since what it says next tells of that time, too.
 
         Raises:
             CopyFailed: It ended otherwise than well, or can't be started again.
             StartsUsedUp: It may not.
             NeighbourFell: While a source is at work.
         """
+        began = time.monotonic()
         while True:
             over = self.copy.over
             self.readings.look()
@@ -164,10 +169,8 @@ class Bench:
             if found:
                 self._since, stretch = found
                 return stretch
-            if primary and not over and self._stands_still(primary):
-                waited = time.monotonic() - self._since
-                self.mark()
-                return Stretch(waited, {primary: 0.0})
+            if may_stall and primary and not over and self._stands_still(primary, began):
+                return Stretch(time.monotonic() - began, {primary: 0.0})
             if time.monotonic() >= until:
                 return None
             if over:
@@ -176,12 +179,12 @@ class Bench:
             else:
                 self._lifeline.wait(POLL_SECONDS)
 
-    def _stands_still(self, primary: Quantity) -> bool:
+    def _stands_still(self, primary: Quantity, began: float) -> bool:
         heard = self.readings.heard
-        gap = heard.longest_gap(primary)
+        gap = heard.usual_gap(primary)
         if gap is None or not heard.counts(primary):
             return False
-        newest = max((self._since, *heard.times(primary, self._since)[-1:]))
+        newest = max((began, *heard.times(primary, began)[-1:]))
         return time.monotonic() - newest > max(STALL_SECONDS, STALL_GAPS * gap)
 
     def await_end(self, until: float) -> CopyEnd | None:

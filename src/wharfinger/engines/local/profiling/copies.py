@@ -147,6 +147,8 @@ class Copy:
             return f"the load generator ended with status {report.load_exit_code}{self._words()}"
         if self.group.out_of_memory_kills():
             return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
+        if report.exit_code is None:
+            return f"the copy was killed{self._words()}"
         if report.exit_code != 0:
             return f"the copy ended with status {report.exit_code}{self._words()}"
         return ""

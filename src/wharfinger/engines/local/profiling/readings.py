@@ -26,7 +26,7 @@ from wharfinger.model.performance import Quantity
 
 PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 STALL_GAPS, STALL_SECONDS = 4.0, 0.5
-"""A counter that is silent for so many of its longest gaps, and so long, stands still."""
+"""A counter that is silent for so many of its usual gaps, and so long, stands still."""
 
 _BELIEVED = (LOAD, HTTP, LINES, COMMAND)
 """What users see comes first, as in the meter."""
@@ -69,11 +69,14 @@ class Heard:
         points = self._of(quantity)
         return [at for at, _, _ in points[bisect_left(points, (since,)) :]]
 
-    def longest_gap(self, quantity: Quantity) -> float | None:
-        """Between two numbers; ``None`` where there are no two."""
+    def usual_gap(self, quantity: Quantity) -> float | None:
+        """Between two numbers, at most; ``None`` where there are no two.
+
+        One gap in twenty is none of the program's: while a source was set up nobody listened.
+        """
         times = self.times(quantity, 0.0)
         gaps = [after - before for before, after in itertools.pairwise(times)]
-        return max(gaps) if gaps else None
+        return sorted(gaps)[(len(gaps) - 1) * 19 // 20] if gaps else None
 
     def counts(self, quantity: Quantity) -> bool:
         """Whether it is told as work done, so that silence means that nothing was done."""

@@ -152,6 +152,9 @@ class _Increments:
             self._run_alone()
         if self._bench.copy.over and len(self._alone) < LEAST_STRETCHES:
             raise self._bench.ended()
+        if not self._alone:
+            reason = self._bench.readings.why_silent(self._findings.wanted[0])
+            self._findings.silence(f"performance/{first}", f"too few numbers in time: {reason}")
         self._bench.kept_starts = len(others)  # Each may need one, should the program end.
         self._inject_all()
         self._findings.add_performance(first, self._alone)
@@ -263,7 +266,7 @@ class _Increments:
 
     def _ramp(self, resource: SharedResource, source: RunningSource, until: float) -> None:
         primary = self._bench.primary
-        gap = primary and self._bench.readings.heard.longest_gap(primary)
+        gap = primary and self._bench.readings.heard.usual_gap(primary)
         seconds = max(self._times.stretch_seconds, gap or 0.0)
         room = (until - time.monotonic()) / seconds
         plan = plan_for(room, self._plan.tolerance)
@@ -288,7 +291,9 @@ class _Increments:
             self._bench.mark()
 
         def take() -> float | None:
-            stretch = self._bench.next_stretch(self._times.stretch_seconds, until)
+            stretch = self._bench.next_stretch(
+                self._times.stretch_seconds, until, may_stall=source.intensity > 0
+            )
             if stretch is not None and source.intensity == 0:
                 self._alone.append(stretch)
             return None if stretch is None else relative(stretch.values, reference)
@@ -321,7 +326,9 @@ class _Increments:
             for intensity in intensities:
                 source.set_intensity(intensity)
                 self._bench.mark()
-                stretch = self._bench.next_stretch(self._times.stretch_seconds, until)
+                stretch = self._bench.next_stretch(
+                    self._times.stretch_seconds, until, may_stall=True
+                )
                 ratio = None if stretch is None else relative(stretch.values, reference)
                 if ratio is None:
                     break
