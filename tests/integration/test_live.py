@@ -4,20 +4,17 @@ Order of effect only, with wide margins: that CPU comes and goes, who gives way,
 whom. The manager is the real one; its patience alone is shortened.
 """
 
+import json
 import os
-import shutil
 import socket
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.live import LiveManager, manifest, processes_with
-from tests.support.sandboxes import AS_NOBODY, NOBODY
+from tests.support.live import LiveManager, manifest, ordinary_user, processes_with
 
 pytestmark = pytest.mark.slow
 
@@ -71,15 +68,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield begin
     for manager in managers:
-        _clear(manager)
+        manager.clear()
     assert processes_with(str(tmp_path)) == []
-
-
-def _clear(manager: LiveManager) -> None:
-    if manager.process is not None:
-        manager.run("delete", "--all")
-        manager.wait_for_all()
-        manager.stop()
 
 
 def free_port() -> int:
@@ -176,41 +166,16 @@ def test_a_server_follows_its_load_without_cgroups(start: Start) -> None:
 
 @pytest.mark.root
 def test_a_server_follows_its_load_for_an_ordinary_user() -> None:
-    home = Path(tempfile.mkdtemp(prefix="wharfinger-live-", dir="/var/tmp"))
-    try:
-        home.chmod(0o755)
-        (home / "theirs").mkdir()
-        os.chown(home / "theirs", NOBODY, NOBODY)
-        packages = str(Path(sys.modules["wharfinger"].__path__[0]).parent)
-        env = {"PYTHONPATH": packages, "HOME": str(home / "theirs"), "PATH": "/usr/bin:/bin"}
-        python = _python_of_others(env)
-        hurry = {"adaptation": IMPATIENT, "report_seconds": 1.0}
-        state, options = home / "theirs" / "state", ("--servers", first_cpu())
-        manager = LiveManager(
-            state, *options, hurry=hurry, prefix=AS_NOBODY, python=python, env=env
-        )
+    hurry = {"adaptation": IMPATIENT, "report_seconds": 1.0}
+    with ordinary_user() as user:
+        manager = user.manager("--servers", first_cpu(), hurry=hurry)
         manager.start()
         try:
-            workload = stepped(python, python)
-            workload["spec"]["run"]["env"] = env
+            workload = stepped(user.python, user.python)
+            workload["spec"]["run"]["env"] = user.env
             follows_its_load(manager, workload)
         finally:
-            _clear(manager)
-        assert processes_with(str(home)) == []
-    finally:
-        shutil.rmtree(home)
-
-
-def _python_of_others(env: dict[str, str]) -> str:
-    """A Python that an ordinary user can run, with this package."""
-    python = "/usr/bin/python3"
-    command = [*AS_NOBODY, python, "-c", "import fastapi, wharfinger.runtime.assembly"]
-    tried = subprocess.run(
-        command, env={**os.environ, **env}, cwd="/", check=False, capture_output=True, text=True
-    )
-    if tried.returncode:
-        pytest.skip(f"no Python with our packages for others: {tried.stderr.splitlines()[-1:]}")
-    return python
+            manager.clear()
 
 
 # --- those who are in the way ----------------------------------------------------------------
@@ -265,3 +230,103 @@ def test_a_restartable_workload_is_moved_when_nothing_helps_where_it_is(start: S
     assert moved["large"]["servers"] == taken
     assert moved["large"]["starts"] == 1
     assert "nothing helps here" in manager.run("explain", "wanted", "-o", "wide")
+
+
+# --- who goes beside whom --------------------------------------------------------------------
+
+
+def syncing(name: str, file: Path, rate: str) -> dict[str, Any]:
+    """Waits for its disk, and needs little CPU."""
+    command = (sys.executable, "-c", SYNCING, str(file))
+    target = {"rate": rate}
+    return manifest(name, *command, target=target, measure=LINES, profile={"seconds": 6})
+
+
+LOGGING = """
+import os, sys, time
+descriptor, done = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY), 0
+while True:
+    os.pwrite(descriptor, b"x" * 4096, done % 64 * 4096)
+    os.fsync(descriptor)
+    done += 1
+    print(f"done={done}", flush=True)
+    time.sleep(0.02)
+"""
+
+
+def placed(manager: LiveManager, workload: dict[str, Any]) -> dict[str, Any]:
+    """Hand it in and wait until it runs; all that was found out about it."""
+    manager.submit(workload)
+    name = workload["metadata"]["name"]
+    manager.wait_for(lambda found: runs(found[name]), 90)
+    found: dict[str, Any] = json.loads(manager.run("describe", "workload", name, "-o", "json"))
+    return found
+
+
+def score(found: dict[str, Any], kind: str, source: str) -> float:
+    """How much of a shared resource it tolerates, or causes; skips where it was not measured."""
+    for known in found["classification"]["interference"]:
+        if known["name"] == source and known[f"{kind}_measured"]:
+            value: float = known[kind]
+            return value
+    pytest.skip(f"{found['name']}: {kind} {source} was not measured")
+
+
+def test_two_that_share_no_bottleneck_are_packed_on_one_server(
+    start: Start, tmp_path: Path
+) -> None:
+    manager = start("--servers", two_servers())
+    busy = placed(manager, hashing("busy", "100/s", profile={"seconds": 6}))
+    log = syncing("log", tmp_path / "log", "10/s")
+    log["spec"]["run"]["command"][2] = LOGGING
+    written = placed(manager, log)
+    if score(busy, "tolerated", "integer") < 30:
+        pytest.skip("the machine is too busy to tell: a program with half a CPU minds everything")
+    assert written["servers"] == busy["servers"]
+    assert written["cpus"] < 0.3
+
+
+def test_two_that_want_the_same_disk_are_kept_apart(start: Start, tmp_path: Path) -> None:
+    manager = start("--servers", two_servers())
+    first = placed(manager, syncing("first", tmp_path / "first", "20/s"))
+    second = placed(manager, syncing("second", tmp_path / "second", "20/s"))
+    disk = "storage-bandwidth"
+    beyond = score(first, "caused", disk) - score(second, "tolerated", disk)
+    beyond = max(beyond, score(second, "caused", disk) - score(first, "tolerated", disk))
+    if beyond < 5:
+        pytest.skip(f"no signal on this disk: together they are {beyond:.0f} points beyond")
+    assert first["servers"] != second["servers"]
+
+
+# --- said, not done --------------------------------------------------------------------------
+
+
+def test_a_manager_that_recommends_says_what_it_would_do_and_does_nothing(start: Start) -> None:
+    manager = start("--servers", first_cpu(), "--mode", "recommend")
+    manager.submit(hashing("wanted", "10/s", profile={"seconds": 1}), filler("noise"))
+    found = manager.wait_for(
+        lambda found: {w["reason"] for w in found.values()} == {"recommended"}, 30
+    )
+    assert {w["phase"] for w in found.values()} == {"queued"}
+    assert {w["starts"] for w in found.values()} == {0}
+    explained = manager.run("explain", "wanted")
+    assert "this manager only recommends" in explained
+    assert "would be chosen" in explained
+    assert manager.runs() == {}
+    assert not (manager.state / "runs" / ".profiles").exists()
+
+
+def test_what_runs_is_left_alone_by_a_manager_that_recommends(start: Start) -> None:
+    manager = start("--servers", first_cpu())
+    manager.submit(hashing("wanted"))
+    found = manager.wait_for(lambda found: runs(found["wanted"]))
+    given = found["wanted"]["cpus"]
+    manager.stop()
+    manager.options = (*manager.options, "--mode", "recommend")
+    manager.start()
+    manager.run("update", "wanted", "--rate", f"{rate_of(found['wanted']) * 4:.0f}/s")
+    left = manager.wait_for(lambda found: found["wanted"]["reason"] == "recommended", 60)
+    assert left["wanted"]["cpus"] == given
+    explained = manager.run("explain", "wanted")
+    assert "recommended" in explained
+    assert "target missed" in explained

@@ -14,7 +14,17 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.local import groups_of, names, session
-from tests.support.profiling import COUNTING, answered, ask, measured
+from tests.support.profiling import (
+    COUNTING,
+    MARK,
+    PLACES,
+    PORT,
+    UNTIDY,
+    answered,
+    ask,
+    listens,
+    measured,
+)
 from tests.support.sandboxes import AS_NOBODY, NOBODY, census
 from wharfinger.engines.local import LocalEngine
 from wharfinger.host.tree import children_of, descendants
@@ -25,26 +35,6 @@ from wharfinger.model.workload import Measure
 from wharfinger.testing.harness import Session
 
 MEBIBYTE = 1 << 20
-MARK = "wharfinger-profiling-test"
-
-# Writes absolute paths, takes a port, leaves a daemon, and works on: as bad as honest work gets.
-UNTIDY = f"""
-import os, socket, time
-for place in ("/etc", "/var/tmp", "/tmp", "/usr/local", "/run", os.getcwd(), "/dev/shm"):
-    try:
-        open(os.path.join(place, "{MARK}"), "w").write("x")
-    except OSError:
-        pass
-server = socket.create_server(("127.0.0.1", 18199))
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        while True:
-            time.sleep(0.1)
-            open("daemon", "a").write("still here")
-    os._exit(0)
-"""
-PLACES = ("/etc", "/var/tmp", "/tmp", "/usr/local", "/run", "/dev/shm")
 FILLING = UNTIDY + "while True: open('full', 'ab').write(bytes(1 << 20))"
 ENDING = UNTIDY + "time.sleep(0.2)"
 FAILING = UNTIDY + "raise SystemExit('as was to be seen')"
@@ -71,13 +61,7 @@ def profiler(tmp_path: Path, folder: Path) -> Iterator[Session]:
     assert census(folder) == before
     assert Path("/proc/self/mountinfo").read_text() == mounts
     assert not [place for place in PLACES if Path(place, MARK).exists()]
-    assert "4717" not in [line.split()[1].rpartition(":")[2] for line in _listeners()]
-
-
-def _listeners() -> list[str]:
-    """Lines of what listens on a port; 18199 is 4717 in base 16."""
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return [line for line in lines if line.split()[3] == "0A"]
+    assert not listens(PORT)
 
 
 def engine_of(profiler: Session) -> LocalEngine:

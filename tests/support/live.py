@@ -3,15 +3,21 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support import hurried
+from tests.support.sandboxes import AS_NOBODY, NOBODY
 from wharfinger.host.run_dir import RunRecord, read_run
 
 ENDED = {"completed", "failed", "vanished", "revoked", "rejected"}
@@ -90,6 +96,13 @@ class LiveManager:
         self.process = None
         return status
 
+    def clear(self) -> None:
+        """End all that it runs, and it, if it does."""
+        if self.process is not None:
+            self.run("delete", "--all")
+            self.wait_for_all()
+            self.stop()
+
     def errors(self) -> str:
         """All that it wrote to standard error."""
         path = self.state.parent / "manager.err"
@@ -160,6 +173,59 @@ class LiveManager:
             with contextlib.suppress(Exception):
                 found[path] = read_run(path)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinaryUser:
+    """Somebody who is not root.
+
+    Attributes:
+        folder: Of their own.
+        python: That they can run.
+        env: With which it finds this package.
+    """
+
+    folder: Path
+    python: str
+    env: dict[str, str]
+
+    def manager(self, *options: str, hurry: dict[str, Any] | None = None) -> LiveManager:
+        """One of theirs, not started yet."""
+        return LiveManager(
+            self.folder / "state",
+            *options,
+            hurry=hurry,
+            prefix=AS_NOBODY,
+            python=self.python,
+            env={**self.env, "HOME": str(self.folder)},
+        )
+
+
+@contextlib.contextmanager
+def ordinary_user() -> Iterator[OrdinaryUser]:
+    """Needs root, to become another; skips where others can't read this package.
+
+    Afterwards no process with their folder in its environment may be left.
+    """
+    home = Path(tempfile.mkdtemp(prefix="wharfinger-user-", dir="/var/tmp"))
+    try:
+        home.chmod(0o755)
+        folder = home / "theirs"
+        folder.mkdir()
+        os.chown(folder, NOBODY, NOBODY)
+        packages = str(Path(sys.modules["wharfinger"].__path__[0]).parent)
+        env = {"PYTHONPATH": packages, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        user = OrdinaryUser(folder, "/usr/bin/python3", env)
+        command = [*AS_NOBODY, user.python, "-c", "import fastapi, wharfinger.runtime.assembly"]
+        tried = subprocess.run(
+            command, env=env, cwd="/", check=False, capture_output=True, text=True
+        )
+        if tried.returncode:
+            pytest.skip(f"no Python with our packages for others: {tried.stderr[-200:]}")
+        yield user
+        assert processes_with(str(home)) == []
+    finally:
+        shutil.rmtree(home)
 
 
 def manifest(name: str, *command: str, **spec: Any) -> dict[str, Any]:

@@ -70,3 +70,34 @@ def answered(session: Session, key: str) -> ev.ProfilingFinished | ev.ProfilingF
     [answer] = found()
     assert isinstance(answer, kinds)
     return answer
+
+
+# --- an untidy program, and its traces ---------------------------------------------------------
+
+PORT = 18199
+MARK = "wharfinger-profiling-test"
+
+# Writes absolute paths, takes a port, leaves a daemon, and works on: as bad as honest work gets.
+UNTIDY = f"""
+import os, socket, time
+for place in ("/etc", "/var/tmp", "/tmp", "/usr/local", "/run", os.getcwd(), "/dev/shm"):
+    try:
+        open(os.path.join(place, "{MARK}"), "w").write("x")
+    except OSError:
+        pass
+server = socket.create_server(("127.0.0.1", {PORT}))
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True:
+            time.sleep(0.1)
+            open("daemon", "a").write("still here")
+    os._exit(0)
+"""
+PLACES = ("/etc", "/var/tmp", "/tmp", "/usr/local", "/run", "/dev/shm")
+
+
+def listens(port: int) -> bool:
+    """Whether somebody outside listens on it."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return f"{port:04X}" in {line[1].rpartition(":")[2] for line in lines if line[3] == "0A"}
