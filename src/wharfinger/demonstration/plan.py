@@ -125,13 +125,15 @@ class Timing:
     Attributes:
         run_seconds: Each of the two runs.
         solo_seconds: Each program alone.
-        profile_seconds: ``spec.profile.seconds`` of each workload.
+        profile_seconds: ``spec.profile.seconds`` of batch jobs.
+        service_profile_seconds: And of services, whose clients need a few seconds to see anything.
         allowance: Share of the run that batch targets leave for waiting and profiling.
     """
 
     run_seconds: float = 110.0
     solo_seconds: float = 3.0
     profile_seconds: float = 5.0
+    service_profile_seconds: float = 8.0
     allowance: float = 0.3
 
     @property
