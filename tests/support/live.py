@@ -7,29 +7,56 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import hurried
 from wharfinger.host.run_dir import RunRecord, read_run
 
 ENDED = {"completed", "failed", "vanished", "revoked", "rejected"}
 
 
 class LiveManager:
-    """Starts, kills and asks ``wharfinger up``."""
+    """Starts, kills and asks ``wharfinger up``.
 
-    def __init__(self, state: Path, *options: str) -> None:
+    Args:
+        state: Its directory.
+        options: Of ``up``.
+        hurry: What is changed in its process (``tests.support.hurried``); ``None`` = nothing.
+        prefix: Before its command, to run it as somebody else.
+        python: That runs it.
+        env: Added to its environment.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *options: str,
+        hurry: dict[str, Any] | None = None,
+        prefix: Sequence[str] = (),
+        python: str = sys.executable,
+        env: dict[str, str] | None = None,
+    ) -> None:
         self.state = state
         self.options = options
+        self.hurry = hurry
+        self.prefix = prefix
+        self.python = python
+        self.env = env or {}
         self.process: subprocess.Popen[str] | None = None
 
     # --- its process ---
 
     def start(self, *, wait: bool = True) -> None:
         """Start it; by default wait until it says that it is ready."""
+        ours = ["-m", "wharfinger"]
+        if self.hurry is not None:
+            ours = ["-c", Path(hurried.__file__).read_text(), json.dumps(self.hurry)]
+        up = ["up", "--state", str(self.state), *self.options]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "wharfinger", "up", "--state", str(self.state), *self.options],
+            [*self.prefix, self.python, *ours, *up],
+            env={**os.environ, **self.env},
             stdout=subprocess.PIPE,
             stderr=(self.state.parent / "manager.err").open("a"),
             text=True,

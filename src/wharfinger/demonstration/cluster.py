@@ -68,12 +68,16 @@ class Cluster:
         state: Its state directory; made when it starts.
         policy: By which it places.
         connect: Makes clients.
+        known: Directory of the programs that it classifies by; ``None`` = as any manager.
     """
 
-    def __init__(self, state: Path, policy: str, connect: Connect) -> None:
+    def __init__(
+        self, state: Path, policy: str, connect: Connect, known: Path | None = None
+    ) -> None:
         self.state = state
         self.policy = policy
         self.cpu_numbers = choose_cpus()
+        self._known = known
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
@@ -93,6 +97,8 @@ class Cluster:
         self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
         servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
         options = ["--servers", servers, "--policy", self.policy, "--state", str(self.state)]
+        if self._known is not None:
+            options += ["--known", str(self._known)]
         said = self.state.parent / f"{self.state.name}.out"
         with said.open("wb") as output, self._complaints.open("ab") as complaints:
             self._process = subprocess.Popen(

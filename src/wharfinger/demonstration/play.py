@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from wharfinger.classification.known import KnownPrograms
 from wharfinger.demonstration import solo
 from wharfinger.demonstration.cluster import Cluster, Connect
 from wharfinger.demonstration.course import Course, Observer, busy_seconds
-from wharfinger.demonstration.manifests import Place, manifest
+from wharfinger.demonstration.manifests import Place, manifest, program
 from wharfinger.demonstration.picture import draw
 from wharfinger.demonstration.plan import (
     BASELINE,
@@ -26,6 +27,7 @@ from wharfinger.demonstration.plan import (
 from wharfinger.demonstration.report import Report, Run
 from wharfinger.demonstration.screen import Screen
 from wharfinger.demonstration.verdict import judge, read_clients
+from wharfinger.programs.catalogue import groups_run_by
 
 STEPS = 5
 NOISE = 0.15
@@ -84,7 +86,8 @@ def play(settings: Settings, connect: Connect, screen: Screen) -> Report:
         KeyboardInterrupt: As it came; everything that was started has ended then.
     """
     stage = prepare(settings, connect, screen)
-    main_cluster = Cluster(settings.directory / "state", settings.policy, connect)
+    known = keep_strangers(settings.directory / "known")
+    main_cluster = Cluster(settings.directory / "state", settings.policy, connect, known)
     try:
         title = f"run 1: eight programs under {settings.policy}, load surges half-way"
         screen.step(3, STEPS, title)
@@ -108,6 +111,13 @@ def play(settings: Settings, connect: Connect, screen: Screen) -> Report:
     if settings.keep:
         main_cluster.leave()
     return report
+
+
+def keep_strangers(directory: Path) -> Path:
+    """The known programs without those that take part: none is recognised by its own row."""
+    own = (groups_run_by(program(*member.program)) for member in MEMBERS)
+    KnownPrograms.load().without(frozenset().union(*own)).save(directory)
+    return directory
 
 
 def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:

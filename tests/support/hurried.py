@@ -1,0 +1,49 @@
+"""A real manager that hurries, or has no cgroups: run as ``python -c``, with one JSON object first.
+
+``LiveManager`` hands its source over, so that it runs for users who can't read this folder. What
+it was told, by key:
+
+    adaptation      constants of ``wharfinger.manager.adaptation``
+    report_seconds  how often the engine tells what it measured
+    nothing         a file that is empty: where cgroups are looked for, and not found
+    cap_bytes       what a profiling copy may write
+
+Everything after it is the command line of wharfinger.
+"""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+
+def hurry(
+    adaptation: dict[str, float] | None = None,
+    report_seconds: float | None = None,
+    nothing: str | None = None,
+    cap_bytes: int | None = None,
+) -> None:
+    """Change the modules of this process; what is not named stays as it is."""
+    from wharfinger.engines.local import engine  # noqa: PLC0415 - only in the manager's process
+    from wharfinger.engines.local.profiling import storage  # noqa: PLC0415 - the same
+    from wharfinger.manager import adaptation as module  # noqa: PLC0415 - the same
+
+    for name, value in (adaptation or {}).items():
+        assert hasattr(module, name), name
+        setattr(module, name, value)
+    if report_seconds is not None:
+        hurried = partial(engine.LocalEngine, report_seconds=report_seconds)
+        setattr(engine, "LocalEngine", hurried)  # noqa: B010 - a class is not assigned to
+    if nothing is not None:
+        nowhere = Path(nothing)
+        found = partial(engine.discover, cgroup_file=nowhere, mountinfo_file=nowhere)
+        setattr(engine, "discover", found)  # noqa: B010 - a function is not assigned to
+    if cap_bytes is not None:
+        storage.CAP_BYTES = cap_bytes
+
+
+if __name__ == "__main__":
+    from wharfinger.cli.main import main
+
+    hurry(**json.loads(sys.argv[1]))
+    sys.exit(main(sys.argv[2:]))
