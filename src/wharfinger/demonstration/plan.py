@@ -16,7 +16,7 @@ LEAST_LATENCY_SECONDS = 0.1
 """CPU limits count in periods of 100 ms: no bound is set below one."""
 LATENCY_FACTOR = 20.0
 """A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
-SURGE = 2.0
+SURGE = 2.3
 """The load of the surge, over the load before.
 
 Without it all need two thirds of the CPUs together, with it more than three quarters. What is left
@@ -134,7 +134,7 @@ class Timing:
     solo_seconds: float = 3.0
     profile_seconds: float = 5.0
     service_profile_seconds: float = 8.0
-    allowance: float = 0.3
+    allowance: float = 0.4
 
     @property
     def surge_seconds(self) -> float:
@@ -191,7 +191,7 @@ def goal_of(member: Member, solo: Solo, cpus: float, timing: Timing) -> Goal:
 
     >>> goal_of(MEMBERS[2], Solo(20.0), 2.0, Timing())
     Goal(need_cpus=0.26, throughput_per_second=None, latency_seconds=None, \
-completion_seconds=88.0, total=286)
+completion_seconds=88.0, total=229)
     """
     need = member.share * cpus
     if member.kind is Kind.SERVICE:
