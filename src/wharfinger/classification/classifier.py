@@ -8,7 +8,7 @@ it, with the estimator's version: a replay needs no estimator.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from math import hypot
+from math import exp, hypot, log, sqrt
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ LEAST_ERROR = 0.03
 """Relative: runs of one program differ by this, however steady each is."""
 LEAST_POINTS = 5.0
 """The same of a score."""
+MOST_POINTS = 100.0
 
 
 class Known(Protocol):
@@ -111,22 +112,23 @@ class Classifier:
 
     def _curve(self, row: Mapping[int, Entry], quantity: Quantity) -> Curve:
         """The row filled in; what was measured between columns is a point of its own."""
-        measured = {
-            cpu: as_performance(quantity, entry.value)
-            for cpu, entry in row.items()
-            if entry.value > 0
-        }
-        known = self._on_columns(measured)
+        measured = self._weighed(
+            {
+                cpu: Estimate(as_performance(quantity, entry.value), max(LEAST_ERROR, entry.error))
+                for cpu, entry in row.items()
+                if entry.value > 0
+            }
+        )
+        known = self._on_columns({cpu: point.mean for cpu, point in measured.items()})
         predicted = self.scale_up.predict({str(cpu): value for cpu, value in known.items()})
         # More CPU never means less: where it looks so, it is noise.
         means = np.maximum.accumulate(predicted.mean)
-        noise = max([LEAST_ERROR, *(entry.error for entry in row.values())])
+        noise = max([LEAST_ERROR, *(point.std for point in measured.values())])
         points = {
             cpu: Estimate(float(mean), hypot(float(std), noise))
             for cpu, mean, std in zip(self.columns, means, predicted.log_std, strict=True)
         }
-        for cpu, value in measured.items():
-            points[cpu] = Estimate(value, max(LEAST_ERROR, row[cpu].error))
+        points |= measured
         allocations = tuple(sorted(points))
         return Curve(
             allocations,
@@ -135,6 +137,30 @@ class Classifier:
                 for cpu in allocations
             ),
         )
+
+    def _weighed(self, measured: Mapping[int, Estimate]) -> dict[int, Estimate]:
+        """Entries, each corrected by what the others say of it, as far as it is unsure itself.
+
+        An estimator takes entries for exact; on a busy machine they are not. Each is weighed
+        with its prediction from the others, by their variances.
+        """
+        if len(measured) < 2:
+            return dict(measured)
+        weighed = {}
+        for cpu, own in measured.items():
+            others = {c: point for c, point in measured.items() if c != cpu}
+            known = self._on_columns({c: point.mean for c, point in others.items()})
+            predicted = self.scale_up.predict({str(c): value for c, value in known.items()})
+            points = tuple(
+                Estimate(float(mean), float(std))
+                for mean, std in zip(predicted.mean, predicted.log_std, strict=True)
+            )
+            told = Curve(self.columns, points).at(cpu)
+            variance = told.std**2 + max(point.std for point in others.values()) ** 2
+            weight = variance / (variance + own.std**2)
+            mean = exp(weight * log(own.mean) + (1 - weight) * log(told.mean))
+            weighed[cpu] = Estimate(mean, sqrt(weight) * own.std)
+        return weighed
 
     def _on_columns(self, measured: Mapping[int, float]) -> dict[int, float]:
         """Entries between columns, as the nearest column would have them by the common shape."""
@@ -164,12 +190,22 @@ class Classifier:
                 )
             }
         for source, entry in entries.items():
-            found[source] = _score(entry.value, max(LEAST_POINTS, entry.error))
+            found[source] = _measured_score(entry)
         return found
 
     def design_covariance(self) -> Array:
         """(columns, columns) of a row of which nothing is known, for choosing what to measure."""
         return self.scale_up.predict({}).covariance
+
+
+def _measured_score(entry: Entry) -> Estimate:
+    """A lower bound says: anything from there to 100, each as likely."""
+    error = max(LEAST_POINTS, entry.error)
+    if not entry.censored or entry.value >= MOST_POINTS:
+        return _score(entry.value, error)
+    return _score(
+        (entry.value + MOST_POINTS) / 2, hypot(error, (MOST_POINTS - entry.value) / 12**0.5)
+    )
 
 
 def _score(mean: float, std: float) -> Estimate:

@@ -100,6 +100,7 @@ def _settings(arguments: argparse.Namespace, directory: Path) -> "Settings":
         run_seconds=arguments.seconds,
         solo_seconds=max(1.0, whole.solo_seconds * share),
         profile_seconds=max(1.0, whole.profile_seconds * share),
+        service_profile_seconds=max(1.0, whole.service_profile_seconds * share),
     )
     return Settings(
         directory=directory,

@@ -88,6 +88,7 @@ def manifest(
     spec["tolerance"] = TOLERANCE
     spec["profile"] = {"seconds": timing.profile_seconds}
     if member.kind is Kind.SERVICE:
+        spec["profile"] = {"seconds": timing.service_profile_seconds}
         spec["target"] = service_target(goal)
         spec["measure"] = {
             "load": {"command": load(member, goal, place, timing), "regex": LOAD_REGEX}

@@ -16,7 +16,7 @@ LEAST_LATENCY_SECONDS = 0.1
 """CPU limits count in periods of 100 ms: no bound is set below one."""
 LATENCY_FACTOR = 20.0
 """A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
-SURGE = 2.0
+SURGE = 2.3
 """The load of the surge, over the load before.
 
 Without it all need two thirds of the CPUs together, with it more than three quarters. What is left
@@ -125,14 +125,16 @@ class Timing:
     Attributes:
         run_seconds: Each of the two runs.
         solo_seconds: Each program alone.
-        profile_seconds: ``spec.profile.seconds`` of each workload.
+        profile_seconds: ``spec.profile.seconds`` of batch jobs.
+        service_profile_seconds: And of services, whose clients need a few seconds to see anything.
         allowance: Share of the run that batch targets leave for waiting and profiling.
     """
 
     run_seconds: float = 110.0
     solo_seconds: float = 3.0
     profile_seconds: float = 5.0
-    allowance: float = 0.3
+    service_profile_seconds: float = 8.0
+    allowance: float = 0.4
 
     @property
     def surge_seconds(self) -> float:
@@ -189,7 +191,7 @@ def goal_of(member: Member, solo: Solo, cpus: float, timing: Timing) -> Goal:
 
     >>> goal_of(MEMBERS[2], Solo(20.0), 2.0, Timing())
     Goal(need_cpus=0.26, throughput_per_second=None, latency_seconds=None, \
-completion_seconds=88.0, total=286)
+completion_seconds=88.0, total=229)
     """
     need = member.share * cpus
     if member.kind is Kind.SERVICE:

@@ -130,11 +130,12 @@ def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:
         servers = cluster.servers()
         cpus = round(sum(server["cpus"] for server in servers), 3)
         goals: dict[str, Goal] = {}
-        for member in TARGETED:
-            found = solo.measure(cluster, member, cpus, settings.timing, settings.directory)
-            unit = "requests" if member.kind is Kind.SERVICE else "steps"
-            screen.note(f"{member.name}: {found.rate_per_second:.0f} {unit}/s ({member.about})")
-            goals[member.name] = goal_of(member, found, cpus, settings.timing)
+        with solo.others_busy(cluster.cpu_numbers[1:]):
+            for member in TARGETED:
+                found = solo.measure(cluster, member, cpus, settings.timing, settings.directory)
+                unit = "requests" if member.kind is Kind.SERVICE else "steps"
+                screen.note(f"{member.name}: {found.rate_per_second:.0f} {unit}/s ({member.about})")
+                goals[member.name] = goal_of(member, found, cpus, settings.timing)
     finally:
         cluster.end()
     screen.step(

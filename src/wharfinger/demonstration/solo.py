@@ -1,10 +1,11 @@
 """Each program alone on one CPU, through the same engine: what its target is a fraction of."""
 
+import contextlib
 import re
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from wharfinger.demonstration.manifests import (
 )
 from wharfinger.demonstration.plan import Kind, Member, Solo, Timing, offered_rate
 from wharfinger.errors import Unavailable
+from wharfinger.ibench.driver import start
+from wharfinger.ibench.sources import Setting, source_named
 
 REPORT_REGEX = r"throughput=(?P<throughput>[0-9.]+) .*p50_ms=(?P<median_ms>[0-9.]+)"
 START_SECONDS = 20.0
@@ -25,6 +28,27 @@ WARM_STEPS = 2
 """The first steps are not looked at: pages and caches fill."""
 LATENCY_SHARE = 0.7
 """Of ``solo_seconds``, for the latency at the target's rate."""
+
+
+@contextlib.contextmanager
+def others_busy(cpus: Sequence[int]) -> Iterator[None]:
+    """Keep the other servers' CPUs busy meanwhile, as they are when all run.
+
+    CPUs may share a core, visibly or not: a program is then faster by half while the other is
+    idle, and targets that are shares of that speed could not all be kept at once.
+
+    Args:
+        cpus: Numbers of CPUs; empty = there are no others.
+
+    Raises:
+        Unavailable: The source of interference can't be started.
+    """
+    if not cpus:
+        yield
+        return
+    with start(Setting(source_named("integer"), cpus=tuple(cpus))) as source:
+        source.set_intensity(100.0)
+        yield
 
 
 def measure(cluster: Cluster, member: Member, cpus: float, timing: Timing, directory: Path) -> Solo:
