@@ -15,6 +15,8 @@ from tests.support.live import manifest
 ALONE_SECONDS = 4.0
 LOW, HIGH = 0.1, 0.45
 """Requests a second to the stepped service, as a share of what it can do alone."""
+PLACING_SECONDS = 60.0
+"""Of a completion target, for one copy after another."""
 SHARES = {"deflate": (0.15, 0.3), "digest": (0.1, 0.25), "rows": (0.1, 0.2)}
 """Of each batch job's rate alone, from which its target is drawn."""
 JOBS = {
@@ -28,7 +30,10 @@ FILLERS = {
 }
 SERVICES = {
     "pages": (("wharfinger.programs.http_service",), "http"),
-    "cache": (("wharfinger.programs.keyvalue_service", "--fill", "50"), "redis"),
+    "cache": (
+        ("wharfinger.programs.keyvalue_service", "--fill", "100", "--value-bytes", "4096"),
+        "redis",
+    ),
 }
 REPORT = r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
 PROGRESS = r"done=([0-9.]+)"
@@ -120,10 +125,9 @@ class Mix:
         up, down = f"{self.step_second:.0f}", f"{2 * self.seconds / 3:.0f}"
         steps = f"--step {up}:{self.high:.0f} --step {down}:{low:.0f}"
         steady = 0.2 * self.alone["cache"]
-        services = [
-            _service("pages", mode, ports[0], f"--rate {low:.0f} {steps}", 0.8 * low),
-            _service("cache", mode, ports[1], f"--rate {steady:.0f}", 0.9 * steady),
-        ]
+        # The stepped one comes last: its load's clock begins when it does, beside all others.
+        stepped = _service("pages", mode, ports[0], f"--rate {low:.0f} {steps}", 0.8 * low)
+        cache = _service("cache", mode, ports[1], f"--rate {steady:.0f}", 0.9 * steady)
         jobs = [
             manifest(
                 name,
@@ -139,12 +143,12 @@ class Mix:
             manifest(name, *module(*command), type="best-effort", resources={"memory": "256Mi"})
             for name, command in FILLERS.items()
         ]
-        return [*services, *jobs, self._finishing(mode), *fillers]
+        return [*fillers, cache, *jobs, self._finishing(mode), stepped]
 
     def _finishing(self, mode: str) -> dict[str, Any]:
-        """A job that is to be done when three quarters of the time have passed."""
-        rate, until = 0.15 * self.alone["deflate"], 0.75 * self.seconds
-        total = max(1, round(rate * until * 0.8))
+        """A job that is to be done in half of the time, after a while for being profiled."""
+        rate, work_seconds = 0.15 * self.alone["deflate"], 0.5 * self.seconds
+        until, total = PLACING_SECONDS + work_seconds, max(1, round(rate * work_seconds))
         command = (*module(*JOBS["deflate"]), "--total", str(total))
         return manifest(
             "finishing",

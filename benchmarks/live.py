@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import shlex
+import signal
 import statistics
 import sys
 import tempfile
@@ -38,7 +39,7 @@ CONTENDERS = {
     "least-loaded": ("least-loaded", "none"),
 }
 SAMPLE_SECONDS = 2.0
-BEGIN_SECONDS = 180.0
+BEGIN_SECONDS = 90.0
 TICKER = "i=0; while true; do i=$((i+1)); echo done=$i; sleep 1; done"
 
 
@@ -319,6 +320,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     given = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     document: dict[str, Any] = {
         "benchmark": "live",
         "command": shlex.join(["python", "-m", "benchmarks.live", *sys.argv[1:]]),

@@ -148,6 +148,7 @@ def follows_its_load(manager: LiveManager, workload: dict[str, Any]) -> None:
         lambda found: found["pages"]["phase"] == "running" and found["pages"]["achieved"], 60
     )
     small = found["pages"]["cpus"]
+    assert small <= 0.5, "sized by what it could answer, not by what it was asked"
     grown = manager.wait_for(lambda found: found["pages"]["cpus"] > 1.2 * small, 45)["pages"]
     assert grown["starts"] == 1, "it was not started again for it"
     manager.wait_for(lambda found: found["pages"]["cpus"] < grown["cpus"], 60)

@@ -17,8 +17,10 @@ from wharfinger.model import decisions as dec
 from wharfinger.model.decisions import Term
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Achieved, Quantity, pace
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
 from wharfinger.placement.quasar import CONFIDENCE
+from wharfinger.placement.resizing import BUSY
 from wharfinger.service import models_forecast
 from wharfinger.service.values import cpus, placement, timestamp
 
@@ -102,6 +104,8 @@ class Checked:
 def checked(record: WorkloadRecord, found: Achieved, now: float) -> list[Checked]:
     """Its predictions that can be held against what was measured.
 
+    A throughput is what it could answer: where less was asked, that says nothing.
+
     Args:
         record: Of the workload.
         found: What it achieves.
@@ -120,8 +124,18 @@ def checked(record: WorkloadRecord, found: Achieved, now: float) -> list[Checked
     return [
         Checked(term, interval, value)
         for term, interval in predicted.performance.items()
-        if (value := achieved[term]) is not None and value > 0
+        if (value := achieved[term]) is not None
+        and value > 0
+        and not (term is Term.THROUGHPUT and value < interval.mean and _is_idle(record))
     ]
+
+
+def _is_idle(record: WorkloadRecord) -> bool:
+    """Whether it has more CPU than it was asked to use."""
+    performance = record.performance
+    used = None if performance is None else performance.readings.get(Quantity.CPU)
+    given = sum(place.allocation.cpu_millicpus for place in record.placements)
+    return used is not None and used.value * MILLICPUS_PER_CPU < BUSY * given
 
 
 def prediction_errors(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.engines.local.profiling.findings import Findings
 from wharfinger.engines.local.profiling.injection import (
     COARSE,
     FINE,
@@ -16,6 +17,7 @@ from wharfinger.engines.local.profiling.injection import ramp as run_ramp
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.readings import Heard
 from wharfinger.engines.local.profiling.scores import (
+    CAPACITY_ERROR,
     SINGLE_ERROR,
     Stretch,
     caused_by_sharing,
@@ -174,12 +176,39 @@ def test_the_cap_is_a_tenth_of_the_room_at_most(tmp_path: Path):
     assert cap(tmp_path, 1 << 62) <= room // 9
 
 
-def test_a_job_comes_through_as_it_was(tmp_path: Path):
+def make_job(tmp_path: Path) -> Job:
     nothing = tmp_path / "nothing"
     nothing.touch()
     [server, *_] = discover_servers(None)
     workload = Workload("w", WorkloadType.BATCH, Run(("true",), {"A": "ü"}, "/"))
     plan = ProfilingPlan("a", (500, 1000), 1 << 20, (SharedResource.INTEGER,), 8.0)
     control = discover("test-job", cgroup_file=nothing, mountinfo_file=nothing)
-    job = Job("k", workload, plan, server, control, tmp_path, (1, 2), 3, {66305: 1e9})
+    return Job("k", workload, plan, server, control, tmp_path, (1, 2), 3, {66305: 1e9})
+
+
+def test_a_job_comes_through_as_it_was(tmp_path: Path):
+    job = make_job(tmp_path)
     assert Job.decode(job.encode()) == job
+
+
+def test_a_service_is_told_by_what_it_could_answer_not_by_what_it_was_asked(
+    tmp_path: Path,
+) -> None:
+    throughput = Quantity.THROUGHPUT
+    answered = [Stretch(1.0, {throughput: 40.0, LATENCY: 0.004})] * 9
+    findings = Findings(make_job(tmp_path))
+    findings.add_performance(1000, answered, 0.1)
+    findings.add_performance(1000, answered)  # Again, with what was seen later.
+    findings.add_performance(500, answered, 0.4)
+    found = findings.measurements(runs=1, seconds=8.0).performance
+    assert found[throughput][1000].value == pytest.approx(400)
+    assert found[throughput][1000].error == CAPACITY_ERROR
+    assert found[throughput][500].value == pytest.approx(40), "busy: it can do no more"
+    assert [entry.value for entry in found[LATENCY].values()] == pytest.approx([0.004, 0.004])
+
+
+def test_nobody_is_taken_to_use_more_than_one_cpu_who_was_not_seen_to(tmp_path: Path) -> None:
+    findings = Findings(make_job(tmp_path))
+    findings.add_performance(4000, [Stretch(1.0, {Quantity.THROUGHPUT: 40.0})] * 9, 0.1)
+    found = findings.measurements(runs=1, seconds=8.0).performance
+    assert found[Quantity.THROUGHPUT][4000].value == pytest.approx(400)

@@ -12,6 +12,7 @@ from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.readings import PERFORMANCES
 from wharfinger.engines.local.profiling.scores import (
     Stretch,
+    capacity,
     caused_by_own_use,
     caused_by_sharing,
     caused_on_cpu,
@@ -45,6 +46,7 @@ class Findings:
         self._job = job
         self._performance: dict[Quantity, dict[int, Entry]] = {}
         self._silent: dict[str, str] = {}
+        self._used_cpus: dict[int, float] = {}
 
     @staticmethod
     def alone(stretches: Sequence[Stretch]) -> Mapping[Quantity, Entry]:
@@ -52,9 +54,23 @@ class Findings:
         found = {quantity: performance(stretches, quantity) for quantity in PERFORMANCES}
         return {quantity: entry for quantity, entry in found.items() if entry is not None}
 
-    def add_performance(self, cpu_millicpus: int, stretches: Sequence[Stretch]) -> None:
-        """Performance at an allocation, in place of what was said of it before."""
-        for quantity, entry in self.alone(stretches).items():
+    def add_performance(
+        self, cpu_millicpus: int, stretches: Sequence[Stretch], used_cpus: float | None = None
+    ) -> None:
+        """Performance at an allocation, in place of what was said of it before.
+
+        Args:
+            cpu_millicpus: The allocation.
+            stretches: At it.
+            used_cpus: CPU seconds per second meanwhile; ``None`` = what was said before, if any.
+        """
+        if used_cpus is not None:
+            self._used_cpus[cpu_millicpus] = used_cpus
+        used = self._used_cpus.get(cpu_millicpus)
+        for quantity, told in self.alone(stretches).items():
+            # Who is asked little answers little, whatever it could.
+            asked = quantity is Quantity.THROUGHPUT and used
+            entry = capacity(told, cpu_millicpus, used) if asked and used else told
             self._performance.setdefault(quantity, {})[cpu_millicpus] = entry
             self._silent.pop(f"performance/{cpu_millicpus}", None)
 

@@ -11,12 +11,16 @@ from statistics import fmean, stdev
 
 from wharfinger.ibench.ramp import Tolerance
 from wharfinger.model.performance import Quantity
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
+from wharfinger.placement.resizing import BUSY
 
 SINGLE_ERROR = 0.1
 """Relative error of a performance that was measured once: its noise is not known."""
 LEAST_ERROR = 0.005
 """No performance is known better: the machine's own drift."""
+CAPACITY_ERROR = 0.2
+"""Relative error of what a service could answer, told from what it did."""
 CONGESTED_SHARE = 0.95
 """A source that achieves less of what it was asked for had to share."""
 
@@ -51,6 +55,27 @@ def performance(stretches: Sequence[Stretch], quantity: Quantity) -> Entry | Non
         return Entry(mean, SINGLE_ERROR)
     error = stdev(value for _, value in told) / math.sqrt(len(told)) / mean
     return Entry(mean, max(LEAST_ERROR, error))
+
+
+def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
+    """What a service could answer, of which less was asked than its CPU allows.
+
+    By the utilisation law (U = X * D): the CPU time of a request is the same however many come.
+    Not beyond one CPU, since nobody knows how many threads it has.
+
+    Args:
+        entry: Requests a second that it answered.
+        cpu_millicpus: Its allocation.
+        used_cpus: CPU seconds per second meanwhile.
+
+    >>> capacity(Entry(40.0, 0.03), 500, 0.05), capacity(Entry(40.0, 0.03), 500, 0.45)
+    (Entry(value=400.0, error=0.2, censored=False), Entry(value=40.0, error=0.03, censored=False))
+    """
+    used_millicpus = used_cpus * MILLICPUS_PER_CPU
+    if not 0 < used_millicpus < BUSY * cpu_millicpus:
+        return entry
+    usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, used_millicpus))
+    return Entry(entry.value * usable / used_millicpus, max(entry.error, CAPACITY_ERROR))
 
 
 def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) -> float | None:

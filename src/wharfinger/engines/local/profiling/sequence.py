@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from wharfinger.engines.local.profiling.bench import Bench, ProgramEnded, StartsUsedUp
 from wharfinger.engines.local.profiling.copies import Copies, CopyFailed
@@ -198,7 +199,8 @@ class _Increments:
                 if len(self._alone) >= LEAST_STRETCHES and now >= soon:
                     break
         finally:
-            self._findings.add_performance(self._allocations[0], self._alone)
+            use = fmean(used) if used else None
+            self._findings.add_performance(self._allocations[0], self._alone, use)
             self._findings.add_cpu_use(used)
             self._io_bytes_per_second = _io_rate(io_before, io, at - began)
 
@@ -214,6 +216,7 @@ class _Increments:
             self._findings.silence(f"performance/{cpu_millicpus}", str(refused))
             return
         found: list[Stretch] = []
+        cpu_before, began = self._bench.copy.cpu_seconds(), time.monotonic()
         try:
             if changes:  # The stretch of the change itself.
                 self._bench.next_stretch(self._times.stretch_seconds, until)
@@ -222,7 +225,8 @@ class _Increments:
         except StartsUsedUp as used_up:
             self._findings.silence(f"performance/{cpu_millicpus}", str(used_up))
         finally:
-            self._findings.add_performance(cpu_millicpus, found)
+            use = _cpu_rate(cpu_before, self._bench.copy.cpu_seconds(), time.monotonic() - began)
+            self._findings.add_performance(cpu_millicpus, found, use)
 
     # --- beside sources ----------------------------------------------------------------------
 
@@ -355,6 +359,13 @@ class _Increments:
             return
         maximum = source.setting.maximum_per_second
         self._findings.add_storage_use(maximum, self._io_bytes_per_second, *reports_at_most(source))
+
+
+def _cpu_rate(before: float | None, after: float | None, seconds: float) -> float | None:
+    """CPU seconds per second; ``None`` where another copy took its place meanwhile."""
+    if before is None or after is None or after <= before or seconds <= 0:
+        return None
+    return (after - before) / seconds
 
 
 def _io_rate(
