@@ -19,7 +19,7 @@ LATENCY_FACTOR = 20.0
 SURGE = 2.3
 """The load of the surge, over the load before.
 
-Without it all need two thirds of the CPUs together, with it more than three quarters. What is left
+Without it all need half of the CPUs together, with it five eighths. What is left
 is for confidence: who sizes by predictions gives more than is needed, and it has to fit.
 """
 HELD_SHARE = 0.8
