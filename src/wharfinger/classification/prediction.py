@@ -22,8 +22,9 @@ START_SECONDS = 0.5
 """Between a decision and the program's first work."""
 DROP = 0.05
 """By how much performance has fallen at the tolerated score (Paragon 2.3)."""
-LEAST_SCORE = 1.0
-"""Tolerated scores below are taken for this: the slope would be infinite."""
+LEAST_SCORE = 10.0
+"""Tolerated scores below are taken for this: no ramp tries a lower intensity, so what is found
+below is a line drawn from nothing, and mostly noise."""
 MOST_DROPPED = 2.3
 """No pressure takes away more than this, of the logarithm: nine tenths."""
 
