@@ -20,7 +20,7 @@ CPUS = st.sampled_from([1.0, 2.0])
 
 
 @given(CPUS, st.floats(1.0, 1e5), st.floats(1e-4, 0.5))
-def test_what_all_need_together_leaves_a_third(cpus, rate, latency):
+def test_what_all_need_together_is_half_of_the_cpus(cpus, rate, latency):
     solo = Solo(rate, latency)
     goals = [goal_of(m, solo, cpus, Timing()) for m in MEMBERS if m.targeted]
     assert sum(goal.need_cpus for goal in goals) == pytest.approx(0.5 * cpus)
