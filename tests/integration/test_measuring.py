@@ -327,19 +327,19 @@ def test_what_a_measuring_command_leaves_ends_with_it(
 ) -> None:
     mark = tmp_path / "daemons"
     script = DAEMON.replace("MARK", str(mark)).replace("LASTS", lasts)
-    live = LiveManager(tmp_path / "state", "--servers", "1")
+    live = LiveManager(tmp_path / "state", "--servers", "1", "--policy", "least-loaded")
     live.start()
     try:
         measure = {"command": [sys.executable, "-c", script]}
         live.submit(manifest("job", "sleep", "300", target={"rate": "1/s"}, measure=measure))
         if killed:  # The manager dies while a command and its daemon are at work.
-            wait_until(lambda: daemons(mark))
+            wait_until(lambda: daemons(mark), 40.0, "its daemon")
             live.kill()
         else:
-            wait_until(lambda: len(daemons(mark)) >= 3)
+            wait_until(lambda: len(daemons(mark)) >= 3, 40.0, "three daemons")
             live.run("delete", "job")
             live.wait_for_all()
-        wait_until(lambda: all(map(is_gone, daemons(mark))))
+        wait_until(lambda: all(map(is_gone, daemons(mark))), 40.0, "their end")
         if killed:
             live.start()
             live.run("delete", "job")
@@ -353,7 +353,7 @@ def test_what_escapes_its_reader_is_found_by_its_mark(tmp_path: Path) -> None:
     script = DAEMON.replace("MARK", str(mark)).replace("LASTS", "300")
     with session(tmp_path, report_seconds=1.0) as opened:
         measured(opened, "k", "sleep 300", Measure(command=(sys.executable, "-c", script)))
-        wait_until(lambda: daemons(mark))
+        wait_until(lambda: daemons(mark), 40.0, "its daemon")
         meter = meter_of(opened)
         reader = int(Path(f"/proc/{meter}/task/{meter}/children").read_text().split()[0])
         os.kill(reader, signal.SIGKILL)
@@ -361,4 +361,4 @@ def test_what_escapes_its_reader_is_found_by_its_mark(tmp_path: Path) -> None:
         assert not is_gone(first)
         opened.perform(act.StopWorkload("k", 0.0))
         finished(opened, "k")
-        wait_until(lambda: all(map(is_gone, daemons(mark))))
+        wait_until(lambda: all(map(is_gone, daemons(mark))), 40.0, "their end")

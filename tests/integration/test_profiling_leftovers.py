@@ -24,6 +24,7 @@ from tests.support.profiling import (
     ask,
     listens,
     measured,
+    mounts,
 )
 from tests.support.sandboxes import AS_NOBODY, NOBODY, census
 from wharfinger.engines.local import LocalEngine
@@ -52,14 +53,14 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def profiler(tmp_path: Path, folder: Path) -> Iterator[Session]:
     """Afterwards there is no file, mount, port or process of a copy's, and no cgroup."""
-    before, mounts = census(folder), Path("/proc/self/mountinfo").read_text()
+    before, mounted = census(folder), mounts()
     with session(tmp_path) as opened:
         if not opened.engine.capabilities.profiles:
             pytest.skip("no sandbox here")
         yield opened
         assert not names(tmp_path / "state")
     assert census(folder) == before
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert mounts() == mounted
     assert not [place for place in PLACES if Path(place, MARK).exists()]
     assert not listens(PORT)
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support import wait_until
 from tests.support.live import LiveManager, manifest, ordinary_user, processes_with
 from tests.support.local import names
-from tests.support.profiling import COUNTING, MARK, PLACES, PORT, UNTIDY, listens
+from tests.support.profiling import COUNTING, MARK, PLACES, PORT, UNTIDY, listens, mounts
 from tests.support.sandboxes import NOBODY, census
 from wharfinger.engines.local import identity_of_directory
 from wharfinger.host.cgroups import find_hierarchies
@@ -53,7 +53,7 @@ class Copied:
             for path in (work, work / "data"):
                 os.chown(path, NOBODY, NOBODY)
         self.before = census(work)
-        self.mounts = Path("/proc/self/mountinfo").read_text()
+        self.mounts = mounts()
 
     def submit(self, script: str, seconds: float) -> None:
         """Hand in what is profiled and never placed."""
@@ -95,7 +95,7 @@ class Copied:
         wait_until(lambda: not runs.exists() or not names(runs), 30.0, "no records are left")
         self.manager.clear()
         assert census(self.work) == self.before
-        assert Path("/proc/self/mountinfo").read_text() == self.mounts
+        assert mounts() == self.mounts
         assert not [place for place in PLACES if Path(place, MARK).exists()]
         assert not listens(PORT)
         assert processes_with(str(self.work.parent)) == []

@@ -101,3 +101,9 @@ def listens(port: int) -> bool:
     """Whether somebody outside listens on it."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return f"{port:04X}" in {line[1].rpartition(":")[2] for line in lines if line[3] == "0A"}
+
+
+def mounts() -> list[str]:
+    """What is mounted, but for what other tests mount at the same time."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line for line in lines if "wharfinger-test" not in line]
