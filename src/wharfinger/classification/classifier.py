@@ -121,20 +121,20 @@ class Classifier:
         )
         known = self._on_columns({cpu: point.mean for cpu, point in measured.items()})
         predicted = self.scale_up.predict({str(cpu): value for cpu, value in known.items()})
-        # More CPU never means less: where it looks so, it is noise.
-        means = np.maximum.accumulate(predicted.mean)
         noise = max([LEAST_ERROR, *(point.std for point in measured.values())])
         points = {
             cpu: Estimate(float(mean), hypot(float(std), noise))
-            for cpu, mean, std in zip(self.columns, means, predicted.log_std, strict=True)
+            for cpu, mean, std in zip(self.columns, predicted.mean, predicted.log_std, strict=True)
         }
         points |= measured
         allocations = tuple(sorted(points))
+        # More CPU never means less: where it looks so, it is noise, measured or not.
+        means = np.maximum.accumulate([points[cpu].mean for cpu in allocations])
         return Curve(
             allocations,
             tuple(
-                Estimate(as_performance(quantity, points[cpu].mean), points[cpu].std)
-                for cpu in allocations
+                Estimate(as_performance(quantity, float(mean)), points[cpu].std)
+                for cpu, mean in zip(allocations, means, strict=True)
             ),
         )
 
@@ -181,7 +181,7 @@ class Classifier:
         found: dict[SharedResource, Estimate] = {}
         if recommender is not None:
             columns = [SharedResource(name) for name in recommender.matrix.columns]
-            row = {str(c): entries[c].value for c in columns if c in entries}
+            row = {str(c): _measured_score(entries[c]).mean for c in columns if c in entries}
             predicted = recommender.predict(row)
             found = {
                 source: _score(mean, std)

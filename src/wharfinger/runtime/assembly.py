@@ -89,11 +89,13 @@ def assemble(
     mode = _mode(options)
     make_admission(options.admission)
     engine = make_engine(directory, options)
-    classifier = Classifier(KnownPrograms.load(options.known))
+    # Only who sizes by predictions pays for them on start-up.
+    predicts = options.policy == Quasar.name
+    classifier = Classifier(KnownPrograms.load(options.known)) if predicts else None
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     planner = None
-    if options.policy == Quasar.name:
+    if classifier is not None:
         planner = JointPlanner(classifier.columns, classifier.design_covariance())
 
     def make_manager(state: ManagerState | None) -> Manager:

@@ -75,6 +75,8 @@ def test_more_cpu_never_means_less() -> None:
     curve = CLASSIFIER.classify(rate({500: 10.0, 1000: 21.0})).curves[Quantity.RATE]
     means = [estimate.mean for estimate in curve.estimates]
     assert means == sorted(means)
+    falling = CLASSIFIER.classify(rate({500: 21.0, 1000: 10.0})).curves[Quantity.RATE]
+    assert falling.at(1000).mean >= falling.at(500).mean, "also where it was measured"
 
 
 def test_a_latency_falls_with_cpu_and_stays_in_seconds() -> None:
