@@ -190,8 +190,8 @@ def goal_of(member: Member, solo: Solo, cpus: float, timing: Timing) -> Goal:
         timing: Of the run.
 
     >>> goal_of(MEMBERS[2], Solo(20.0), 2.0, Timing())
-    Goal(need_cpus=0.26, throughput_per_second=None, latency_seconds=None, \
-completion_seconds=88.0, total=229)
+    Goal(need_cpus=0.2, throughput_per_second=None, latency_seconds=None, \
+completion_seconds=88.0, total=176)
     """
     need = member.share * cpus
     if member.kind is Kind.SERVICE:
