@@ -16,7 +16,7 @@ from math import log
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.state import Course, ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
-from wharfinger.model.performance import Quantity, pace
+from wharfinger.model.performance import Performance, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.view import ClusterView, OffTarget
@@ -25,12 +25,21 @@ from wharfinger.placement.resizing import BUSY
 
 MISSED_SECONDS = 10.0
 """How long a target is missed before something is added."""
+DEEP = 0.5
+"""Performance over target below which nobody waits to see whether it was noise."""
+DEEP_SECONDS = 2.0
+"""How long a target is missed by so much before something is added: what waits meanwhile is a
+backlog that has to be worked off besides."""
 SPARE_SECONDS = 60.0
 """How long there is more than enough before something is given back."""
 SPARE = 1.3
 """Performance over target from which there is more than enough."""
+GIVES = 1.15
+"""Performance over target from which one gives back to a neighbour that misses its own."""
 SETTLING_SECONDS = 20.0
 """How long an adjustment has to show, before the next of the same workload."""
+DEEP_SETTLING_SECONDS = 8.0
+"""And where less than half of the target is reached still, or again: then it was too small."""
 ADJUSTMENTS_PER_MINUTE = 30
 """Of all workloads together."""
 OFF_PREDICTION_SECONDS = 60.0
@@ -113,14 +122,39 @@ def off_target(record: WorkloadRecord, state: ManagerState, now: float) -> OffTa
     if course is None or performance is None or course.side == 0:
         return None
     for_seconds = performance.measured_at - course.since
-    if for_seconds < (MISSED_SECONDS if course.side < 0 else SPARE_SECONDS):
+    if for_seconds < _patience(record, course, now):
         return None
-    if record.adjusted_at is not None and 0 <= now - record.adjusted_at < SETTLING_SECONDS:
+    settling = SETTLING_SECONDS if course.pace >= DEEP else DEEP_SETTLING_SECONDS
+    if record.adjusted_at is not None and 0 <= now - record.adjusted_at < settling:
         return None
     if is_limit_reached(state, now):
         return None
+    return _off(course, performance)
+
+
+def can_give(record: WorkloadRecord, now: float) -> OffTarget | None:
+    """How far above its target one is that may give back at once, for a neighbour's sake."""
+    course, performance = record.course, record.performance
+    if course is None or performance is None or course.pace < GIVES:
+        return None
+    if record.phase is not Phase.RUNNING or record.revoking or not is_settled(record, now):
+        return None
+    return _off(course, performance)
+
+
+def _off(course: Course, performance: Performance) -> OffTarget:
     cpu = performance.readings.get(Quantity.CPU)
+    for_seconds = performance.measured_at - course.since
     return OffTarget(course.pace, for_seconds, cpu.value if cpu else None)
+
+
+def _patience(record: WorkloadRecord, course: Course, now: float) -> float:
+    """How long a side of the target is held before something is done, in seconds."""
+    if course.side > 0:
+        return SPARE_SECONDS
+    # Who has only just begun is slow for other reasons.
+    begins = record.started_at is not None and 0 <= now - record.started_at < SETTLING_SECONDS
+    return DEEP_SECONDS if course.pace < DEEP and not begins else MISSED_SECONDS
 
 
 def is_limit_reached(state: ManagerState, now: float) -> bool:

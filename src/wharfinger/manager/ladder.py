@@ -1,8 +1,9 @@
 """The ladder of adaptation: what is done for a workload that is off its target (Quasar 4.1).
 
 ``Manager`` runs it after each event. More CPU on the server where it is, as the policy says how
-much; then best-effort neighbours give way; then it is moved, if it may be restarted. Who has more
-than enough gives back. *When* is in ``adaptation``; here is *what*.
+much, at the cost of neighbours that have more than enough; then best-effort neighbours give way;
+then it is moved, if it may be restarted. Who has more than enough for long gives back. *When* is
+in ``adaptation``; here is *what*.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import (
+    can_give,
     gave_way_in_vain,
     is_limit_reached,
     may_move,
@@ -26,6 +28,7 @@ from wharfinger.manager.world import World
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import OffTarget
 from wharfinger.placement.base import Policy
+from wharfinger.placement.resizing import lacking
 
 
 class Adaptation:
@@ -64,10 +67,18 @@ class Adaptation:
         names = world.resize_wanted if world.room_changed else world.touched
         for name in [name for name in names if name in world.resize_wanted]:
             self._resize(now, self._world.state.workloads[name], None)
-        for sample in event.samples if isinstance(event, ev.ServerMeasured) else ():
-            record = world.running(sample.key)
-            if record is not None and record.phase is Phase.RUNNING and not record.revoking:
+        for record in self._looked_at(event):
+            if record.phase is Phase.RUNNING and not record.revoking:
                 self._follow(now, record)
+
+    def _looked_at(self, event: ev.Event) -> list[WorkloadRecord]:
+        """Those that were measured; or miss targets beside one that has given or taken CPU."""
+        world = self._world
+        if isinstance(event, ev.AllocationResized):
+            resized = world.running(event.key)
+            return [r for r in self._neighbours(resized) if misses(r)] if resized else []
+        samples = event.samples if isinstance(event, ev.ServerMeasured) else ()
+        return [r for r in (world.running(sample.key) for sample in samples) if r is not None]
 
     def resumes_at(self, now: float) -> float | None:
         """When the next that is suspended goes on, if nothing changes; ``None`` = none does."""
@@ -95,8 +106,38 @@ class Adaptation:
         failed = off.pace < 1 and record.reason == "resize-failed"
         if failed and self._relieve(now, record, off):
             return
+        if self._others_give(now, record, off):
+            return  # What they give is there once they have been resized.
         if isinstance(self._resize(now, record, off), Refusal) and off.pace < 1:
             self._relieve(now, record, off)
+
+    def _others_give(self, now: float, record: WorkloadRecord, off: OffTarget) -> bool:
+        """There is less room than it asks for: those beside it give what they do not need.
+
+        Returns:
+            Whether any did.
+        """
+        if self._recommends or len(record.placements) != 1:
+            return False
+        held, view = record.placements[0], self._world.view()
+        row = self._world.columns.row(held.server)
+        room = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+        short = lacking(held.allocation, off, room)
+        given = 0
+        for other in self._neighbours(record):
+            more = can_give(other, now) if given < short else None
+            if more is None or is_limit_reached(self._world.state, now):
+                continue
+            request = self._world.request(other, now, off_target=more)
+            verdict = self._policy.resize(request, other.placements, self._world.view())
+            if isinstance(verdict, Plan):
+                before, after = other.placements[0].allocation, verdict.placements[0].allocation
+                given += before.cpu_millicpus - after.cpu_millicpus
+                message = f"{record.name} misses its target and lacks room: "
+                message += verdict.decision.message
+                decision = replace(verdict.decision, message=message)
+                self._record(now, ev.AllocationPlanned(other.name, verdict.placements, decision))
+        return given > 0
 
     def _try_second(self, now: float, record: WorkloadRecord) -> None:
         """Profiling live: one that was never copied runs under another allocation for a while."""

@@ -1,8 +1,8 @@
 """CPU that follows a target while the workload runs: what is the same whoever says how much.
 
 A policy gives ``follow_target`` a function that says what is wanted; here are the bounds (a step
-at most doubles or halves, what is used is not taken from a service), the room on the server, and
-the reasons not to.
+at most quadruples or halves, what is used is not taken from a service), the room on the server,
+and the reasons not to.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,11 @@ from wharfinger.placement.base import change_in_place, resize_in_place
 
 MARGIN = 1.1
 """Aimed at: a tenth more than the target, so that noise does not miss it."""
-LARGEST_STEP = 2.0
-"""An allocation at most doubles, and at most halves, in one step."""
+LARGEST_GROWTH = 4.0
+"""Times its size an allocation becomes at most in one step: up fast, since a target is missed and
+a backlog grows meanwhile ..."""
+LARGEST_CUT = 2.0
+"""... and down slowly: it at most halves."""
 SMALLEST_STEP = 0.05
 """Changes below this share of the allocation are not worth making."""
 SMALLEST_MILLICPUS = 50
@@ -32,6 +35,14 @@ Wanted = Callable[[Allocation, OffTarget], int]
 def by_proportion(held: Allocation, off: OffTarget) -> int:
     """CPU in proportion to what is missing or spare, as vertical autoscalers do it."""
     return round(held.cpu_millicpus * MARGIN / max(off.pace, 1e-9))
+
+
+def lacking(held: Allocation, off: OffTarget, room_millicpus: int) -> int:
+    """By how much the server's room falls short of what a missed target asks for."""
+    if off.pace >= 1 or _is_idle(off, held):
+        return 0
+    wanted = min(by_proportion(held, off), round(held.cpu_millicpus * LARGEST_GROWTH))
+    return max(0, wanted - held.cpu_millicpus - room_millicpus)
 
 
 def follow_target(
@@ -68,7 +79,7 @@ def _sized(
     wanted: Wanted,
 ) -> Allocation:
     """What is wanted, within a step's bounds and as far as the server has it."""
-    least, most = held.cpu_millicpus / LARGEST_STEP, held.cpu_millicpus * LARGEST_STEP
+    least, most = held.cpu_millicpus / LARGEST_CUT, held.cpu_millicpus * LARGEST_GROWTH
     size = max(SMALLEST_MILLICPUS, round(min(most, max(least, wanted(held, off)))))
     if off.pace > 1:
         size = min(held.cpu_millicpus, max(size, round(kept_millicpus * MARGIN)))

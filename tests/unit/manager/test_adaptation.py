@@ -27,9 +27,16 @@ def wants(rate: float, name: str = "w", millicpus: int = 400) -> Workload:
     return replace(workload(name, millicpus), target=Target(rate_per_second=rate))
 
 
-def measure(cluster: Cluster, rate: float, *, cpu: float | None = None, name: str = "w"):
+def measure(
+    cluster: Cluster,
+    rate: float,
+    *,
+    cpu: float | None = None,
+    name: str = "w",
+    seconds: float = PERIOD_SECONDS,
+):
     """One period goes by, at whose end the engine reports."""
-    cluster.now += PERIOD_SECONDS
+    cluster.now += seconds
     readings = {Quantity.RATE: Reading(rate, "progress lines")}
     if cpu is not None:
         readings[Quantity.CPU] = Reading(cpu, "CPU time", trusted=False)
@@ -64,9 +71,27 @@ def test_one_that_misses_its_target_for_long_enough_gets_cpu_in_proportion(
 def test_an_adjustment_has_time_to_show(cluster: Cluster) -> None:
     start(cluster, wants(100))
     measure(cluster, 50, cpu=0.4)
-    assert resized(cluster, measure(cluster, 50, cpu=0.4)) == 800
+    assert resized(cluster, measure(cluster, 50, cpu=0.4)) == 880
     assert resized(cluster, measure(cluster, 60, cpu=0.8)) is None
-    assert resized(cluster, measure(cluster, 60, cpu=0.8)) == 1467
+    assert resized(cluster, measure(cluster, 60, cpu=0.8)) == 1613
+
+
+def test_who_does_not_reach_half_of_its_target_gets_cpu_sooner_and_more_of_it(
+    cluster: Cluster,
+) -> None:
+    start(cluster, wants(100, millicpus=200))
+    measure(cluster, 100, cpu=0.2)
+    measure(cluster, 100, cpu=0.2)
+    assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) is None
+    assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) is None
+    assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) == 800, "fourfold at most"
+
+
+def test_who_has_only_just_begun_is_given_its_time(cluster: Cluster) -> None:
+    start(cluster, wants(100, millicpus=200))
+    steps = [resized(cluster, measure(cluster, 10, cpu=0.2, seconds=2)) for _ in range(5)]
+    assert steps == [None] * 5
+    assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=2)) == 800
 
 
 def test_a_miss_within_the_tolerance_is_kept(cluster: Cluster) -> None:
@@ -135,7 +160,7 @@ def test_a_completion_target_is_followed_by_what_is_left(cluster: Cluster) -> No
         cluster.now += PERIOD_SECONDS
         readings = {Quantity.REMAINING: Reading(160.0, "progress lines")}
         step = cluster.tell(ev.ServerMeasured("s", (Sample(cluster.key("w"), readings),)))
-    assert resized(cluster, step) == 800
+    assert resized(cluster, step) == 880
 
 
 def test_there_are_so_many_adjustments_a_minute_and_no_more(cluster: Cluster) -> None:

@@ -24,6 +24,32 @@ from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Target, Workload
 
+# --- room ----------------------------------------------------------------------------------------
+
+
+def test_neighbours_that_do_not_need_it_give_room_to_one_that_lacks_it() -> None:
+    cluster = made("feedback", 1)
+    start(cluster, wants("w", 100, 500), wants("ahead", 100, 300), wants("level", 100, 200))
+    measure(cluster, 1, w=60, ahead=140, level=110)
+    (given,) = of(act.ResizeAllocation, measure(cluster, 1, w=60, ahead=140, level=110))
+    assert given.key == cluster.key("ahead")
+    after = given.placements[0].allocation.cpu_millicpus
+    assert after == round(300 * 1.1 / 1.4)
+    why = cluster.record("ahead").decisions[-1].decision.message
+    assert why.startswith("w misses its target and lacks room: target kept at 140% for 0 s: 300m")
+    step = cluster.tell(ev.AllocationResized(given.key, given.placements))
+    (taken,) = of(act.ResizeAllocation, list(step.actions))
+    assert taken.key == cluster.key("w")
+    assert taken.placements[0].allocation.cpu_millicpus == 500 + 300 - after
+
+
+def test_nobody_gives_where_there_is_room_or_more_would_not_help() -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants("w", 100, 500), wants("ahead", 100, 300))
+    asked = measure(cluster, 2, w=60, ahead=140)
+    assert [action.key for action in of(act.ResizeAllocation, asked)] == [cluster.key("w")]
+
+
 # --- giving way ----------------------------------------------------------------------------------
 
 

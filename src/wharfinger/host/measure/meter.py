@@ -104,18 +104,14 @@ class Meter:
             self._tell(self._news())
 
     def _news(self) -> dict[str, Watch]:
-        """Those of which a first number has come: nobody waits a whole period for that."""
-        return {
-            key: watch
-            for key, watch in self._watches.items()
-            if not watch.told_first and watch.has_number
-        }
+        """Those that nobody waits a whole period for."""
+        return {key: watch for key, watch in self._watches.items() if watch.is_news}
 
     def _tell(self, watches: Mapping[str, Watch]) -> None:
         samples: list[Any] = []
         for watch in watches.values():
             samples.append(pack_sample(watch.report()))
-            watch.told_first = watch.told_first or watch.has_number
+            watch.told()
         if samples:
             self._channel.send({"samples": samples})
 

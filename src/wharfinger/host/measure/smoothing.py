@@ -4,10 +4,17 @@ Exponentially weighted means over *time*, not over samples: each observation wei
 it stands for, so that lines that come irregularly need no resampling, and one constant, the
 half-life, says how fast a change shows. Weights are normalised, so the first observation is
 not held for a long history.
+
+Latencies are averaged as logarithms: they are skewed and span orders of magnitude, and one second
+of three seconds' waiting would hide for half a minute that all is well again. And over a shorter
+time: a percentile is one of many requests, and an overload has to show before a backlog grows.
 """
+
+from math import exp, log
 
 HALF_LIFE_SECONDS = 5.0
 """After so long an old level has half its weight: three quarters of a step show after 10 s."""
+LATENCY_HALF_LIFE_SECONDS = 2.0
 STALE_SECONDS = 15.0
 """Without news for so long there is no signal; slow reporters have three of their own gaps."""
 STALE_GAPS = 3.0
@@ -15,6 +22,10 @@ STALE_GAPS = 3.0
 
 class Level:
     """A performance that is told as such.
+
+    Args:
+        half_life_seconds: After so long an old level has half its weight.
+        geometric: Average the logarithms; then only what is above zero is an observation.
 
     The mean is Σ w·x / Σ w, where an observation that stands for dt has the weight
     1 − 2^(−dt/h) and loses half of it every h seconds.
@@ -26,22 +37,40 @@ class Level:
     55.7
     """
 
-    def __init__(self) -> None:
-        self.value = self.newest = 0.0
+    def __init__(
+        self, half_life_seconds: float = HALF_LIFE_SECONDS, *, geometric: bool = False
+    ) -> None:
+        self.newest = 0.0
+        self._mean = 0.0
+        self._half_life_seconds = half_life_seconds
+        self._geometric = geometric
         self.seen_at: float | None = None
         self.longest_gap_seconds = 0.0
         self._weight = 0.0
 
+    @classmethod
+    def of_latency(cls) -> "Level":
+        """A latency's."""
+        return cls(LATENCY_HALF_LIFE_SECONDS, geometric=True)
+
+    @property
+    def value(self) -> float:
+        """The mean; 0 before the first observation."""
+        return exp(self._mean) if self._geometric and self.seen_at is not None else self._mean
+
     def observe(self, now: float, value: float, stands_for_seconds: float | None = None) -> None:
         """Take in a value that holds since the one before, or for a stated time."""
+        if self._geometric and value <= 0:
+            return
         gap_seconds = 1.0 if self.seen_at is None else max(0.0, now - self.seen_at)
         if self.seen_at is not None:
             self.longest_gap_seconds = max(gap_seconds, 0.9 * self.longest_gap_seconds)
         seconds = gap_seconds if stands_for_seconds is None else stands_for_seconds
-        kept = 0.5 ** (seconds / HALF_LIFE_SECONDS)
+        kept = 0.5 ** (seconds / self._half_life_seconds)
         weight = self._weight * kept + (1 - kept)
         if weight > 0:
-            self.value += (1 - kept) / weight * (value - self.value)
+            level = log(value) if self._geometric else value
+            self._mean += (1 - kept) / weight * (level - self._mean)
         self._weight, self.seen_at, self.newest = weight, now, value
 
     def silent_seconds(self, now: float) -> float | None:

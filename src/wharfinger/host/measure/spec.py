@@ -42,6 +42,8 @@ class WatchSpec:
         env: Of the command.
         working_directory: Of the command.
         every_seconds: Between two samples.
+        limits: What its target bounds, with its tolerance: the most of a latency, the least of
+            a throughput or a rate. Beyond one of them it is told of at once.
     """
 
     key: str
@@ -67,6 +69,7 @@ class WatchSpec:
     env: dict[str, str] = field(default_factory=dict)
     working_directory: str = "/"
     every_seconds: float = 1.0
+    limits: dict[Quantity, float] = field(default_factory=dict)
 
     @property
     def measured(self) -> bool:
@@ -89,6 +92,7 @@ class WatchSpec:
         plain["main"] = Quantity(plain["main"])
         plain["wanted"] = tuple(map(Quantity, plain["wanted"]))
         plain["metric_kind"] = MetricKind(plain["metric_kind"])
+        plain["limits"] = {Quantity(name): limit for name, limit in plain["limits"].items()}
         return cls(**plain)
 
 
@@ -131,6 +135,7 @@ def spec_of(
         env=env or {},
         working_directory=workload.run.working_directory,
         every_seconds=measure.every_seconds,
+        limits=limits_of(workload),
     )
 
 
@@ -155,6 +160,24 @@ def wanted_quantities(workload: Workload) -> tuple[Quantity, ...]:
         Quantity.REMAINING: target.completion_seconds,
     }
     return tuple(quantity for quantity, value in stated.items() if value is not None)
+
+
+def limits_of(workload: Workload) -> dict[Quantity, float]:
+    """Beyond what a target is missed by more than its tolerance.
+
+    A completion time is not among them: it is left slowly, and a period more is nothing to it.
+    """
+    target, kept = workload.target, 1 - workload.tolerance
+    if target is None:
+        return {}
+    limits = {}
+    if target.throughput_per_second is not None:
+        limits[Quantity.THROUGHPUT] = target.throughput_per_second * kept
+    if target.rate_per_second is not None:
+        limits[Quantity.RATE] = target.rate_per_second * kept
+    if target.latency is not None:
+        limits[Quantity.LATENCY] = target.latency.below_seconds / kept
+    return limits
 
 
 def percentile_of(workload: Workload) -> float:

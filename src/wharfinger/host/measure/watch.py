@@ -26,6 +26,9 @@ Hear = Callable[[str, Quantity, float, float, bool], None]
 """Told of each number as it was read: its source, what it says, when, the number, and whether it
 is a count of work done."""
 
+MISSING_REPORT_SECONDS = 1.0
+"""Between two reports of a workload that misses its target."""
+
 QUANTITIES = {
     "rate": Quantity.RATE,
     "throughput": Quantity.THROUGHPUT,
@@ -63,7 +66,10 @@ class Source:
 
     def observe_level(self, quantity: Quantity, now: float, value: float) -> None:
         """Take in a number that is a performance."""
-        self.levels.setdefault(quantity, Level()).observe(now, value)
+        if quantity not in self.levels:
+            is_latency = quantity is Quantity.LATENCY
+            self.levels[quantity] = Level.of_latency() if is_latency else Level()
+        self.levels[quantity].observe(now, value)
         self._tell(quantity, now, value, counts=False)
 
     def _tell(self, quantity: Quantity, now: float, value: float, *, counts: bool) -> None:
@@ -146,6 +152,8 @@ class Watch:
         self.spec = spec
         self._hear = hear
         self.told_first = False
+        self.told_missing = False
+        self.told_at = clock()
         self.due = clock()
         self._clock = clock
         self._readers: list[tuple[Source, Callable[[Source], None]]] = []
@@ -307,6 +315,35 @@ class Watch:
         own = any(source.told or source.trouble for source, _ in self._readers)
         return own or (not self._readers and self._cpu.rate.seen_at is not None)
 
+    @property
+    def is_news(self) -> bool:
+        """Whether to tell now what would be told at the next report of all.
+
+        The first number; a target that is left, and how it does until it is kept again.
+        """
+        if not self.told_first:
+            return self.has_number
+        missing = self.misses()
+        is_due = self._clock() - self.told_at >= MISSING_REPORT_SECONDS
+        return missing != self.told_missing or (missing and is_due)
+
+    def told(self) -> None:
+        """The manager is told now what is known."""
+        self.told_first = self.told_first or self.has_number
+        self.told_missing = self.misses()
+        self.told_at = self._clock()
+
+    def misses(self) -> bool:
+        """Whether something is beyond its limit by what it says itself."""
+        now, limits = self._clock(), self.spec.limits
+        readings: dict[Quantity, Reading] = {}
+        for source, _ in reversed(self._readers if limits else []):
+            readings.update(source.readings(now))
+        return any(
+            quantity in readings and is_beyond(quantity, readings[quantity].value, limit)
+            for quantity, limit in limits.items()
+        )
+
     def newest(self) -> Sample:
         """What its own metrics say of this moment, unsmoothed."""
         now = self._clock()
@@ -371,3 +408,12 @@ class Watch:
         if estimate is not None:
             correlation = self._check.correlation
             readings[quantity] = Reading(estimate, f"{name} (proxy, trusted)", True, correlation)
+
+
+def is_beyond(quantity: Quantity, value: float, limit: float) -> bool:
+    """Whether a value is on the wrong side of its limit.
+
+    >>> is_beyond(Quantity.THROUGHPUT, 80.0, 90.0), is_beyond(Quantity.LATENCY, 0.2, 0.25)
+    (True, False)
+    """
+    return value > limit if quantity is Quantity.LATENCY else value < limit

@@ -7,7 +7,12 @@ import pytest
 
 from wharfinger.host.measure import prometheus
 from wharfinger.host.measure.proxy import LEAST_SAMPLES, ProxyCheck, rank_correlation
-from wharfinger.host.measure.smoothing import HALF_LIFE_SECONDS, Counter, Level
+from wharfinger.host.measure.smoothing import (
+    HALF_LIFE_SECONDS,
+    LATENCY_HALF_LIFE_SECONDS,
+    Counter,
+    Level,
+)
 from wharfinger.host.measure.spec import spec_of
 from wharfinger.host.measure.watch import Source
 from wharfinger.model.performance import Quantity
@@ -28,6 +33,20 @@ def test_a_step_shows_half_after_the_half_life():
     for second in range(200, 200 + int(HALF_LIFE_SECONDS)):
         level.observe(float(second), 200.0)
     assert level.value == pytest.approx(150.0, abs=0.1)
+
+
+def test_a_latency_is_itself_again_soon_after_an_overload():
+    arithmetic, geometric = Level(), Level.of_latency()
+    for level in (arithmetic, geometric):
+        for second in range(60):
+            level.observe(float(second), 3.0 if 20 <= second < 40 else 0.03)
+    half_lives = 20 / LATENCY_HALF_LIFE_SECONDS
+    assert geometric.value == pytest.approx(0.03 * 100 ** (0.5**half_lives), rel=0.02)
+    assert geometric.value < 0.05
+    assert arithmetic.value > 0.2
+    before = geometric.value
+    geometric.observe(60.0, 0.0)
+    assert geometric.value == before, "nothing took no time at all: it is no observation"
 
 
 def test_lines_that_come_irregularly_weigh_as_long_as_they_stand_for():
