@@ -16,11 +16,11 @@ from math import log
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.state import Course, ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
-from wharfinger.model.performance import Performance, Quantity, pace
+from wharfinger.model.performance import MAX_PACE, Performance, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.view import ClusterView, OffTarget
-from wharfinger.model.workload import ProfileMode
+from wharfinger.model.workload import ProfileMode, Target
 from wharfinger.placement.resizing import BUSY
 
 MISSED_SECONDS = 10.0
@@ -78,11 +78,37 @@ def follow(record: WorkloadRecord) -> Course | None:
     now_pace = pace(target, performance, record.submitted_at)
     if now_pace is None:
         return None
-    side = _side(now_pace, record.workload.tolerance)
+    could = _could(record, target, performance)
+    side = _side(max(now_pace, could or 0.0), record.workload.tolerance)
     before, since = record.course, performance.measured_at
     if before is not None and before.side == side:
         since = min(before.since, since)  # in the future only when the clock was set back
-    return Course(now_pace, side, since)
+    return Course(now_pace, side, since, could)
+
+
+def _could(record: WorkloadRecord, target: Target, performance: Performance) -> float | None:
+    """What a service could do over its target: it answers no more than it is asked.
+
+    By the utilisation law (Denning and Buzen, 1978): throughput grows with its CPU's use until
+    that is busy. The other parts of its target stay as they are.
+
+    Returns:
+        ``None`` where its CPU is not idle, or it misses its target.
+    """
+    throughput, cpu = (
+        performance.trusted(Quantity.THROUGHPUT),
+        performance.readings.get(Quantity.CPU),
+    )
+    if target.throughput_per_second is None or throughput is None or cpu is None:
+        return None
+    held = sum(placement.allocation.cpu_millicpus for placement in record.placements)
+    used = cpu.value * MILLICPUS_PER_CPU
+    done = throughput / target.throughput_per_second
+    if used >= BUSY * held or done < 1 - record.workload.tolerance:
+        return None
+    others = replace(target, throughput_per_second=None)
+    rest = pace(others, performance, record.submitted_at) if target.latency else MAX_PACE
+    return None if rest is None else min(rest, done * BUSY * held / max(used, 1.0), MAX_PACE)
 
 
 def started_over(course: Course | None, now: float) -> Course | None:
@@ -135,7 +161,7 @@ def off_target(record: WorkloadRecord, state: ManagerState, now: float) -> OffTa
 def can_give(record: WorkloadRecord, now: float) -> OffTarget | None:
     """How far above its target one is that may give back at once, for a neighbour's sake."""
     course, performance = record.course, record.performance
-    if course is None or performance is None or course.pace < GIVES:
+    if course is None or performance is None or max(course.pace, course.could or 0.0) < GIVES:
         return None
     if record.phase is not Phase.RUNNING or record.revoking or not is_settled(record, now):
         return None
@@ -145,7 +171,10 @@ def can_give(record: WorkloadRecord, now: float) -> OffTarget | None:
 def _off(course: Course, performance: Performance) -> OffTarget:
     cpu = performance.readings.get(Quantity.CPU)
     for_seconds = performance.measured_at - course.since
-    return OffTarget(course.pace, for_seconds, cpu.value if cpu else None)
+    used = cpu.value if cpu else None
+    if course.could is not None and course.could > course.pace:
+        return OffTarget(course.could, for_seconds, used, estimated=True)
+    return OffTarget(course.pace, for_seconds, used)
 
 
 def _patience(record: WorkloadRecord, course: Course, now: float) -> float:

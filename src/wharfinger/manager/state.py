@@ -39,11 +39,14 @@ class Course:
         pace: Performance over target at the newest measurement.
         side: -1 = missed, 0 = as it should be, 1 = more than enough.
         since: When it came to this side, in seconds since the epoch.
+        could: What it could do over its target, as far as its idle CPU tells; ``None`` = no more
+            than it does.
     """
 
     pace: float
     side: int
     since: float
+    could: float | None = None
 
 
 class AdjustmentKind(StrEnum):

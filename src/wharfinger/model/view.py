@@ -90,11 +90,13 @@ class OffTarget:
         pace: Performance over target; 1 = exactly kept.
         for_seconds: How long it has been on this side of its target.
         cpu_seconds_per_second: CPU time that it uses; ``None`` = not measured.
+        estimated: The pace is what it could do, were it asked more: its CPU is idle.
     """
 
     pace: float
     for_seconds: float
     cpu_seconds_per_second: float | None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,12 @@ class _Options:
     fit: Fit
     relaxed: bool
 
+    def reaches(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether the target is reached there; these come first whatever they take."""
+        if self.sizing is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        return self.sizing.reached[rows]
+
 
 class Quasar:
     """Least resources that reach the target; beside those whom it does not disturb.
@@ -80,7 +86,7 @@ class Quasar:
         if options.sizing is not None and options.sizing.hopeless:
             return self._too_high(request, options, view)
         rows = np.flatnonzero(np.isfinite(options.score))
-        ranked = rows[np.argsort(options.score[rows], kind="stable")]
+        ranked = rows[np.lexsort((options.score[rows], ~options.reaches(rows)))]
         if not ranked.size:
             return self._refuse(request, options, view)
         best = int(ranked[0])
@@ -168,8 +174,8 @@ class Quasar:
             return f"{given} on {name} reach the target with {sure} confidence, and no less{harm}"
         pace = sizing.pace_on(row).mean
         return (
-            f"{given} on {name} give the most: {pace:.0%} of the target, which is not reached "
-            f"with {sure} confidence{harm}"
+            f"{given} on {name} give the most of what is free: {pace:.0%} of the target, which "
+            f"is not reached with {sure} confidence{harm}"
         )
 
     # --- refusing --------------------------------------------------------------------------

@@ -121,8 +121,9 @@ def _used_millicpus(off: OffTarget) -> int:
 
 def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
     kept = "kept" if off.pace > 1 else "missed"
+    at = f"with CPU for {off.pace:.0%} of it" if off.estimated else f"at {off.pace:.0%}"
     return (
-        f"target {kept} at {off.pace:.0%} for {off.for_seconds:.0f} s: "
+        f"target {kept} {at} for {off.for_seconds:.0f} s: "
         f"{held.cpu_millicpus}m CPU become {need.cpu_millicpus}m"
     )
 

@@ -68,7 +68,8 @@ class Sizing:
 
     Attributes:
         cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives
-            the most; 0 where a server has no CPU at all.
+            the most of what is free, and no less than would do it without neighbours if doubt
+            were none; 0 where a server has no CPU at all.
         reached: (S,) whether the target is reached with the confidence.
         parts: Of the target, as far as they are classified.
         paces: By size: performance over target with no neighbours.
@@ -132,8 +133,39 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
     for sizes_within in np.unique(within[within > 0]).tolist():
         enough = medians[:sizes_within].max() + log(PLATEAU)
         most[sizes_within] = grid[np.flatnonzero(medians[:sizes_within] >= enough)[0]]
-    chosen = np.where(reached, grid[np.minimum(first, len(grid) - 1)], most[within])
+    eased = medians
+    if not (medians >= 0).any():
+        eased = np.array([log(pace_with(at_once, cpu, confidence).mean) for cpu in grid.tolist()])
+    hoped = _most_that_fits(eased, grid, most[within], view)
+    chosen = np.where(reached, grid[np.minimum(first, len(grid) - 1)], hoped)
     return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence, hopeless)
+
+
+def _most_that_fits(
+    medians: NDArray[np.float64],
+    grid: NDArray[np.int64],
+    most: NDArray[np.int64],
+    view: ClusterView,
+) -> NDArray[np.int64]:
+    """What to give where no allocation reaches the target: nobody waits for more to be sure.
+
+    Args:
+        medians: (G,) of the logarithm of performance over target, by size, without neighbours,
+            and where it has waited too long for any, as it was when it was handed in.
+        grid: (G,) sizes.
+        most: (S,) what gives the most on each server.
+        view: What is free there.
+
+    Returns:
+        (S,) what gives the most of what is free; where less is free than the target should take
+        without neighbours, that: there is no room then.
+    """
+    if not (medians >= 0).any():
+        return most
+    least = grid[np.flatnonzero(medians >= 0)[0]]
+    free = np.searchsorted(grid, view.cpu_capacity - view.cpu_allocated, side="right")
+    fits = np.where(free > 0, grid[np.maximum(free - 1, 0)], 0)
+    return np.asarray(np.minimum(most, np.maximum(fits, least)))
 
 
 def _first_enough(

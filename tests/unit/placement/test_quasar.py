@@ -176,6 +176,32 @@ def test_one_that_has_only_waited_too_long_runs_late_rather_than_never() -> None
     )
 
 
+def test_who_cannot_be_sure_of_its_target_takes_what_is_free_and_does_not_wait() -> None:
+    """110/s may be out of reach with 1 CPU and doubt; without doubt 850 would give 85 of 85/s."""
+    sure, unsure = known(0.0, up_to=1000), known(0.3, up_to=1000)
+    assert given(place(view_of(1, used={"s0": 100}), wants(85), sure)) == ("s0", 850)
+    answer = place(view_of(1, used={"s0": 100}), wants(85), unsure)
+    assert given(answer) == ("s0", 900), "all that is free, though 1000 would give more"
+    assert "not reached with 80% confidence" in answer.decision.message
+    none = place(view_of(1, used={"s0": 200}), wants(85), unsure)
+    assert none.decision.reason is ReasonCode.NO_ROOM
+    assert "850m" in none.decision.message
+    # One server gives it without doubt, though it takes more of that.
+    view = view_of(1, 4, used={"s0": 100})
+    assert given(place(view, wants(85), known(0.3)))[0] == "s1"
+
+
+def test_one_that_is_late_takes_what_is_free_if_that_would_have_done() -> None:
+    batch = replace(
+        workload("w"),
+        target=Target(completion_seconds=20.0),
+        measure=Measure(progress_total=1000.0),
+    )
+    late = {"waited_seconds": 19.0}
+    assert given(place(view_of(4, used={"s0": 1000}), batch, known(), **late)) == ("s0", 2950)
+    assert isinstance(place(view_of(4, used={"s0": 3600}), batch, known(), **late), Refusal)
+
+
 def test_the_part_of_a_target_that_is_least_sure_counts() -> None:
     latency = Curve((1000, 2000), (Estimate(0.02, 0.0), Estimate(0.01, 0.0)))
     what = known()
