@@ -16,10 +16,10 @@ LEAST_LATENCY_SECONDS = 0.1
 """CPU limits count in periods of 100 ms: no bound is set below one."""
 LATENCY_FACTOR = 20.0
 """A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
-SURGE = 2.3
+SURGE = 2.1
 """The load of the surge, over the load before.
 
-Without it all need half of the CPUs together, with it five eighths. What is left
+Without it all need half of the CPUs together, with it three fifths. What is left
 is for confidence: who sizes by predictions gives more than is needed, and it has to fit.
 """
 HELD_SHARE = 0.8
