@@ -172,7 +172,7 @@ def _off(course: Course, performance: Performance) -> OffTarget:
     cpu = performance.readings.get(Quantity.CPU)
     for_seconds = performance.measured_at - course.since
     used = cpu.value if cpu else None
-    if course.could is not None and course.could > course.pace:
+    if course.could is not None and course.pace < GIVES < course.could:
         return OffTarget(course.could, for_seconds, used, estimated=True)
     return OffTarget(course.pace, for_seconds, used)
 

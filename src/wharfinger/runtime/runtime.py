@@ -102,6 +102,9 @@ class Runtime:
         self._stalled = False
         # What the engine could not begin, and nothing but asking again makes up for; by key.
         self._unperformed: dict[str, act.Action] = {}
+        # Starts that the engine has taken: it will tell what became of them, whatever it says
+        # when it is asked for one again.
+        self._taken: set[str] = set()
         self._snapshot_sequence = 0
         # Whether the core may hold what the log does not.
         self._ahead = False
@@ -159,7 +162,10 @@ class Runtime:
 
     def pump(self) -> None:
         """Take in what the engine reports. Reports that can't be logged wait for ``tick``."""
-        self._backlog.extend(self._engine.poll())
+        reports = self._engine.poll()
+        for report in reports:
+            self._see(report)
+        self._backlog.extend(reports)
         if not self._backlog or self._stalled:
             return
         reports, self._backlog = self._backlog, []
@@ -171,6 +177,15 @@ class Runtime:
             # Until the next tick: what comes meanwhile must not each rebuild the core.
             self._stalled = True
             self._recover()
+
+    def _see(self, report: ev.Report) -> None:
+        match report:
+            case ev.EngineSynced(known_keys=keys):
+                self._taken = set(keys)
+            case ev.StartFailed(key=key) | ev.WorkloadFinished(key=key):
+                self._taken.discard(key)
+            case ev.WorkloadVanished(key=key):
+                self._taken.discard(key)
 
     def tick(self) -> None:
         """Tell the core the time when it asked for it, and retry what waits for room."""
@@ -282,10 +297,14 @@ class Runtime:
             self._engine.perform(action)
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
-            answers = _not_performed(action, error)
+            again = isinstance(action, act.StartWorkload) and action.key in self._taken
+            answers = [] if again else _not_performed(action, error)
             self._backlog.extend(answers)
             if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
                 self._unperformed[action.key] = action
+            return
+        if isinstance(action, act.StartWorkload):
+            self._taken.add(action.key)
 
     def _classified(self, action: act.ClassifyWorkload) -> ev.Report:
         if self._classifier is None:

@@ -203,6 +203,25 @@ def test_an_engine_that_can_not_begin_is_tried_again_later(place: Place) -> None
     assert phase(runtime, "a") is Phase.RUNNING
 
 
+def test_a_start_that_was_taken_is_not_given_up_when_asking_again_fails(place: Place) -> None:
+    """After a fault of the disk the core is put back, and asks again for what is not answered."""
+    runtime = place.open()
+    runtime.submit([workload("begins", "serve")])
+    place.store.full = True
+    with pytest.raises(OutOfSpace):
+        runtime.delete("begins")
+    place.store.full = False
+    place.engine.refuse_next("no answer")
+    runtime.submit([workload("other", "true")])
+    for _ in range(10):
+        place.now += 1
+        runtime.tick()
+        runtime.pump()
+    assert phase(runtime, "begins") is Phase.RUNNING
+    assert runtime.manager.find("begins").attempts == 1
+    assert len(place.cluster.running()) == 1
+
+
 def test_a_stop_that_the_engine_can_not_begin_is_asked_for_again(place: Place) -> None:
     runtime = place.open()
     runtime.submit([workload("a", "serve")])
