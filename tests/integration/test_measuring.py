@@ -197,7 +197,9 @@ def test_a_load_generator_runs_beside_its_service_and_ends_with_it(tmp_path: Pat
         critical = WorkloadType.LATENCY_CRITICAL
         asked = measured(opened, "svc", "sleep 300", load, both, critical)
         assert await_reading(opened, "svc", Quantity.THROUGHPUT, positive).value == 120
-        assert await_reading(opened, "svc", Quantity.LATENCY, positive).value == pytest.approx(0.0025)
+        assert await_reading(opened, "svc", Quantity.LATENCY, positive).value == pytest.approx(
+            0.0025
+        )
         assert names(loads) == {"svc.1"}
         # Another manager finds it and goes on with it.
         opened.reopen()
