@@ -8,6 +8,7 @@ uncertainty is added ("universal kriging"; Rasmussen and Williams, Gaussian Proc
 Machine Learning, section 2.7). Without it β = 0, and the level is part of K.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +21,39 @@ RIDGE = 1e-9
 LEAST_VARIANCE = 1e-12
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Gaussian:
-    """A mean, (columns,), and a covariance, (columns, columns)."""
+    """A mean, (columns,), variances, (columns,), and a covariance, (columns, columns).
 
-    mean: Array
-    covariance: Array
+    Args:
+        mean: Of each column.
+        covariance: The whole; or what works it out, for who asks only for the variances.
+        variances: Its diagonal; ``None`` = it is taken from the covariance.
+    """
+
+    __slots__ = ("_covariance", "mean", "variances")
+
+    def __init__(
+        self,
+        mean: Array,
+        covariance: Array | Callable[[], Array],
+        variances: Array | None = None,
+    ) -> None:
+        self.mean = mean
+        self._covariance = covariance
+        if variances is None:
+            variances = self.covariance.diagonal().copy()
+        self.variances = variances
+
+    @property
+    def covariance(self) -> Array:
+        """The whole covariance, worked out when it is first asked for."""
+        if callable(self._covariance):
+            self._covariance = self._covariance()
+        return self._covariance
 
     def scaled(self, factor: float) -> "Gaussian":
         """The same mean, standard deviations times ``factor``."""
-        return Gaussian(self.mean, self.covariance * factor**2)
+        return Gaussian(self.mean, lambda: self.covariance * factor**2, self.variances * factor**2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

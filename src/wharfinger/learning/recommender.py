@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
 from wharfinger.learning.base import NORMAL_90, Estimator, Learned, Prediction
@@ -81,14 +80,17 @@ class Recommender:
         found = self.learned.condition(logs).scaled(
             self.calibration.factor(int((~np.isnan(logs)).sum()))
         )
-        covariance = self._with_floor(found.covariance, np.isnan(logs))
-        return Prediction(self.matrix.columns, found.mean, covariance, self.matrix.transform)
+        # What was never measured is never certain, and rounding makes no variance negative.
+        variances = np.maximum(found.variances + self.calibration.unmeasured, LEAST_VARIANCE)
+        variances = np.where(np.isnan(logs), variances, 0.0)
 
-    def _with_floor(self, covariance: Array, unknown: NDArray[np.bool_]) -> Array:
-        """What was never measured is never certain, and rounding makes no variance negative."""
-        variances = np.maximum(covariance.diagonal() + self.calibration.unmeasured, LEAST_VARIANCE)
-        np.fill_diagonal(covariance, np.where(unknown, variances, 0.0))
-        return covariance
+        def whole() -> Array:
+            covariance = found.covariance.copy()
+            np.fill_diagonal(covariance, variances)
+            return covariance
+
+        columns, transform = self.matrix.columns, self.matrix.transform
+        return Prediction(columns, found.mean, whole, transform, variances)
 
     def predict_many(self, rows: Iterable[Array | Mapping[str, float]]) -> list[Prediction]:
         """Fold in a batch: as each alone, whatever the others are."""
@@ -180,7 +182,7 @@ def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator)
         gaussian = learned.condition(masked(rows[i], seen))
         hidden = ~np.isnan(rows[i])
         hidden[seen] = False
-        std = np.sqrt(np.clip(gaussian.covariance.diagonal()[hidden], 0, None))
+        std = np.sqrt(np.maximum(gaussian.variances[hidden], 0.0))
         error = np.abs(gaussian.mean - rows[i])[hidden]
         found.append(error / np.maximum(std, LEAST_STD))
     return found

@@ -7,6 +7,7 @@ from wharfinger.learning.base import Estimator
 from wharfinger.learning.gaussian import GaussianEstimator
 from wharfinger.learning.means import ColumnMeans, RowColumnMeans
 from wharfinger.learning.neighbours import NearestNeighbours
+from wharfinger.learning.stack import StackEstimator
 from wharfinger.learning.svd_pq import SvdPq
 
 ESTIMATORS: dict[str, Callable[[], Estimator]] = {
@@ -15,9 +16,10 @@ ESTIMATORS: dict[str, Callable[[], Estimator]] = {
     NearestNeighbours.name: NearestNeighbours,
     SvdPq.name: SvdPq,
     GaussianEstimator.name: GaussianEstimator,
+    StackEstimator.name: StackEstimator,
 }
 
-DEFAULT_ESTIMATOR = GaussianEstimator.name
+DEFAULT_ESTIMATOR = StackEstimator.name
 
 
 def make_estimator(name: str) -> Estimator:

@@ -1,14 +1,15 @@
 """Compiled kernels behind plain functions.
 
-Who calls: the policies in ``wharfinger.placement``. The sources lie outside the package,
-in ``native/``; each kernel has a ``.pyi`` here and a NumPy reference in its test.
+Who calls: the policies in ``wharfinger.placement``, and ``wharfinger.learning.stack``. The sources
+lie outside the package, in ``native/``; each kernel has a ``.pyi`` here and a reference in NumPy.
 """
 
 from pathlib import Path
 
+from wharfinger.native._mixture import fold_in
 from wharfinger.native._scan import least_loaded
 
-__all__ = ["ibench_path", "least_loaded", "supervisor_path"]
+__all__ = ["fold_in", "ibench_path", "least_loaded", "supervisor_path"]
 
 
 def supervisor_path() -> Path:

@@ -1,0 +1,398 @@
+"""``stack``, the default: a weighted mean of mixtures centred on known rows.
+
+Members (``mixture.py``) differ in how close components keep to known rows, how strongly a far
+component is given up, how rows count, and how far column effects are believed. No single one wins
+on every matrix; which do is found by rehearsal: programs are left out, 2 and 4 entries revealed,
+and members are taken one after the other, again and again, as each lowers the mean absolute
+error of the mean of those taken most (Caruana, Niculescu-Mizil, Crew and Ksikes, "Ensemble
+selection from libraries of models", 2004: weights that are not negative, and few of them). The
+variance is that of the mixture of members: their own, and how much they disagree.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+
+from wharfinger.learning.conditional import LEAST_VARIANCE, RIDGE, Gaussian
+from wharfinger.learning.gaussian import SHRINKAGES
+from wharfinger.learning.matrix import Array, Scale
+from wharfinger.learning.mixture import (
+    Family,
+    FamilySettings,
+    Member,
+    MemberSettings,
+    condition,
+    family,
+    member,
+    predict_means,
+)
+from wharfinger.learning.tasks import Indices, draw_seen, group_folds
+from wharfinger.native import fold_in
+
+CLOSENESS = (0.0, 0.5, 0.8, 0.95, 0.99)
+TUNED = (0.0, 0.8, 0.97)
+"""Where covariances are chosen: about components that are near, another is better."""
+FREEDOMS = (inf, 4.0)
+DRAWN = (0, 1)
+EXPONENTS = (0.0, 0.5)
+FOLDS = 10
+DRAWS = 3
+REVEALED = (2, 4)
+MAX_ROWS = 500
+"""Rows that settings are chosen on, and components of a mixture."""
+FIRST = 3
+"""Members that are taken to begin with: the best alone."""
+ROUNDS = 20
+SAME = 1e-9
+"""Errors that differ by this share of themselves are equal."""
+MAX_MEMBERS = 8
+DEFAULT = MemberSettings(FamilySettings(True, 0.5, False), 1, 0.0, inf, 0.5, False)
+"""With fewer than two programs there is nothing to choose by."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Members as the compiled fold-in takes them: see ``native/kernels/_mixture.pyx``."""
+
+    kernels: Array
+    residuals: Array
+    log_weights: Array
+    means: Array
+    of: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
+    settings: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StackLearned:
+    """Mixtures and their weights.
+
+    Attributes:
+        members: Those that count.
+        weights: (members,), summing to one.
+        packed: The same, for the compiled fold-in.
+    """
+
+    members: tuple[Member, ...]
+    weights: Array
+    packed: Packed
+
+    @classmethod
+    def of(cls, members: Sequence[Member], weights: Array) -> "StackLearned":
+        """With what the fold-in needs."""
+        return cls(tuple(members), weights, pack(members, weights))
+
+    def condition(self, row: Array) -> Gaussian:
+        """Mean and variances at once; the covariance when it is asked for."""
+        seen = np.flatnonzero(~np.isnan(row))
+        if not seen.size:
+            return self.reference(row)
+        packed = self.packed
+        mean, variances = fold_in(
+            packed.kernels,
+            packed.residuals,
+            packed.log_weights,
+            packed.means,
+            packed.of,
+            packed.settings,
+            row,
+            seen.astype(np.int64),
+            RIDGE,
+            LEAST_VARIANCE,
+        )
+        mean[seen] = row[seen]
+        variances[seen] = 0.0
+        return Gaussian(mean, lambda: self.reference(row).covariance, variances)
+
+    def reference(self, row: Array) -> Gaussian:
+        """The same in NumPy, with the whole covariance."""
+        found = [condition(one, row) for one in self.members]
+        means = np.array([each.mean for each in found])
+        mean = self.weights @ means
+        apart = (means - mean) * np.sqrt(self.weights)[:, None]
+        covariance = apart.T @ apart
+        for weight, each in zip(self.weights, found, strict=True):
+            covariance += weight * each.covariance
+        seen = np.flatnonzero(~np.isnan(row))
+        mean[seen] = row[seen]
+        covariance[seen, :] = covariance[:, seen] = 0.0
+        return Gaussian(mean, covariance)
+
+    def relearn(self, values: Array, groups: Indices) -> "StackLearned":
+        """The same members and weights on other rows."""
+        families = Families(values, groups)
+        members = [families.member(one.settings) for one in self.members]
+        return StackLearned.of(members, self.weights)
+
+    def arrays(self) -> dict[str, Array]:
+        """Members, their families, and weights."""
+        found: dict[str, Array] = {"weights": self.weights}
+        families = list(dict.fromkeys(id(one.family) for one in self.members))
+        for number, one in enumerate(self.members):
+            found[f"{number}.settings"] = _pack_settings(one.settings)
+            found[f"{number}.mean"] = one.mean
+            found[f"{number}.kernel"] = one.kernel
+            of = families.index(id(one.family))
+            found[f"{number}.family"] = np.array(float(of))
+            found[f"family{of}.residuals"] = one.family.residuals
+            found[f"family{of}.log_weights"] = one.family.log_weights
+            found[f"family{of}.level_variance"] = np.array(one.family.level_variance)
+        return found
+
+
+def pack(members: Sequence[Member], weights: Array) -> Packed:
+    """Each covariance and each family once."""
+    kernels = {id(one.kernel): one.kernel for one in members}
+    families = {id(one.family): one.family for one in members}
+    rows = max(len(found.residuals) for found in families.values())
+    of = [
+        (
+            list(kernels).index(id(one.kernel)),
+            list(families).index(id(one.family)),
+            int(one.settings.family.free_level),
+        )
+        for one in members
+    ]
+    settings = [
+        (one.settings.closeness, one.settings.freedom, weight)
+        for one, weight in zip(members, weights, strict=True)
+    ]
+    assert all(len(found.residuals) == rows for found in families.values())
+    return Packed(
+        np.array(list(kernels.values())),
+        np.array([found.residuals for found in families.values()]),
+        np.array([found.log_weights for found in families.values()]),
+        np.array([one.mean for one in members]),
+        np.array(of, dtype=np.int64),
+        np.array(settings),
+    )
+
+
+class Families:
+    """Known rows, each way to take them worked out once."""
+
+    def __init__(self, values: Array, groups: Indices) -> None:
+        self._values, self._groups = values, groups
+        self._families: dict[FamilySettings, Family] = {}
+        self._kernels: dict[tuple[FamilySettings, float, bool], Array] = {}
+
+    def family(self, settings: FamilySettings) -> Family:
+        """Of these settings."""
+        if settings not in self._families:
+            found = family(self._values, self._groups, settings)
+            self._families[settings] = found
+        return self._families[settings]
+
+    def member(self, settings: MemberSettings) -> Member:
+        """Of these settings; equal covariances are one object."""
+        made = member(self.family(settings.family), settings)
+        key = settings.family, settings.shrinkage, settings.own_variances
+        return replace(made, kernel=self._kernels.setdefault(key, made.kernel))
+
+
+# --- choosing -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rehearsal:
+    """Programs that are left out, and which of their entries are revealed.
+
+    Attributes:
+        families: Of the programs that are kept.
+        rows: (rows, columns) of those left out.
+        tasks: Rows and the columns of them that are revealed.
+    """
+
+    families: Families
+    rows: Array
+    tasks: list[tuple[Indices, Indices]]
+
+    def errors(self, settings: MemberSettings) -> Array:
+        """Predicted less true of all entries that were not revealed, one after the other."""
+        one, found = self.families.member(settings), []
+        for rows, seen in self.tasks:
+            error = predict_means(one, self.rows[rows], seen) - self.rows[rows]
+            np.put_along_axis(error, seen, np.nan, axis=1)
+            found.append(error[~np.isnan(error)])
+        return np.concatenate(found) if found else np.zeros(0)
+
+
+def rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[Rehearsal]:
+    """Each program is left out once."""
+    for held in group_folds(groups, FOLDS, rng):
+        rows = values[held]
+        seen = [_draw(rows, known, rng) for known in REVEALED]
+        training = np.setdiff1d(np.arange(len(values)), held)
+        families = Families(values[training], groups[training])
+        yield Rehearsal(families, rows, [(r, s) for r, s in seen if len(r)])
+
+
+def _draw(rows: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Tasks of several draws in one: each row as often as it is drawn."""
+    drawn = [draw_seen(rows, known, rng) for _ in range(DRAWS)]
+    return np.concatenate([r for r, _ in drawn]), np.concatenate([s for _, s in drawn])
+
+
+def choose(
+    values: Array, groups: Indices, levels: tuple[bool, ...], rng: np.random.Generator
+) -> tuple[list[MemberSettings], Array]:
+    """Members and weights by which programs that were left out are predicted best."""
+    alone = [replace(DEFAULT, family=replace(DEFAULT.family, free_level=levels[0]))], np.ones(1)
+    if len(np.unique(groups)) < 2:
+        return alone
+    stage = list(rehearsals(values, groups, rng))
+    grouped = len(np.unique(groups)) < len(groups)
+    exponents = EXPONENTS if grouped else EXPONENTS[:1]
+    settings: list[MemberSettings] = []
+    for free in levels:
+        tuned = _tuned(FamilySettings(free, exponents[0], robust=False), stage)
+        for exponent, robust in product(exponents, (False, True)):
+            settings += _library(FamilySettings(free, exponent, robust), tuned)
+    errors = np.array([_errors(each, stage) for each in settings])
+    if not errors.shape[1] or not np.abs(errors).max() > 0:
+        return alone
+    weights = select(errors)
+    kept = np.argsort(-weights, kind="stable")[:MAX_MEMBERS]
+    kept = kept[weights[kept] > 0]
+    return [settings[i] for i in kept], weights[kept] / weights[kept].sum()
+
+
+def select(errors: Array) -> Array:
+    """Weights of predictors, by taking one after the other.
+
+    Args:
+        errors: (predictors, entries) predicted less true.
+
+    Returns:
+        (predictors,) not negative, summing to one: those of the round with the least error.
+
+    >>> select(np.array([[1.0, -1.0], [-1.0, 1.0]])).tolist()
+    [0.5, 0.5]
+    """
+    taken = in_order(np.abs(errors).mean(axis=1))[:FIRST]
+    counts = np.bincount(taken, minlength=len(errors)).astype(np.float64)
+    best, least = counts, np.inf
+    for _ in range(ROUNDS + 1):
+        size = counts.sum()
+        total = counts @ errors
+        reached = float(np.abs(total).mean() / size)
+        if reached < least * (1 - SAME):
+            best, least = counts, reached
+        nexts = np.abs(total + errors).mean(axis=1) / (size + 1)
+        counts = counts.copy()
+        counts[int(in_order(nexts)[0])] += 1
+    return np.asarray(best / best.sum())
+
+
+def in_order(scores: Array) -> Indices:
+    """The least first; those that differ by rounding errors only are equal, in their own order.
+
+    So the same rows in another unit give the same choice.
+    """
+    unit = SAME * max(float(np.abs(scores).max()), LEAST_VARIANCE)
+    return np.argsort(np.round(scores / unit), kind="stable")
+
+
+def _errors(settings: MemberSettings, stage: Sequence[Rehearsal]) -> Array:
+    return np.concatenate([rehearsal.errors(settings) for rehearsal in stage])
+
+
+def _tuned(of: FamilySettings, stage: Sequence[Rehearsal]) -> dict[float, MemberSettings]:
+    """The covariances that suit a family best, far from a = 1 and near to it."""
+    best = {}
+    for closeness in TUNED:
+        tried = [
+            MemberSettings(of, 1, closeness, inf, shrinkage, own)
+            for shrinkage, own in product(SHRINKAGES, (False, True))
+        ]
+        scores = np.array([np.abs(_errors(each, stage)).sum() for each in tried])
+        best[closeness] = tried[int(in_order(scores)[0])]
+    return best
+
+
+def _library(of: FamilySettings, tuned: Mapping[float, MemberSettings]) -> list[MemberSettings]:
+    """All members of one family."""
+    return [
+        replace(
+            tuned[nearest_tuned(closeness)],
+            family=of,
+            drawn=drawn,
+            closeness=closeness,
+            freedom=freedom,
+        )
+        for drawn, closeness, freedom in product(DRAWN, CLOSENESS, FREEDOMS)
+        if closeness > 0 or freedom == inf
+    ]
+
+
+def nearest_tuned(closeness: float) -> float:
+    """Where covariances were chosen, as near as may be.
+
+    >>> [nearest_tuned(closeness) for closeness in CLOSENESS]
+    [0.0, 0.0, 0.8, 0.97, 0.97]
+    """
+    return min(TUNED, key=lambda tuned: abs(tuned**2 - closeness**2))
+
+
+@dataclass(frozen=True, slots=True)
+class StackEstimator:
+    """The default."""
+
+    name: ClassVar[str] = "stack"
+    version: ClassVar[int] = 1
+
+    def learn(
+        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+    ) -> StackLearned:
+        """Choose members and weights on some rows, then learn from all that may be components."""
+        levels = (True,) if scale is Scale.ARBITRARY else (False, True)
+        if len(values) > MAX_ROWS:
+            rows = np.sort(rng.choice(len(values), MAX_ROWS, replace=False))
+            values, groups = values[rows], groups[rows]
+        settings, weights = choose(values, groups, levels, rng)
+        families = Families(values, groups)
+        return StackLearned.of([families.member(each) for each in settings], weights)
+
+    def restore(self, arrays: Mapping[str, Array]) -> StackLearned:
+        """As saved."""
+        families: dict[int, Family] = {}
+        members = []
+        for number in range(len(arrays["weights"])):
+            of = int(arrays[f"{number}.family"])
+            if of not in families:
+                families[of] = Family(
+                    arrays[f"family{of}.residuals"],
+                    arrays[f"family{of}.log_weights"],
+                    float(arrays[f"family{of}.level_variance"]),
+                )
+            settings = _unpack_settings(arrays[f"{number}.settings"])
+            members.append(
+                Member(settings, arrays[f"{number}.mean"], arrays[f"{number}.kernel"], families[of])
+            )
+        return StackLearned.of(members, arrays["weights"])
+
+
+def _pack_settings(settings: MemberSettings) -> Array:
+    of = settings.family
+    return np.array(
+        [
+            of.free_level,
+            of.exponent,
+            of.robust,
+            settings.drawn,
+            settings.closeness,
+            settings.freedom,
+            settings.shrinkage,
+            settings.own_variances,
+        ],
+        dtype=np.float64,
+    )
+
+
+def _unpack_settings(numbers: Array) -> MemberSettings:
+    free, exponent, robust, drawn, closeness, freedom, shrinkage, own = map(float, numbers)
+    of = FamilySettings(bool(free), exponent, bool(robust))
+    return MemberSettings(of, int(drawn), closeness, freedom, shrinkage, bool(own))
