@@ -10,7 +10,7 @@ from wharfinger.learning.means import RowColumnLearned, RowColumnMeans
 from wharfinger.learning.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.testing import check_recommender
 
-SLOW = {"svd-pq"}  # learns entry by entry, in Python
+SLOW = {"svd-pq", "stack"}  # one learns entry by entry, in Python, the other rehearses a lot
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from wharfinger.ibench.ramp import RampPlan
 from wharfinger.ibench.sources import Setting, signal_here, source_named
 from wharfinger.native import ibench_path
 
+pytestmark = pytest.mark.slow
+
 CPU = min(os.sched_getaffinity(0))
 INTEGER = Setting(source_named("integer"), (CPU,), report_seconds=0.2)
 SMALL_FILE_BYTES = 8 << 20

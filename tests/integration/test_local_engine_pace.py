@@ -32,6 +32,8 @@ from wharfinger.model.platform import ConditionKind
 from wharfinger.model.workload import Measure
 from wharfinger.testing.harness import Session
 
+pytestmark = pytest.mark.slow
+
 BUSY = "while :; do :; done"
 
 

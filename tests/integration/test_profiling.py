@@ -32,6 +32,8 @@ from wharfinger.model.workload import (
 from wharfinger.profiler import profile_workload
 from wharfinger.testing.harness import Session
 
+pytestmark = pytest.mark.slow
+
 ONE_CPU = f"a={min(os.sched_getaffinity(0))}"
 INTEGER, STORAGE = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH
 

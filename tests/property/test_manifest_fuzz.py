@@ -169,6 +169,7 @@ def test_mutated_values_agree_with_the_schema(record_property):
     assert counts["refused"]
 
 
+@pytest.mark.slow
 def test_a_workload_written_and_read_again_is_the_same(record_property):
     counts = Counter()
 

@@ -50,6 +50,7 @@ def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
     assert (found["rows_predicted"], found["rows_passed_over"]) == (16, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "variance", "improvement"])
 def test_the_same_seed_gives_the_same(
     capsys: pytest.CaptureFixture[str], train: str, strategy: str

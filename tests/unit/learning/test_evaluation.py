@@ -71,6 +71,7 @@ def test_designed_entries_are_worth_more_than_random_ones():
     assert error[Strategy.VARIANCE] < error[Strategy.RANDOM]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("higher", [False, True])
 def test_expected_improvement_finds_better_configurations(higher: bool):
     matrix = performance(5, rows=20, columns=8, noise=0.2)
