@@ -3,9 +3,14 @@
     python -m benchmarks.classification --rounds 2
 
 The floor of a fold-in is the conditional's arithmetic alone (a 2 × 2 solve and one outer
-product); that of a fit is one covariance of the matrix. The peer is ``row-column-means``, the
-plainest estimator behind the same interface. At 100×80, 500×40 and 5000×100, whole and with
-20% of the entries. Fits are timed once a round, fold-ins in turns.
+product); that of a fit is one covariance of the matrix. Peers: ``row-column-means``, the plainest
+estimator behind the same interface, and where they are installed cmfrec (``factors_warm``),
+scikit-surprise (which has no fold-in: its SVD is fitted again with the new row) and
+scikit-learn's imputers. At 100×80, 500×40 and 5000×100, whole, with 20% of the entries, and in
+the papers' mix (5% of the rows whole, of the rest two entries). Fits are timed once a round,
+fold-ins in turns; ``arrival`` is five fold-ins one after the other by the default estimator.
+
+    pip install cmfrec scikit-surprise scikit-learn     # the peers; not needed
 """
 
 import os
@@ -19,26 +24,33 @@ from typing import TypeVar
 import numpy as np
 
 from benchmarks._harness import arguments, compare, report, spread
-from wharfinger.learning import ESTIMATORS, Matrix, Recommender, Scale, fit
+from benchmarks._recommenders import fold_in_peers, missing
+from wharfinger.learning import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
 from wharfinger.learning.matrix import Array
 from wharfinger.learning.tasks import masked
 
 T = TypeVar("T")
 
 SIZES = ((100, 80), (500, 40), (5000, 100))
-DENSITIES = (1.0, 0.2)
+DENSITIES = ("whole", "20%", "papers' mix")
+ARRIVALS = 300
+CLASSIFICATIONS = 5
 FLOOR = "numpy"
 MAX_FIT_ROUNDS = 3
 
 
-def matrix(rows: int, columns: int, density: float, seed: int) -> Matrix:
+def matrix(rows: int, columns: int, density: str, seed: int) -> Matrix:
     """Run times with a level, column effects and three ways to differ."""
     rng = np.random.default_rng(seed)
     logs = rng.normal(2, 1, (rows, 1)) + rng.normal(0, 0.5, columns)
     logs += rng.normal(size=(rows, 3)) @ rng.normal(0, 0.3, size=(3, columns))
     values = np.exp(logs + 0.05 * rng.normal(size=logs.shape))
-    values[rng.random(values.shape) >= density] = np.nan
-    values[:, 0] = np.exp(logs[:, 0])
+    if density == "20%":
+        values[rng.random(values.shape) >= 0.2] = np.nan
+        values[:, 0] = np.exp(logs[:, 0])
+    elif density == "papers' mix":
+        for row in values[max(2, rows // 20) :]:
+            row[rng.permutation(columns)[2:]] = np.nan
     names = tuple(f"r{i}" for i in range(rows))
     return Matrix(names, tuple(f"c{j}" for j in range(columns)), names, values)
 
@@ -64,7 +76,22 @@ def fold_ins(models: dict[str, Recommender], columns: int, rounds: int) -> dict[
     contenders: dict[str, Callable[[], object]] = {FLOOR: floor_fold_in(columns)}
     for name, model in models.items():
         contenders[name] = lambda model=model: model.predict(row)  # type: ignore[misc] # bound to this model
+    contenders |= fold_in_peers(next(iter(models.values())).matrix, np.log(row))
     return compare(contenders, rounds).summary(FLOOR)
+
+
+def arrival(model: Recommender) -> dict[str, float]:
+    """Seconds of one arrival's classifications."""
+    columns = len(model.matrix.columns)
+    rng, seconds = np.random.default_rng(0), []
+    for _ in range(ARRIVALS):
+        seen = np.sort(rng.choice(columns, 2, replace=False))
+        row = masked(np.exp(np.linspace(0, 1, columns)), seen)
+        begin = time.perf_counter()
+        for _ in range(CLASSIFICATIONS):
+            model.predict(row)
+        seconds.append(time.perf_counter() - begin)
+    return {"median": float(np.median(seconds)), "p99": float(np.quantile(seconds, 0.99))}
 
 
 def fits(found: Matrix, rounds: int) -> tuple[dict[str, object], dict[str, Recommender]]:
@@ -100,6 +127,8 @@ def main() -> None:
                     "density": density,
                     "fit_seconds": learning,
                     "fold_in": fold_ins(models, columns, options.rounds),
+                    "arrival_seconds": arrival(models[DEFAULT_ESTIMATOR]),
+                    "missing_peers": missing(),
                 }
             )
     report("classification", options, results)
