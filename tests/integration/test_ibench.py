@@ -173,7 +173,6 @@ def test_the_driver_refuses_an_intensity_that_is_none():
         source.set_intensity(101)
 
 
-@pytest.mark.slow
 def test_the_tolerance_of_a_program_that_needs_its_cpu_is_low():
     with start(INTEGER) as source, start(INTEGER) as neighbour:
         neighbour.set_intensity(100)
@@ -392,7 +391,6 @@ def test_a_run_without_a_signal_fails_with_the_reason():
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_validation_tells_what_holds():
     done = wharfinger("validate", "integer", "--seconds", "0.5", "-o", "json")
     (row,) = json.loads(done.stdout)
@@ -407,7 +405,6 @@ def test_validation_tells_what_holds():
 # --- the kernel ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_integer_work_stays_out_of_the_caches(tmp_path: Path):
     valgrind = shutil.which("valgrind")
     if valgrind is None:

@@ -34,7 +34,6 @@ def _groups(state: Path) -> list[Path]:
     return [Path(top, name) for top, folders, _ in os.walk(CGROUPS) if name in folders]
 
 
-@pytest.mark.slow
 def test_two_hundred_short_workloads_leave_nothing(manager: LiveManager, tmp_path: Path) -> None:
     manager.start()
     script = f'echo "$WHARFINGER_WORKLOAD" >> {tmp_path}/ran; sleep 0.05; exit $(($1 % 7))'

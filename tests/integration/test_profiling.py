@@ -62,7 +62,6 @@ def test_performance_follows_the_allocation(profiler: Session, folder: Path) -> 
     assert not found.silent
 
 
-@pytest.mark.slow
 def test_integer_work_beside_a_busy_program(profiler: Session, folder: Path) -> None:
     """It has the CPU's other part: whether that slows the program is the machine's affair."""
     plan = ask(profiler, COUNTING, INTEGER, folder=folder, cpus=(600,), seconds=10)
@@ -77,7 +76,6 @@ def test_there_is_no_source_where_the_copy_has_all(profiler: Session, folder: Pa
     assert "all of the server's CPUs" in found.silent["tolerated/integer"]
 
 
-@pytest.mark.slow
 def test_storage_is_measured_or_says_why_not(profiler: Session, folder: Path) -> None:
     found = measured(
         profiler, ask(profiler, SYNCING, STORAGE, folder=folder, cpus=(500,), seconds=8)
@@ -88,7 +86,6 @@ def test_storage_is_measured_or_says_why_not(profiler: Session, folder: Path) ->
     assert not list(folder.iterdir())
 
 
-@pytest.mark.slow
 def test_a_program_that_tells_nothing_is_timed_as_a_whole(profiler: Session, folder: Path) -> None:
     found = measured(
         profiler,
@@ -200,7 +197,6 @@ WRITING = "import os" + COUNTING.replace(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["http", "command", "file"])
 def test_what_is_read_from_inside(profiler: Session, folder: Path, way: str) -> None:
     path = str(folder / "progress")
@@ -223,7 +219,6 @@ def test_what_is_read_from_inside(profiler: Session, folder: Path, way: str) -> 
     assert not list(folder.iterdir())
 
 
-@pytest.mark.slow
 def test_a_neighbour_that_falls_has_the_source_withdrawn(profiler: Session, folder: Path) -> None:
     level = folder / "level"
     level.write_text("100\n")
@@ -260,7 +255,6 @@ def _fields(workload: Workload) -> dict[str, object]:
     return {name: getattr(workload, name) for name in Workload.__dataclass_fields__}
 
 
-@pytest.mark.slow
 def test_allocations_are_kept_without_cgroups(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,8 @@ calibration, correcting entries, saving) is in ``recommender.py``, the same for 
 ``wharfinger.testing.check_recommender`` holds an estimator to what stands here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -71,42 +72,31 @@ class Estimator(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
     """A row as it is expected, with how sure that is.
 
-    Args:
+    Attributes:
         columns: Names.
-        log_mean: (columns,) mean in the transformed scale (logarithms, unless the matrix says
-            otherwise).
-        covariance: (columns, columns) in the same scale, calibrated: a 90% interval of a
-            normal with it holds 90% of the truths of programs that were left out. Or what works
-            it out.
+        gaussian: In the transformed scale (logarithms, unless the matrix says otherwise),
+            calibrated: a 90% interval of a normal with it holds 90% of the truths of programs that
+            were left out.
         transform: Between that scale and the matrix's own.
-        log_variances: (columns,) its diagonal; ``None`` = it is taken from the covariance.
     """
 
-    __slots__ = ("_covariance", "_log_variances", "columns", "log_mean", "transform")
+    columns: tuple[str, ...]
+    gaussian: Gaussian
+    transform: Transform
 
-    def __init__(
-        self,
-        columns: tuple[str, ...],
-        log_mean: Array,
-        covariance: Array | Callable[[], Array],
-        transform: Transform,
-        log_variances: Array | None = None,
-    ) -> None:
-        self.columns = columns
-        self.log_mean = log_mean
-        self.transform = transform
-        self._covariance = covariance
-        self._log_variances = log_variances
+    @property
+    def log_mean(self) -> Array:
+        """(columns,) mean in the transformed scale."""
+        return self.gaussian.mean
 
     @property
     def covariance(self) -> Array:
-        """(columns, columns), worked out when it is first asked for."""
-        if callable(self._covariance):
-            self._covariance = self._covariance()
-        return self._covariance
+        """(columns, columns) in the transformed scale; worked out when it is first asked for."""
+        return self.gaussian.covariance
 
     @property
     def mean(self) -> Array:
@@ -116,9 +106,7 @@ class Prediction:
     @property
     def log_std(self) -> Array:
         """(columns,) standard deviations in the transformed scale."""
-        if self._log_variances is None:
-            self._log_variances = self.covariance.diagonal().copy()
-        return np.asarray(np.sqrt(np.maximum(self._log_variances, 0.0)))
+        return np.asarray(np.sqrt(np.maximum(self.gaussian.variances, 0.0)))
 
     @property
     def std(self) -> Array:

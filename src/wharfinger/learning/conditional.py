@@ -79,7 +79,7 @@ class Prior:
         if not seen.size:
             level = self.level_variance if self.free_level else 0.0
             return Gaussian(self.mean.copy(), self.covariance + level)
-        gain, covariance, level_weights = self._gain(seen)
+        gain, covariance, level_weights = self.gain(seen)
         residual = row[seen] - self.mean[seen]
         mean = self.mean + gain @ residual
         if self.free_level:
@@ -89,7 +89,7 @@ class Prior:
         covariance[:, seen] = 0.0
         return Gaussian(mean, covariance)
 
-    def _gain(self, seen: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+    def gain(self, seen: NDArray[np.intp]) -> tuple[Array, Array, Array]:
         """K_ao K_oo⁻¹, the covariance that is left, and the weights that estimate the level."""
         cross = self.covariance[:, seen]
         known = cross[seen]
@@ -105,6 +105,14 @@ class Prior:
         return gain, covariance, weights
 
 
+def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
+    """(tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries."""
+    known = prior.covariance[seen[:, :, None], seen[:, None, :]]
+    size = seen.shape[1]
+    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + LEAST_VARIANCE
+    return np.asarray(np.linalg.inv(known + ridge[:, None, None] * np.eye(size)))
+
+
 def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:
     """The conditional means of many rows that each know the same number of entries.
 
@@ -116,10 +124,7 @@ def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:
     Returns:
         (tasks, columns).
     """
-    known = prior.covariance[seen[:, :, None], seen[:, None, :]]
-    size = seen.shape[1]
-    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + LEAST_VARIANCE
-    inverse = np.linalg.inv(known + ridge[:, None, None] * np.eye(size))
+    inverse = precisions(prior, seen)
     residual = np.take_along_axis(rows, seen, axis=1) - prior.mean[seen]
     level = np.zeros(len(rows))
     if prior.free_level:

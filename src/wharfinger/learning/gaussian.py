@@ -67,15 +67,23 @@ class Moments:
 
 def moments(values: Array, groups: Indices, exponent: float, free_level: bool) -> Moments:
     """Mean and sample covariance of rows with gaps; about each row's level where it is free."""
-    weights = row_weights(groups, exponent)
+    return weighted_moments(values, row_weights(groups, exponent), free_level)[0]
+
+
+def weighted_moments(values: Array, weights: Array, free_level: bool) -> tuple[Moments, Array]:
+    """The same with any weights, and the rows about the mean with their gaps completed."""
     effects = two_way(values, weights)
-    residuals = values - effects.columns
-    if free_level:
-        residuals = residuals - effects.levels[:, None]
     rows = float(weights.sum() ** 2 / (weights**2).sum())
     freedom = weights.sum() * (1 - 1 / rows) if rows > 1 else weights.sum()
-    sample = complete(residuals, weights).moment / max(freedom, LEAST_VARIANCE)
-    return Moments(effects, sample, rows, free_level)
+    completed = complete(about_mean(values, effects, free_level), weights)
+    sample = completed.moment / max(freedom, LEAST_VARIANCE)
+    return Moments(effects, sample, rows, free_level), completed.rows
+
+
+def about_mean(values: Array, effects: Effects, free_level: bool) -> Array:
+    """(rows, columns) about the mean row, and where levels are free about each row's own."""
+    residuals = values - effects.columns
+    return residuals - effects.levels[:, None] if free_level else residuals
 
 
 def prior_of(found: Moments, settings: Settings) -> Prior:

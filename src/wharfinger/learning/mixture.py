@@ -20,11 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.learning.conditional import LEAST_VARIANCE, RIDGE, Gaussian
-from wharfinger.learning.effects import row_weights, shrunk_columns, two_way
-from wharfinger.learning.gaussian import Moments, Settings, prior_of
+from wharfinger.learning import conditional
+from wharfinger.learning.conditional import LEAST_VARIANCE, Gaussian, Prior
+from wharfinger.learning.effects import row_weights, two_way
+from wharfinger.learning.gaussian import (
+    Moments,
+    about_mean,
+    weighted_moments,
+)
 from wharfinger.learning.matrix import Array
-from wharfinger.learning.ppca import complete
 from wharfinger.learning.tasks import Indices
 
 ROBUST_FREEDOM = 4.0
@@ -54,13 +58,11 @@ class Family:
     Attributes:
         residuals: (rows, columns) about the mean; gaps as PCA completes them.
         log_weights: (rows,) of the components.
-        level_variance: Of the rows' levels; used only where levels are free and no entry is known.
         moments: Mean and covariance, for making members; ``None`` in what was saved.
     """
 
     residuals: Array
     log_weights: Array
-    level_variance: float
     moments: Moments | None = None
 
 
@@ -68,22 +70,13 @@ def family(values: Array, groups: Indices, settings: FamilySettings) -> Family:
     """Mean, covariance and residuals of rows with gaps."""
     base = row_weights(groups, settings.exponent)
     weights = base
-    for round_ in range(ROBUST_ROUNDS + 1):
-        effects = two_way(values, weights)
-        residuals = values - effects.columns
-        if settings.free_level:
-            residuals = residuals - effects.levels[:, None]
-        if not settings.robust or round_ == ROBUST_ROUNDS:
-            break
+    for _ in range(ROBUST_ROUNDS if settings.robust else 0):
+        residuals = about_mean(values, two_way(values, weights), settings.free_level)
         squares = np.nanmean(residuals**2, axis=1)
         typical = max(float(np.median(squares)), LEAST_VARIANCE)
         weights = base * (ROBUST_FREEDOM + 1) / (ROBUST_FREEDOM + squares / typical)
-    rows = float(weights.sum() ** 2 / (weights**2).sum())
-    freedom = weights.sum() * (1 - 1 / rows) if rows > 1 else weights.sum()
-    completed = complete(residuals, weights)
-    sample = completed.moment / max(freedom, LEAST_VARIANCE)
-    found = Moments(effects, sample, rows, settings.free_level)
-    return Family(completed.rows, np.log(weights), effects.level_variance, found)
+    found, rows = weighted_moments(values, weights, settings.free_level)
+    return Family(rows, np.log(weights), found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +85,7 @@ class MemberSettings:
 
     Attributes:
         family: How known rows are taken.
-        drawn: How far column effects are drawn towards none: 0 not, 1 as far as their noise
-            says, 2 halfway whatever it says.
+        drawn: Whether column effects are drawn towards none, as far as their noise says.
         closeness: a.
         freedom: Of Student's t in the likelihood of components; infinite = normal.
         shrinkage: α of the covariance.
@@ -101,7 +93,7 @@ class MemberSettings:
     """
 
     family: FamilySettings
-    drawn: int
+    drawn: bool
     closeness: float
     freedom: float
     shrinkage: float
@@ -114,41 +106,13 @@ class Member:
 
     Attributes:
         settings: Which.
-        mean: (columns,) m.
-        kernel: (columns, columns) Σ.
+        prior: m and Σ.
         family: Its components.
     """
 
     settings: MemberSettings
-    mean: Array
-    kernel: Array
+    prior: Prior
     family: Family
-
-
-def member(found: Family, settings: MemberSettings) -> Member:
-    """Mean and covariance of one mixture."""
-    assert found.moments is not None, "a family that was saved makes no new members"
-    kept = Settings(settings.shrinkage, settings.own_variances, 0.0, settings.family.free_level)
-    prior = prior_of(found.moments, kept)
-    return Member(settings, drawn_columns(found.moments, settings.drawn), prior.covariance, found)
-
-
-def drawn_columns(moments: Moments, drawn: int) -> Array:
-    """The mean row, column effects drawn towards none."""
-    columns = moments.effects.columns
-    if drawn == 0:
-        return columns
-    if drawn == 1:
-        return shrunk_columns(moments.effects, moments.rows)
-    return np.asarray((columns + columns.mean()) / 2)
-
-
-def precisions(kernel: Array, seen: Indices) -> Array:
-    """(tasks, known, known) inverse covariances of what is known."""
-    known = kernel[seen[:, :, None], seen[:, None, :]]
-    size = seen.shape[1]
-    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + LEAST_VARIANCE
-    return np.linalg.inv(known + ridge[:, None, None] * np.eye(size))
 
 
 def predict_means(one: Member, rows: Array, seen: Indices) -> Array:
@@ -162,27 +126,20 @@ def predict_means(one: Member, rows: Array, seen: Indices) -> Array:
     Returns:
         (tasks, columns).
     """
-    free = one.settings.family.free_level
-    inverse = precisions(one.kernel, seen)
-    residual = np.take_along_axis(rows, seen, axis=1) - one.mean[seen]
-    totals = inverse.sum(axis=1)
     shift = np.zeros(rows.shape)
     if one.settings.closeness > 0:
-        weights = _responsibilities(one, inverse, residual, seen)
-        shift = one.settings.closeness * (weights @ one.family.residuals)
-        residual = residual - np.take_along_axis(shift, seen, axis=1)
-    level = np.zeros(len(rows))
-    if free:
-        level = (totals * residual).sum(axis=1) / totals.sum(axis=1)
-    pulls = np.einsum("tij,tj->ti", inverse, residual - level[:, None])
-    moved = np.einsum("tkm,tk->tm", one.kernel[seen], pulls)
-    return np.asarray(one.mean + shift + level[:, None] + moved)
+        residual = np.take_along_axis(rows, seen, axis=1) - one.prior.mean[seen]
+        shift = one.settings.closeness * (
+            _responsibilities(one, residual, seen) @ one.family.residuals
+        )
+    return shift + conditional.predict_means(one.prior, rows - shift, seen)
 
 
-def _responsibilities(one: Member, inverse: Array, residual: Array, seen: Indices) -> Array:
+def _responsibilities(one: Member, residual: Array, seen: Indices) -> Array:
     """(tasks, rows) how much each known row speaks for a new one."""
     settings = one.settings
-    a, free = settings.closeness, settings.family.free_level
+    a, free = settings.closeness, one.prior.free_level
+    inverse = conditional.precisions(one.prior, seen)
     if free:
         totals = inverse.sum(axis=1)
         along = totals[:, :, None] * totals[:, None, :]
@@ -211,31 +168,23 @@ def condition(one: Member, row: Array) -> Gaussian:
 
     The reference for ``native/_mixture``, which leaves out all of the covariance but its diagonal.
     """
-    settings, found = one.settings, one.family
+    prior, found, a = one.prior, one.family, one.settings.closeness
     seen = np.flatnonzero(~np.isnan(row))
-    a = settings.closeness
     if not seen.size:
         weights = np.exp(found.log_weights - found.log_weights.max())
-        centre = a * (weights @ found.residuals) / weights.sum()
-        level = found.level_variance if settings.family.free_level else 0.0
-        return Gaussian(one.mean + centre, one.kernel + level)
-    inverse = precisions(one.kernel, seen[None])[0]
-    totals, precision = inverse.sum(axis=0), float(inverse.sum())
-    gain = one.kernel[:, seen] @ inverse
-    pull = gain
-    left = one.kernel - gain @ one.kernel[seen]
-    if settings.family.free_level:
-        rest = 1 - gain.sum(axis=1)
-        pull = gain + np.outer(rest, totals / precision)
-        left = left + np.outer(rest, rest) / precision
-    residual = (row[seen] - one.mean[seen])[None]
-    centres = np.zeros((1, len(row)))
-    weights = np.ones(1)
+        cold = prior.condition(row)
+        return Gaussian(
+            cold.mean + a * (weights @ found.residuals) / weights.sum(), cold.covariance
+        )
+    gain, left, level_weights = prior.gain(seen)
+    if prior.free_level:
+        gain = gain + np.outer(1 - gain.sum(axis=1), level_weights)
+    residual = (row[seen] - prior.mean[seen])[None]
+    centres, weights = np.zeros((1, len(row))), np.ones(1)
     if a > 0:
-        weights = _responsibilities(one, inverse[None], residual, seen[None])[0]
-        centres = a * found.residuals
+        centres, weights = a * found.residuals, _responsibilities(one, residual, seen[None])[0]
     # Each component's mean: its centre, and what the known entries say beside it.
-    means = one.mean + centres + (residual - centres[:, seen]) @ pull.T
+    means = prior.mean + centres + (residual - centres[:, seen]) @ gain.T
     mean = weights @ means
     spread = (means - mean) * np.sqrt(weights)[:, None]
     return Gaussian(mean, (1 - a * a) * left + spread.T @ spread)

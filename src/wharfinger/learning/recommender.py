@@ -11,7 +11,7 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.learning.base import NORMAL_90, Estimator, Learned, Prediction
-from wharfinger.learning.conditional import LEAST_VARIANCE
+from wharfinger.learning.conditional import LEAST_VARIANCE, Gaussian
 from wharfinger.learning.effects import UNKNOWN_STD, two_way
 from wharfinger.learning.matrix import Array, Matrix, Scale, Transform
 from wharfinger.learning.registry import make_estimator
@@ -89,8 +89,8 @@ class Recommender:
             np.fill_diagonal(covariance, variances)
             return covariance
 
-        columns, transform = self.matrix.columns, self.matrix.transform
-        return Prediction(columns, found.mean, whole, transform, variances)
+        gaussian = Gaussian(found.mean, whole, variances)
+        return Prediction(self.matrix.columns, gaussian, self.matrix.transform)
 
     def predict_many(self, rows: Iterable[Array | Mapping[str, float]]) -> list[Prediction]:
         """Fold in a batch: as each alone, whatever the others are."""

@@ -17,9 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.learning.conditional import LEAST_VARIANCE, RIDGE, Gaussian
-from wharfinger.learning.gaussian import SHRINKAGES
+from wharfinger.learning.conditional import LEAST_VARIANCE, RIDGE, Gaussian, Prior
+from wharfinger.learning.gaussian import SHRINKAGES, Settings, prior_of
 from wharfinger.learning.matrix import Array, Scale
+from wharfinger.learning.means import pack_prior, unpack_prior
 from wharfinger.learning.mixture import (
     Family,
     FamilySettings,
@@ -27,7 +28,6 @@ from wharfinger.learning.mixture import (
     MemberSettings,
     condition,
     family,
-    member,
     predict_means,
 )
 from wharfinger.learning.tasks import Indices, draw_seen, group_folds
@@ -37,7 +37,7 @@ CLOSENESS = (0.0, 0.5, 0.8, 0.95, 0.99)
 TUNED = (0.0, 0.8, 0.97)
 """Where covariances are chosen: about components that are near, another is better."""
 FREEDOMS = (inf, 4.0)
-DRAWN = (0, 1)
+DRAWN = (False, True)
 EXPONENTS = (0.0, 0.5)
 FOLDS = 10
 DRAWS = 3
@@ -50,7 +50,7 @@ ROUNDS = 20
 SAME = 1e-9
 """Errors that differ by this share of themselves are equal."""
 MAX_MEMBERS = 8
-DEFAULT = MemberSettings(FamilySettings(True, 0.5, False), 1, 0.0, inf, 0.5, False)
+DEFAULT = MemberSettings(FamilySettings(True, 0.5, False), True, 0.0, inf, 0.5, False)
 """With fewer than two programs there is nothing to choose by."""
 
 
@@ -90,6 +90,7 @@ class StackLearned:
         seen = np.flatnonzero(~np.isnan(row))
         if not seen.size:
             return self.reference(row)
+        row = row.copy()  # The covariance is worked out later, whatever becomes of the caller's.
         packed = self.packed
         mean, variances = fold_in(
             packed.kernels,
@@ -133,24 +134,21 @@ class StackLearned:
         families = list(dict.fromkeys(id(one.family) for one in self.members))
         for number, one in enumerate(self.members):
             found[f"{number}.settings"] = _pack_settings(one.settings)
-            found[f"{number}.mean"] = one.mean
-            found[f"{number}.kernel"] = one.kernel
+            found |= {f"{number}.{name}": a for name, a in pack_prior(one.prior).items()}
             of = families.index(id(one.family))
             found[f"{number}.family"] = np.array(float(of))
             found[f"family{of}.residuals"] = one.family.residuals
             found[f"family{of}.log_weights"] = one.family.log_weights
-            found[f"family{of}.level_variance"] = np.array(one.family.level_variance)
         return found
 
 
 def pack(members: Sequence[Member], weights: Array) -> Packed:
     """Each covariance and each family once."""
-    kernels = {id(one.kernel): one.kernel for one in members}
+    kernels = {id(one.prior.covariance): one.prior.covariance for one in members}
     families = {id(one.family): one.family for one in members}
-    rows = max(len(found.residuals) for found in families.values())
     of = [
         (
-            list(kernels).index(id(one.kernel)),
+            list(kernels).index(id(one.prior.covariance)),
             list(families).index(id(one.family)),
             int(one.settings.family.free_level),
         )
@@ -160,12 +158,11 @@ def pack(members: Sequence[Member], weights: Array) -> Packed:
         (one.settings.closeness, one.settings.freedom, weight)
         for one, weight in zip(members, weights, strict=True)
     ]
-    assert all(len(found.residuals) == rows for found in families.values())
     return Packed(
         np.array(list(kernels.values())),
         np.array([found.residuals for found in families.values()]),
         np.array([found.log_weights for found in families.values()]),
-        np.array([one.mean for one in members]),
+        np.array([one.prior.mean for one in members]),
         np.array(of, dtype=np.int64),
         np.array(settings),
     )
@@ -177,7 +174,7 @@ class Families:
     def __init__(self, values: Array, groups: Indices) -> None:
         self._values, self._groups = values, groups
         self._families: dict[FamilySettings, Family] = {}
-        self._kernels: dict[tuple[FamilySettings, float, bool], Array] = {}
+        self._priors: dict[tuple[FamilySettings, float, bool], Prior] = {}
 
     def family(self, settings: FamilySettings) -> Family:
         """Of these settings."""
@@ -188,9 +185,16 @@ class Families:
 
     def member(self, settings: MemberSettings) -> Member:
         """Of these settings; equal covariances are one object."""
-        made = member(self.family(settings.family), settings)
-        key = settings.family, settings.shrinkage, settings.own_variances
-        return replace(made, kernel=self._kernels.setdefault(key, made.kernel))
+        found, of = self.family(settings.family), settings.family
+        assert found.moments is not None, "worked out from rows, not read from a file"
+        key = of, settings.shrinkage, settings.own_variances
+        if key not in self._priors:
+            kept = Settings(settings.shrinkage, settings.own_variances, of.exponent, of.free_level)
+            self._priors[key] = prior_of(found.moments, kept)
+        prior = self._priors[key]
+        if not settings.drawn:
+            prior = replace(prior, mean=found.moments.effects.columns)
+        return Member(settings, prior, found)
 
 
 # --- choosing -----------------------------------------------------------------------------------
@@ -305,7 +309,7 @@ def _tuned(of: FamilySettings, stage: Sequence[Rehearsal]) -> dict[float, Member
     best = {}
     for closeness in TUNED:
         tried = [
-            MemberSettings(of, 1, closeness, inf, shrinkage, own)
+            MemberSettings(of, True, closeness, inf, shrinkage, own)
             for shrinkage, own in product(SHRINKAGES, (False, True))
         ]
         scores = np.array([np.abs(_errors(each, stage)).sum() for each in tried])
@@ -366,12 +370,10 @@ class StackEstimator:
                 families[of] = Family(
                     arrays[f"family{of}.residuals"],
                     arrays[f"family{of}.log_weights"],
-                    float(arrays[f"family{of}.level_variance"]),
                 )
             settings = _unpack_settings(arrays[f"{number}.settings"])
-            members.append(
-                Member(settings, arrays[f"{number}.mean"], arrays[f"{number}.kernel"], families[of])
-            )
+            own = {name.removeprefix(f"{number}."): array for name, array in arrays.items()}
+            members.append(Member(settings, unpack_prior(own), families[of]))
         return StackLearned.of(members, arrays["weights"])
 
 
@@ -395,4 +397,4 @@ def _pack_settings(settings: MemberSettings) -> Array:
 def _unpack_settings(numbers: Array) -> MemberSettings:
     free, exponent, robust, drawn, closeness, freedom, shrinkage, own = map(float, numbers)
     of = FamilySettings(bool(free), exponent, bool(robust))
-    return MemberSettings(of, int(drawn), closeness, freedom, shrinkage, bool(own))
+    return MemberSettings(of, bool(drawn), closeness, freedom, shrinkage, bool(own))

@@ -21,7 +21,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.view import ClusterView, OffTarget
 from wharfinger.model.workload import ProfileMode, Target
-from wharfinger.placement.resizing import BUSY
+from wharfinger.placement.resizing import BUSY, room_on
 
 MISSED_SECONDS = 10.0
 """How long a target is missed before something is added."""
@@ -326,8 +326,7 @@ def second_allocation(record: WorkloadRecord, view: ClusterView) -> tuple[Placem
     seen = any(now in row for row in record.observed.values())
     if not seen or record.adjusted_at is not None or _measured_under(record) != {now}:
         return ()
-    row = list(view.names).index(held.server)
-    room = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+    room = room_on(held.server, view)
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     more = min(round(now * LIVE_STEP), now + room) // step * step
     less = -(-round(now * (1 - record.workload.tolerance)) // step) * step

@@ -119,10 +119,7 @@ class Adaptation:
         """
         if self._recommends or len(record.placements) != 1:
             return False
-        held, view = record.placements[0], self._world.view()
-        row = self._world.columns.row(held.server)
-        room = int(view.cpu_capacity[row] - view.cpu_allocated[row])
-        short = lacking(held.allocation, off, room)
+        short = lacking(record.placements[0], off, self._world.view())
         given = 0
         for other in self._neighbours(record):
             more = can_give(other, now) if given < short else None

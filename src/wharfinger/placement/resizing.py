@@ -37,12 +37,19 @@ def by_proportion(held: Allocation, off: OffTarget) -> int:
     return round(held.cpu_millicpus * MARGIN / max(off.pace, 1e-9))
 
 
-def lacking(held: Allocation, off: OffTarget, room_millicpus: int) -> int:
+def room_on(server: str, view: ClusterView) -> int:
+    """Thousandths of a CPU that nobody has been given there; below 0 = more than there is."""
+    row = list(view.names).index(server)
+    return int(view.cpu_capacity[row] - view.cpu_allocated[row])
+
+
+def lacking(placement: Placement, off: OffTarget, view: ClusterView) -> int:
     """By how much the server's room falls short of what a missed target asks for."""
+    held = placement.allocation
     if off.pace >= 1 or _is_idle(off, held):
         return 0
     wanted = min(by_proportion(held, off), round(held.cpu_millicpus * LARGEST_GROWTH))
-    return max(0, wanted - held.cpu_millicpus - room_millicpus)
+    return max(0, wanted - held.cpu_millicpus - room_on(placement.server, view))
 
 
 def follow_target(
@@ -87,8 +94,7 @@ def _sized(
         size = max(size, _step_up(held, fractional=True))
     if not view.capabilities.fractional_cpu:
         size = -(-size // MILLICPUS_PER_CPU) * MILLICPUS_PER_CPU
-    row = list(view.names).index(server)
-    room = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+    room = room_on(server, view)
     if not view.capabilities.fractional_cpu:
         room = room // MILLICPUS_PER_CPU * MILLICPUS_PER_CPU
     return replace(held, cpu_millicpus=min(size, held.cpu_millicpus + max(0, room)))

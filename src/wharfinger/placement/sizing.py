@@ -133,11 +133,13 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
     for sizes_within in np.unique(within[within > 0]).tolist():
         enough = medians[:sizes_within].max() + log(PLATEAU)
         most[sizes_within] = grid[np.flatnonzero(medians[:sizes_within] >= enough)[0]]
-    eased = medians
-    if not (medians >= 0).any():
-        eased = np.array([log(pace_with(at_once, cpu, confidence).mean) for cpu in grid.tolist()])
-    hoped = _most_that_fits(eased, grid, most[within], view)
-    chosen = np.where(reached, grid[np.minimum(first, len(grid) - 1)], hoped)
+    chosen = grid[np.minimum(first, len(grid) - 1)]
+    if not reached.all():
+        eased = medians
+        if not (medians >= 0).any():
+            now = (pace_with(at_once, cpu, confidence) for cpu in grid.tolist())
+            eased = np.array([log(pace.mean) for pace in now])
+        chosen = np.where(reached, chosen, _most_that_fits(eased, grid, most[within], view))
     return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence, hopeless)
 
 

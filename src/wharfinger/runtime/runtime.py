@@ -182,9 +182,11 @@ class Runtime:
         match report:
             case ev.EngineSynced(known_keys=keys):
                 self._taken = set(keys)
-            case ev.StartFailed(key=key) | ev.WorkloadFinished(key=key):
-                self._taken.discard(key)
-            case ev.WorkloadVanished(key=key):
+            case (
+                ev.StartFailed(key=key)
+                | ev.WorkloadFinished(key=key)
+                | ev.WorkloadVanished(key=key)
+            ):
                 self._taken.discard(key)
 
     def tick(self) -> None:
@@ -297,8 +299,9 @@ class Runtime:
             self._engine.perform(action)
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
-            again = isinstance(action, act.StartWorkload) and action.key in self._taken
-            answers = [] if again else _not_performed(action, error)
+            if isinstance(action, act.StartWorkload) and action.key in self._taken:
+                return  # Asked for later it might have ended, and begin anew.
+            answers = _not_performed(action, error)
             self._backlog.extend(answers)
             if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
                 self._unperformed[action.key] = action

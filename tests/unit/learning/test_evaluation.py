@@ -7,6 +7,7 @@ from tests.support.matrices import pairs, performance
 from wharfinger.errors import InvalidInput
 from wharfinger.learning import Matrix, Scale, Transform
 from wharfinger.learning.base import Prediction
+from wharfinger.learning.conditional import Gaussian
 from wharfinger.learning.evaluation import Plan, Strategy, evaluate, revealed, splits
 from wharfinger.learning.metrics import outcome, regret, summary
 
@@ -86,9 +87,8 @@ def test_expected_improvement_finds_better_configurations(higher: bool):
 
 def test_the_metrics_of_one_row_by_hand():
     log_mean = np.log([1.0, 2.2, 5.0, 2.0])
-    prediction = Prediction(
-        ("a", "b", "c", "d"), log_mean, np.diag([0.0, 0.01, 0.01, 1.0]), Transform.LOG
-    )
+    gaussian = Gaussian(log_mean, np.diag([0.0, 0.01, 0.01, 1.0]))
+    prediction = Prediction(("a", "b", "c", "d"), gaussian, Transform.LOG)
     truth, known = np.array([1.0, 2.0, 4.0, NAN]), np.array([1.0, NAN, NAN, NAN])
     found = summary([outcome(prediction, truth, known, higher=False, seconds=0.5)], 2.0)
     assert found["mean_relative_error"] == pytest.approx((0.1 + 0.25) / 2)

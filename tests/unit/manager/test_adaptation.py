@@ -128,37 +128,34 @@ def test_a_service_with_a_latency_target_keeps_the_cpu_that_it_uses(cluster: Clu
     assert steps == [None] * 6 + [330]
 
 
-def test_a_service_that_is_asked_no_more_gives_back_what_stands_idle(cluster: Cluster) -> None:
-    """It answers all that it is asked, 100/s, with a quarter of its CPU: it could do 280/s."""
+def served(cluster: Cluster, latency_seconds: float):
+    """One period of a service that answers all it is asked with a quarter of 0.8 CPUs."""
+    cluster.now += PERIOD_SECONDS
+    readings = {
+        Quantity.THROUGHPUT: Reading(100.0, "load generator"),
+        Quantity.LATENCY: Reading(latency_seconds, "load generator"),
+        Quantity.CPU: Reading(0.2, "CPU time", trusted=False),
+    }
+    return cluster.tell(ev.ServerMeasured("s", (Sample(cluster.key("w"), readings),)))
+
+
+def service() -> Workload:
     target = Target(throughput_per_second=100.0, latency=LatencyBound(99, 0.1))
-    start(cluster, replace(workload("w", 800), target=target))
-    steps = []
-    for _ in range(7):
-        cluster.now += PERIOD_SECONDS
-        readings = {
-            Quantity.THROUGHPUT: Reading(100.0, "load generator"),
-            Quantity.LATENCY: Reading(0.01, "load generator"),
-            Quantity.CPU: Reading(0.2, "CPU time", trusted=False),
-        }
-        step = cluster.tell(ev.ServerMeasured("s", (Sample(cluster.key("w"), readings),)))
-        steps.append(resized(cluster, step))
+    return replace(workload("w", 800), target=target)
+
+
+def test_a_service_that_is_asked_no_more_gives_back_what_stands_idle(cluster: Cluster) -> None:
+    """It could do 280/s: by the utilisation law 100 * 0.7 * 0.8 / 0.2."""
+    start(cluster, service())
+    steps = [resized(cluster, served(cluster, 0.01)) for _ in range(7)]
     assert steps == [None] * 6 + [400], "half at most"
     why = cluster.record("w").decisions[-1].decision.message
     assert why == "target kept with CPU for 280% of it for 60 s: 800m CPU become 400m"
 
 
 def test_a_service_keeps_what_its_other_targets_need(cluster: Cluster) -> None:
-    target = Target(throughput_per_second=100.0, latency=LatencyBound(99, 0.1))
-    start(cluster, replace(workload("w", 800), target=target))
-    for _ in range(12):
-        cluster.now += PERIOD_SECONDS
-        readings = {
-            Quantity.THROUGHPUT: Reading(100.0, "load generator"),
-            Quantity.LATENCY: Reading(0.09, "load generator"),
-            Quantity.CPU: Reading(0.2, "CPU time", trusted=False),
-        }
-        step = cluster.tell(ev.ServerMeasured("s", (Sample(cluster.key("w"), readings),)))
-        assert resized(cluster, step) is None
+    start(cluster, service())
+    assert all(resized(cluster, served(cluster, 0.09)) is None for _ in range(12))
 
 
 def test_cpu_is_not_given_to_one_that_waits_for_something_else(cluster: Cluster) -> None:

@@ -222,6 +222,26 @@ def test_a_start_that_was_taken_is_not_given_up_when_asking_again_fails(place: P
     assert len(place.cluster.running()) == 1
 
 
+def test_a_start_that_was_taken_is_not_begun_anew_when_it_has_ended(place: Place) -> None:
+    runtime = place.open()
+    runtime.submit([workload("short", "serve")])
+    place.store.full = True
+    with pytest.raises(OutOfSpace):
+        runtime.delete("short")
+    place.store.full = False
+    place.engine.refuse_next("no answer")
+    runtime.submit([workload("other", "serve")])
+    key = runtime.manager.find("short").key
+    place.cluster.end(key, 0)
+    runtime.pump()
+    assert runtime.delete("short") == "deleted"
+    for _ in range(5):
+        place.now += 1
+        runtime.tick()
+        runtime.pump()
+    assert key not in place.cluster.running()
+
+
 def test_a_stop_that_the_engine_can_not_begin_is_asked_for_again(place: Place) -> None:
     runtime = place.open()
     runtime.submit([workload("a", "serve")])

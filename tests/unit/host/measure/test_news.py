@@ -6,7 +6,7 @@ import pytest
 
 from wharfinger.host.measure.spec import WatchSpec, spec_of
 from wharfinger.host.measure.watch import MISSING_REPORT_SECONDS, Watch
-from wharfinger.model.performance import Quantity
+from wharfinger.model.performance import Performance, Quantity, Reading, pace
 from wharfinger.model.workload import LatencyBound, Run, Target, Workload, WorkloadType
 
 LINE = r"throughput=(?P<throughput>\S+) latency_ms=(?P<latency_ms>\S+)"
@@ -68,3 +68,5 @@ def test_limits_are_the_targets_with_their_tolerance():
         Quantity.LATENCY: pytest.approx(0.1),
     }
     assert WatchSpec.from_json(spec.to_json()).limits == spec.limits
+    at_limits = {quantity: Reading(limit, "by hand") for quantity, limit in spec.limits.items()}
+    assert pace(target, Performance(0.0, at_limits), 0.0) == pytest.approx(1 - workload.tolerance)
