@@ -9,10 +9,11 @@ from wharfinger.manager.codec import decode_event, decode_state, encode_event, e
 from wharfinger.manager.manager import Manager, Mode, Step
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import WorkloadRecord, held
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.placement.registry import make_policy
@@ -22,7 +23,10 @@ MIB = 2**20
 
 
 class ProfileTheLabelled:
-    """Profiles workloads that are labelled for it: copies where there is room, else they wait."""
+    """Profiles workloads that are labelled for it: copies where there is room, else they wait.
+
+    Where two servers have room, one of them runs on both.
+    """
 
     name = "labelled"
 
@@ -35,7 +39,15 @@ class ProfileTheLabelled:
         decision = Decision(Stage.PROFILING, self.name, bool(servers), reason, "labelled for it")
         if not servers:
             return Profiling(decision)
-        plan = ProfilingPlan(servers[0], (500, 250), 64 * MIB, (SharedResource.INTEGER,), 8.0)
+        setting = Setting(PLATFORM.name, Configuration(500), 2)
+        plan = ProfilingPlan(
+            servers[0],
+            (500, 250),
+            64 * MIB,
+            (SharedResource.INTEGER,),
+            8.0,
+            further=(FurtherRun(setting, tuple(servers[:2])),) if len(servers) > 1 else (),
+        )
         return Profiling(decision, plan)
 
 

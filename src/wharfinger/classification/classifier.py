@@ -1,131 +1,140 @@
-"""The classifier: a workload's rows filled in from two entries and from the known programs.
+"""The classifier of a live manager: a workload's rows filled in from two entries each.
 
-Source: Quasar 3.2 (scale-up, tolerated and caused interference as independent classifications),
-with a Gaussian conditional in logarithms where the papers have SVD and SGD (``learning``), so
-that every number has a standard deviation. The runtime calls ``classify`` and logs what comes of
-it, with the estimator's version: a replay needs no estimator.
+Source: Quasar 3.2. What ``classifications`` knows of any workload, in the form that the manager
+logs and policies read: curves over CPU, performance on other platforms and on several servers,
+scores. The runtime calls ``classify`` and logs what comes of it, with the estimator's version: a
+replay needs no estimator.
 """
 
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import replace
 from math import exp, hypot, log, sqrt
-from typing import Protocol
 
 import numpy as np
 
-from wharfinger.classification.known import SCALE, SCORE_SCALE, as_performance
+from wharfinger.classification.classifications import LEAST_ERROR, Classifications, Found
+from wharfinger.classification.known import as_performance
+from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.matrix import Array, Matrix, Scale
-from wharfinger.learning.recommender import Recommender, fit
-from wharfinger.model.interference import SharedResource
+from wharfinger.learning.matrix import Array
+from wharfinger.learning.recommender import Recommender
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Entry, Estimate, Measurements
-
-LEAST_ERROR = 0.03
-"""Relative: runs of one program differ by this, however steady each is."""
-LEAST_POINTS = 5.0
-"""The same of a score."""
-MOST_POINTS = 100.0
-
-
-class Known(Protocol):
-    """The known programs, as ``KnownPrograms`` has them."""
-
-    @property
-    def scale_up(self) -> Matrix:
-        """Performance by allocation in thousandths of a CPU; more is better."""
-
-    @property
-    def tolerated(self) -> Matrix:
-        """Scores by source."""
-
-    @property
-    def caused(self) -> Matrix:
-        """Scores by source."""
+from wharfinger.model.workload import WorkloadType
 
 
 class Classifier:
     """Fills in rows.
 
     Args:
-        known: Programs that were measured exhaustively.
+        matrices: Of the known programs; scale-up at least.
         estimator: Name in ``wharfinger.learning.registry``.
         seed: The same gives the same.
     """
 
-    def __init__(self, known: Known, estimator: str = "gaussian", seed: int = 0) -> None:
-        self._known = known
-        self._estimator = estimator
-        self._seed = seed
+    def __init__(
+        self, matrices: Mapping[Kind, UtilityMatrix], estimator: str = "gaussian", seed: int = 0
+    ) -> None:
+        self.classifications = Classifications(matrices, estimator, seed)
+        self._shapes: dict[WorkloadType | None, Curve] = {}
+        self._plain: dict[tuple[str, ...], dict[int, int]] = {}
 
-    @cached_property
-    def scale_up(self) -> Recommender:
-        """Of performance by CPU; learnt when it is first asked for, in some 0.1 s."""
-        return fit(self._estimator, self._known.scale_up, scale=SCALE, seed=self._seed)
+    def scale_up(self, type_: WorkloadType | None = None) -> Recommender:
+        """Of performance by CPU; learnt when it is first asked for, in some 0.1 s.
 
-    @cached_property
-    def _scores(self) -> dict[str, Recommender | None]:
-        return {
-            "tolerated": self._fit_scores(lambda: self._known.tolerated, SCORE_SCALE),
-            "caused": self._fit_scores(lambda: self._known.caused, SCORE_SCALE),
-        }
+        Raises:
+            InvalidInput: No known program was measured.
+        """
+        found = self.classifications.recommender(Kind.SCALE_UP, type_)
+        if found is None:
+            raise InvalidInput("no known program was measured by CPU; wharfinger classify measure")
+        return found
 
-    def _fit_scores(self, matrix: Callable[[], Matrix], scale: Scale) -> Recommender | None:
-        try:
-            return fit(self._estimator, matrix(), scale=scale, seed=self._seed)
-        except InvalidInput:
-            return None  # nobody measured any source
-
-    @cached_property
-    def columns(self) -> tuple[int, ...]:
+    def columns(self, type_: WorkloadType | None = None) -> tuple[int, ...]:
         """Allocations that known programs were measured at, ascending."""
-        return tuple(int(name) for name in self.scale_up.matrix.columns)
+        return tuple(self._allocations(type_))
 
-    @cached_property
-    def shape(self) -> Curve:
-        """Performance by CPU of any program, relative to that with one CPU."""
-        one = max((c for c in self.columns if c <= 1000), default=self.columns[0])
-        return self._curve({one: Entry(1.0)}, Quantity.RATE)
+    def _allocations(self, type_: WorkloadType | None) -> dict[int, int]:
+        """Columns that say nothing but CPU: where each is in the matrix."""
+        columns = self.scale_up(type_).matrix.columns
+        if columns not in self._plain:
+            named = enumerate(map(Configuration.parse, columns))
+            plain = {c.cpu_millicpus: j for j, c in named if c == Configuration(c.cpu_millicpus)}
+            self._plain[columns] = dict(sorted(plain.items()))
+        return self._plain[columns]
 
-    def classify(self, measurements: Measurements) -> Classification:
+    def shape(self, type_: WorkloadType | None = None) -> Curve:
+        """Performance by CPU of any program of a type, relative to that with one CPU."""
+        if type_ not in self._shapes:
+            columns = self.columns(type_)
+            one = max((c for c in columns if c <= 1000), default=columns[0])
+            self._shapes[type_] = self._curve({one: Entry(1.0)}, Quantity.RATE, type_)
+        return self._shapes[type_]
+
+    def classify(
+        self, measurements: Measurements, type_: WorkloadType | None = None
+    ) -> Classification:
         """What a workload needs.
 
         Args:
-            measurements: Its entries; empty = it is like any known program (cold start).
+            measurements: Its entries; empty = it is like any known program of its type (cold
+                start, Paragon 3.5).
+            type_: ``None`` = any.
         """
-        estimator = self.scale_up.estimator
-        entries = sum(len(row) for row in measurements.performance.values())
+        estimator = self.scale_up(type_).estimator
+        made, rows = self.classifications, measurements.performance
+        further = sum(len(row) for row in measurements.further.values())
+        scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(
             estimator=estimator.name,
             version=str(estimator.version),
             curves={
-                quantity: self._curve(row, quantity)
-                for quantity, row in measurements.performance.items()
-                if row
+                quantity: self._curve(row, quantity, type_) for quantity, row in rows.items() if row
             },
-            shape=self.shape,
-            tolerated=self._classify_scores("tolerated", measurements.tolerated),
-            caused=self._classify_scores("caused", measurements.caused),
+            shape=self.shape(type_),
+            tolerated=made.scores(Kind.TOLERATED, measurements.tolerated, type_),
+            caused=made.scores(Kind.CAUSED, measurements.caused, type_),
             total=measurements.total,
-            measured=entries + len(measurements.tolerated) + len(measurements.caused),
+            measured=sum(map(len, rows.values())) + further + scores,
+            platform=measurements.platform,
+            platforms=self._changes(Kind.HETEROGENEITY, measurements, type_),
+            servers={
+                int(count): change
+                for count, change in self._changes(Kind.SCALE_OUT, measurements, type_).items()
+            },
         )
 
-    def _curve(self, row: Mapping[int, Entry], quantity: Quantity) -> Curve:
+    def _changes(
+        self, kind: Kind, measurements: Measurements, type_: WorkloadType | None
+    ) -> dict[str, Estimate]:
+        """Performance along one axis, relative to where the curves were measured."""
+        found = _found(measurements, type_)
+        axis = self.classifications.axis(kind, found)
+        if axis is None:
+            return {}
+        if kind is Kind.HETEROGENEITY and axis.reference not in axis.prediction.columns:
+            return {}  # Relative to what nobody knows.
+        means, covariance = axis.changes(axis.prediction.columns)
+        deviations = np.sqrt(covariance.diagonal())
+        changes = zip(axis.prediction.columns, means, deviations, strict=True)
+        return {column: Estimate(exp(mean), float(std)) for column, mean, std in changes}
+
+    def _curve(
+        self, row: Mapping[int, Entry], quantity: Quantity, type_: WorkloadType | None
+    ) -> Curve:
         """The row filled in; what was measured between columns is a point of its own."""
         measured = self._weighed(
             {
                 cpu: Estimate(as_performance(quantity, entry.value), max(LEAST_ERROR, entry.error))
                 for cpu, entry in row.items()
                 if entry.value > 0
-            }
+            },
+            type_,
         )
-        known = self._on_columns({cpu: point.mean for cpu, point in measured.items()})
-        predicted = self.scale_up.predict({str(cpu): value for cpu, value in known.items()})
         noise = max([LEAST_ERROR, *(point.std for point in measured.values())])
-        points = {
-            cpu: Estimate(float(mean), hypot(float(std), noise))
-            for cpu, mean, std in zip(self.columns, predicted.mean, predicted.log_std, strict=True)
-        }
+        filled_in = self._filled_in({cpu: point.mean for cpu, point in measured.items()}, type_)
+        points = {cpu: replace(p, std=hypot(p.std, noise)) for cpu, p in filled_in.items()}
         points |= measured
         allocations = tuple(sorted(points))
         # More CPU never means less: where it looks so, it is noise, measured or not.
@@ -138,7 +147,22 @@ class Classifier:
             ),
         )
 
-    def _weighed(self, measured: Mapping[int, Estimate]) -> dict[int, Estimate]:
+    def _filled_in(
+        self, measured: Mapping[int, float], type_: WorkloadType | None
+    ) -> dict[int, Estimate]:
+        """The row by allocation, as the estimator has it."""
+        known = self._on_columns(measured, type_)
+        named = {Configuration(cpu).name: value for cpu, value in known.items()}
+        predicted = self.scale_up(type_).predict(named)
+        means, deviations = predicted.mean, predicted.log_std
+        return {
+            cpu: Estimate(float(means[j]), float(deviations[j]))
+            for cpu, j in self._allocations(type_).items()
+        }
+
+    def _weighed(
+        self, measured: Mapping[int, Estimate], type_: WorkloadType | None
+    ) -> dict[int, Estimate]:
         """Entries, each corrected by what the others say of it, as far as it is unsure itself.
 
         An estimator takes entries for exact; on a busy machine they are not. Each is weighed
@@ -149,64 +173,52 @@ class Classifier:
         weighed = {}
         for cpu, own in measured.items():
             others = {c: point for c, point in measured.items() if c != cpu}
-            known = self._on_columns({c: point.mean for c, point in others.items()})
-            predicted = self.scale_up.predict({str(c): value for c, value in known.items()})
-            points = tuple(
-                Estimate(float(mean), float(std))
-                for mean, std in zip(predicted.mean, predicted.log_std, strict=True)
-            )
-            told = Curve(self.columns, points).at(cpu)
+            points = self._filled_in({c: point.mean for c, point in others.items()}, type_)
+            told = Curve(tuple(points), tuple(points.values())).at(cpu)
             variance = told.std**2 + max(point.std for point in others.values()) ** 2
             weight = variance / (variance + own.std**2)
             mean = exp(weight * log(own.mean) + (1 - weight) * log(told.mean))
             weighed[cpu] = Estimate(mean, sqrt(weight) * own.std)
         return weighed
 
-    def _on_columns(self, measured: Mapping[int, float]) -> dict[int, float]:
+    def _on_columns(
+        self, measured: Mapping[int, float], type_: WorkloadType | None
+    ) -> dict[int, float]:
         """Entries between columns, as the nearest column would have them by the common shape."""
-        known = {cpu: value for cpu, value in measured.items() if cpu in self.columns}
+        columns = self.columns(type_)
+        known = {cpu: value for cpu, value in measured.items() if cpu in columns}
         for cpu, value in measured.items():
-            free = [column for column in self.columns if column not in known]
+            free = [column for column in columns if column not in known]
             if cpu in known or not free:
                 continue
             nearest = min(free, key=lambda column: abs(np.log(column / cpu)))
-            change = self.shape.at(nearest).mean / self.shape.at(cpu).mean
-            known[nearest] = value * change
+            shape = self.shape(type_)
+            known[nearest] = value * shape.at(nearest).mean / shape.at(cpu).mean
         return known
 
-    def _classify_scores(
-        self, kind: str, entries: Mapping[SharedResource, Entry]
-    ) -> dict[SharedResource, Estimate]:
-        recommender = self._scores[kind]
-        found: dict[SharedResource, Estimate] = {}
-        if recommender is not None:
-            columns = [SharedResource(name) for name in recommender.matrix.columns]
-            row = {str(c): _measured_score(entries[c]).mean for c in columns if c in entries}
-            predicted = recommender.predict(row)
-            found = {
-                source: _score(mean, std)
-                for source, mean, std in zip(
-                    columns, predicted.mean, predicted.log_std, strict=True
-                )
-            }
-        for source, entry in entries.items():
-            found[source] = _measured_score(entry)
-        return found
-
-    def design_covariance(self) -> Array:
+    def design_covariance(self, type_: WorkloadType | None = None) -> Array:
         """(columns, columns) of a row of which nothing is known, for choosing what to measure."""
-        return self.scale_up.predict({}).covariance
+        places = list(self._allocations(type_).values())
+        covariance = self.scale_up(type_).predict({}).covariance
+        return np.asarray(covariance[np.ix_(places, places)])
 
 
-def _measured_score(entry: Entry) -> Estimate:
-    """A lower bound says: anything from there to 100, each as likely."""
-    error = max(LEAST_POINTS, entry.error)
-    if not entry.censored or entry.value >= MOST_POINTS:
-        return _score(entry.value, error)
-    return _score(
-        (entry.value + MOST_POINTS) / 2, hypot(error, (MOST_POINTS - entry.value) / 12**0.5)
-    )
+_PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)
 
 
-def _score(mean: float, std: float) -> Estimate:
-    return Estimate(float(min(100.0, max(0.0, mean))), float(std))
+def _found(measurements: Measurements, type_: WorkloadType | None) -> Found:
+    """The runs elsewhere, and the first one here, which they are relative to."""
+    quantity = next((q for q in _PREFERRED if measurements.further.get(q)), None)
+    here = measurements.performance.get(quantity, {}) if quantity else {}
+    known = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
+    if quantity is None or not known:
+        return Found(Setting(measurements.platform, Configuration(1000)), type=type_)
+    reference = Setting(measurements.platform, Configuration(max(known)))
+    runs = {one.setting: one.entry for one in measurements.further[quantity]}
+    runs[reference] = known[max(known)]
+    performance = {
+        setting: replace(entry, value=as_performance(quantity, entry.value))
+        for setting, entry in runs.items()
+        if entry.value > 0
+    }
+    return Found(reference, performance, type=type_)

@@ -12,17 +12,21 @@ format. Four tables and a description lie in one directory:
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from wharfinger.classification import known_files as files
+from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
 from wharfinger.learning.matrix import Matrix, Scale, Transform
+from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.profile import Entry, Measurements, Origin
+from wharfinger.model.workload import WorkloadType
 
 SCALE = Scale.ARBITRARY
 """Of ``scale_up``: how fast a program is says nothing of how it gains from CPU."""
@@ -150,6 +154,37 @@ class KnownPrograms:
         """
         files.write(directory, self)
 
+    @property
+    def matrices(self) -> dict[Kind, UtilityMatrix]:
+        """What there is to classify by, entry by entry.
+
+        ``scale-up``, ``tolerated`` and ``caused`` are of these programs. Scale-out, heterogeneity
+        and the exhaustive matrix are measured on several servers or platforms: where a site has
+        them, they lie as ``scale-out.csv``, ``heterogeneity.csv`` and ``exhaustive.csv`` beside
+        the others, in the form of ``UtilityMatrix.write``.
+
+        Raises:
+            InvalidInput: One of those files is broken.
+        """
+        found = {kind: self._utility(kind) for kind in (Kind.SCALE_UP, Kind.TOLERATED, Kind.CAUSED)}
+        for kind in (Kind.SCALE_OUT, Kind.HETEROGENEITY, Kind.EXHAUSTIVE):
+            path = self.source / f"{kind.value}.csv" if self.source else None
+            if path is not None and path.exists():
+                found[kind] = UtilityMatrix.read(kind, path)
+        return {kind: matrix for kind, matrix in found.items() if matrix.rows}
+
+    def _utility(self, kind: Kind) -> UtilityMatrix:
+        measured = _epoch_seconds(self.machine.measured_at)
+        made = UtilityMatrix(kind, (), {})
+        for known in self.programs:
+            for name, type_, row in _rows_of(known, kind):
+                entries = {
+                    column: replace(entry, origin=Origin.OFFLINE, measured_at=measured)
+                    for column, entry in row.items()
+                }
+                made = made.with_row(name, UtilityRow(known.group, type_, entries))
+        return replace(made, columns=tuple(sorted(made.columns, key=_order)))
+
     def without(self, groups: Collection[str]) -> "KnownPrograms":
         """Those that are not runs of these programs: what is known of a program that is new."""
         kept = tuple(known for known in self.programs if known.group not in groups)
@@ -210,6 +245,43 @@ class KnownPrograms:
         }
         groups = [known.group for known in self.programs if known.name in rows]
         return Matrix.of(rows, columns, groups, Transform.IDENTITY)
+
+
+def _rows_of(known: Known, kind: Kind) -> Iterator[tuple[str, WorkloadType, Mapping[str, Entry]]]:
+    """Rows of one program in one matrix: name, type, entries by column."""
+    type_ = _type_of(known)
+    if kind is not Kind.SCALE_UP:
+        scores = known.tolerated if kind is Kind.TOLERATED else known.caused
+        if scores:
+            yield known.name, type_, {str(source): entry for source, entry in scores.items()}
+        return
+    for quantity, row in known.performance.items():
+        suffix = "/latency" if quantity is Quantity.LATENCY else ""
+        entries = {
+            Configuration(cpu).name: replace(entry, value=as_performance(quantity, entry.value))
+            for cpu, entry in row.items()
+        }
+        yield known.name + suffix, type_, entries
+
+
+def _type_of(known: Known) -> WorkloadType:
+    """What answers queries is a service."""
+    serves = known.performance.keys() & {Quantity.THROUGHPUT, Quantity.LATENCY}
+    return WorkloadType.LATENCY_CRITICAL if serves else WorkloadType.SINGLE_NODE
+
+
+def _order(column: str) -> tuple[int, str]:
+    """Configurations by CPU, sources as the model names them."""
+    if column.startswith("cpu="):
+        return Configuration.parse(column).cpu_millicpus, column
+    return list(SharedResource).index(SharedResource(column)), column
+
+
+def _epoch_seconds(rfc3339: str) -> float | None:
+    try:
+        return datetime.fromisoformat(rfc3339.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
 
 
 class _Reader:

@@ -1,21 +1,26 @@
 """Whether and how a workload is profiled before it is placed (Quasar 3.4).
 
-One joint plan: a copy at two allocations, two sources of interference beside it at the first.
-Which two allocations is chosen by what they would tell of the whole row (``learning.design``).
-Where no copy can be made, the workload is classified by its like and learnt from as it runs.
+One joint plan: a copy at two allocations, two sources of interference beside it at the first; and
+where the engine can, the same copy on several servers and on another platform. Which ones is chosen
+by what they would tell of the whole row (``plan``). Where no copy can be made, or the workload
+would be over before it was copied, it is classified by its like and learnt from as it runs.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.classification.base import Profiling
+from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.plan import MOST_SERVERS, Possible, runs_elsewhere
 from wharfinger.learning.design import variance_design
 from wharfinger.learning.matrix import Array
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
@@ -25,6 +30,8 @@ ENTRIES = 2
 """Per classification, as published."""
 LEAST_MILLICPUS = 250
 """Below this a copy mostly starts up; smaller allocations are filled in."""
+SHORT = 2.0
+"""Times the plan's own seconds: what is to end sooner is not profiled (Paragon 3.5)."""
 
 
 class JointPlanner:
@@ -33,13 +40,18 @@ class JointPlanner:
     Args:
         columns: Allocations that known programs were measured at, ascending.
         covariance: (columns, columns) of a row of which nothing is known.
+        made: Says which runs on several servers and on other platforms tell most; ``None`` =
+            nobody was measured there, and none are made.
     """
 
     name = "joint-profiling"
 
-    def __init__(self, columns: Sequence[int], covariance: Array) -> None:
+    def __init__(
+        self, columns: Sequence[int], covariance: Array, made: Classifications | None = None
+    ) -> None:
         self._columns = np.array(columns, dtype=np.int64)
         self._covariance = covariance
+        self._made = made
 
     def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
         """A plan for a copy where one can and may be made; else it goes by its like."""
@@ -47,10 +59,7 @@ class JointPlanner:
         if why_not:
             return Profiling(self._decision(f"{why_not}: classified by its like"))
         memory_bytes = workload.reservation.memory_bytes
-        fits = (view.memory_capacity - view.memory_allocated >= memory_bytes) & (
-            view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
-        )
-        room = np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+        room = _room(memory_bytes, view)
         row = int(np.argmax(room)) if room.size else 0
         chosen = self._allocations(int(room[row]), row, view) if room.size else []
         if not chosen:
@@ -62,13 +71,54 @@ class JointPlanner:
             sources=SOURCES,
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
+            further=self._further(workload, row, chosen[0], room, view),
         )
         allocations = " and ".join(f"{cpu}m" for cpu in chosen)
         message = (
             f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU, beside "
             f"{' and '.join(SOURCES)}"
         )
+        for run in plan.further:
+            message += f"; one on {', '.join(run.servers)} with {chosen[0]}m"
         return Profiling(self._decision(message), plan)
+
+    def _further(
+        self,
+        workload: Workload,
+        row: int,
+        cpu_millicpus: int,
+        room: NDArray[np.int64],
+        view: ClusterView,
+    ) -> tuple[FurtherRun, ...]:
+        """The same copy on several servers of the platform, and on another platform."""
+        if self._made is None:
+            return ()
+        here = int(view.platform[row])
+        free = np.flatnonzero(room >= cpu_millicpus)
+        free = free[np.argsort(-room[free], kind="stable")]
+        alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
+        best: dict[str, int] = {}
+        for at in free.tolist():
+            best.setdefault(view.platforms[view.platform[at]], at)
+        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
+        most = min(len(alike), able, MOST_SERVERS)
+        reference = Setting(view.platforms[here], Configuration(cpu_millicpus))
+        possible = Possible(
+            reference.platform,
+            [reference.configuration],
+            tuple(best),
+            range(1, most + 1),
+        )
+        found = runs_elsewhere(self._made, reference, possible, workload.type)
+        return tuple(
+            FurtherRun(
+                setting,
+                tuple(view.names[at] for at in alike[: setting.servers])
+                if setting.servers > 1
+                else (view.names[best[setting.platform]],),
+            )
+            for setting in found
+        )
 
     def _allocations(self, room_millicpus: int, row: int, view: ClusterView) -> list[int]:
         """The two that tell most, of those that there is room for; the larger one first.
@@ -108,6 +158,14 @@ class JointPlanner:
         )
 
 
+def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
+    """(S,) CPU that is free for a copy, in thousandths; 0 where none may be made."""
+    fits = (view.memory_capacity - view.memory_allocated >= memory_bytes) & (
+        view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
+    )
+    return np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+
+
 def _why_no_copy(workload: Workload, view: ClusterView) -> str:
     """Empty where a copy can and may be made."""
     if workload.best_effort:
@@ -118,6 +176,12 @@ def _why_no_copy(workload: Workload, view: ClusterView) -> str:
         return f"its profile mode is {workload.profile.mode}"
     if not view.capabilities.profiles:
         return "this machine has no sandbox for a copy; it is measured as it runs"
+    within = workload.target.completion_seconds
+    if within is not None and within <= SHORT * workload.profile.seconds:
+        return (
+            f"it is to end within {within:g} s, and profiling takes "
+            f"{workload.profile.seconds:g} s of that"
+        )
     is_service = workload.type is WorkloadType.LATENCY_CRITICAL
     if is_service and workload.measure.load_command is None:
         return "a copy of a service without a load generator would serve nobody"

@@ -4,6 +4,7 @@ The four classifications together (docs/papers.md): in logarithms, the curve ove
 the neighbours' pressure takes away by the slope of the sensitivity curve; variances are added.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import erf, exp, log, sqrt
@@ -12,6 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.classification.axis import UNKNOWN_STD
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
@@ -178,6 +180,33 @@ def pressed(
         spread = slope**2 * caused_variance[at]
         variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
     return np.minimum(drop, MOST_DROPPED), np.minimum(variance, 1.0)
+
+
+def slower(
+    classification: Classification, platforms: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each platform takes away of the logarithm of performance (heterogeneity).
+
+    Args:
+        classification: Its curves hold on ``classification.platform``.
+        platforms: P names.
+
+    Returns:
+        (P,) mean of the drop, negative where it is faster, and (P,) its variance: on a platform
+        that nobody was measured on, wide.
+    """
+    known, here = classification.platforms, classification.platform
+    changes = [
+        Estimate(1.0, 0.0) if platform == here else known.get(platform, _UNKNOWN)
+        for platform in platforms
+    ]
+    if not here:
+        changes = [Estimate(1.0, 0.0) for _ in platforms]
+    drop = np.array([-log(change.mean) for change in changes])
+    return drop, np.array([change.std**2 for change in changes])
+
+
+_UNKNOWN = Estimate(1.0, UNKNOWN_STD)
 
 
 def worse_by(pace: Estimate, drop: float, variance: float) -> Estimate:

@@ -13,12 +13,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import log
 
+from wharfinger.classification.forgetting import RUNNING_HALF_LIFE_SECONDS
+from wharfinger.classification.forgetting import corrected as remembered
+from wharfinger.learning.matrix import Transform
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.state import Course, ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import MAX_PACE, Performance, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.profile import Entry, Measurements, Origin
 from wharfinger.model.view import ClusterView, OffTarget
 from wharfinger.model.workload import ProfileMode, Target
 from wharfinger.placement.resizing import BUSY, room_on
@@ -137,9 +140,16 @@ def observe(record: WorkloadRecord, now: float) -> None:
         says_nothing = is_idle and quantity is Quantity.THROUGHPUT
         if value is not None and value > 0 and cpu > 0 and not says_nothing:
             entries = record.observed.setdefault(quantity, {})
-            entries.pop(cpu, None)
-            entries[cpu] = Entry(value, OBSERVATION_ERROR)
+            entries[cpu] = _observed(entries.pop(cpu, None), value, performance.measured_at)
             _keep_newest(entries)
+
+
+def _observed(old: Entry | None, value: float, now: float) -> Entry:
+    """One more measurement under an allocation: as the last ones, or a new phase."""
+    new = Entry(value, OBSERVATION_ERROR, origin=Origin.OBSERVED, measured_at=now)
+    if old is not None and abs(log(value / old.value)) > LEAST_SURPRISE:
+        return new
+    return remembered(old, new, Transform.LOG, RUNNING_HALF_LIFE_SECONDS)
 
 
 def off_target(record: WorkloadRecord, state: ManagerState, now: float) -> OffTarget | None:
@@ -262,11 +272,15 @@ def may_move(record: WorkloadRecord, now: float) -> bool:
     return now - record.started_at >= UNMOVED_SECONDS * 2.0 ** min(record.moves, 20)
 
 
-def corrected(record: WorkloadRecord) -> Measurements:
+def corrected(record: WorkloadRecord, platform: str) -> Measurements:
     """All that is measured of it: its profiling, moved to the level at which it runs now.
 
     A program's phase or a service's load changes the level of the whole row; what was learnt of
     its shape stays.
+
+    Args:
+        record: Of a workload that runs.
+        platform: On which.
     """
     found = record.measurements or Measurements()
     cpu = record.placements[0].allocation.cpu_millicpus
@@ -278,11 +292,11 @@ def corrected(record: WorkloadRecord) -> Measurements:
         curve = record.classification and record.classification.curves.get(quantity)
         if curve and cpu in entries:
             level = entries[cpu].value / curve.at(cpu).mean
-            row = {c: Entry(e.value * level, e.error, e.censored) for c, e in row.items()}
+            row = {c: replace(e, value=e.value * level) for c, e in row.items()}
             row[cpu] = entries[cpu]
         _keep_newest(row)
         performance[quantity] = row
-    return replace(found, performance=performance)
+    return replace(found, performance=performance, platform=found.platform or platform)
 
 
 def surprise(record: WorkloadRecord, now: float) -> str:

@@ -11,7 +11,8 @@ from wharfinger.model.platform import Server
 from wharfinger.model.view import SOURCES, Capabilities, ClusterView
 
 CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
-NUMBERS = 6
+PLATFORM = 6
+NUMBERS = 7
 _Number = TypeVar("_Number", bound=np.generic)
 UNPRESSED = (100.0, 0.0, 0.0, 0.0)
 """Of an empty server: tolerated and its variance, caused and its variance."""
@@ -37,6 +38,7 @@ class Columns:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._row: dict[str, int] = {}
+        self._platforms: dict[str, int] = {}
         self._numbers = np.zeros((NUMBERS, 16), dtype=np.int64)
         self._accepting = np.zeros(16, dtype=np.uint8)
         self._unsettled = np.zeros(16, dtype=np.uint8)
@@ -68,6 +70,8 @@ class Columns:
         self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus
         self._numbers[MEMORY_CAPACITY, row] = server.memory_bytes
         self._accepting[row] = server.accepting
+        platform = self._platforms.setdefault(server.platform.name, len(self._platforms))
+        self._numbers[PLATFORM, row] = platform
 
     def close(self, name: str) -> None:
         """A server is gone: nothing more is placed there, and its row goes when it is empty."""
@@ -141,6 +145,8 @@ class Columns:
             accepting=_frozen(self._accepting[:count]),
             residents=columns[RESIDENTS],
             copies=columns[COPIES],
+            platform=columns[PLATFORM],
+            platforms=tuple(self._platforms),
             unsettled=_frozen(self._unsettled[:count]),
             tolerated=tolerated,
             tolerated_variance=tolerated_variance,

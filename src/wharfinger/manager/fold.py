@@ -6,6 +6,7 @@ what it decided; a replay calls it alone.
 
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from wharfinger.manager import adjustments
@@ -157,8 +158,7 @@ def _profiling_planned(world: World, time: float, event: ev.ProfilingPlanned) ->
     record.profiled, record.profiling = event.plan is None, event.plan
     record.held, record.reason, record.message = None, "", ""
     if event.plan is not None:
-        world.columns.hold(held(record))
-        world.columns.count_copy(event.plan.server, 1)
+        world.count_copies(record, 1)
 
 
 def _queued(world: World, time: float, event: ev.WorkloadQueued) -> None:
@@ -207,7 +207,9 @@ def _classification_planned(world: World, time: float, event: ev.ClassificationP
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
-    record.measurements, record.classifying = corrected(record), True
+    placed = world.state.servers.get(record.placements[0].server)
+    platform = placed.platform.name if placed else ""
+    record.measurements, record.classifying = corrected(record, platform), True
     record.observed, record.classified_at = {}, time
     world.touched[record.name] = None
 
@@ -378,11 +380,35 @@ def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) 
     record = world.record_of(event.key)
     if record is None or record.phase is not Phase.PROFILING:
         return
-    record.profiled, record.measurements = True, event.measurements
+    record.profiled, record.measurements = True, _stamped(world, record, time, event.measurements)
     world.end_copy(record)
     world.touched[record.name] = None
     if record.revoking:
         world.move(time, record, Trigger.REVOKE)
+
+
+def _stamped(
+    world: World, record: WorkloadRecord, time: float, found: Measurements
+) -> Measurements:
+    """With when and on what platform it was measured, which an engine need not say."""
+    server = world.state.servers.get(record.profiling.server) if record.profiling else None
+    platform = found.platform or (server.platform.name if server else "")
+    performance = {
+        quantity: {cpu: entry.stamped(time) for cpu, entry in row.items()}
+        for quantity, row in found.performance.items()
+    }
+    further = {
+        quantity: tuple(replace(one, entry=one.entry.stamped(time)) for one in row)
+        for quantity, row in found.further.items()
+    }
+    return replace(
+        found,
+        performance=performance,
+        tolerated={source: entry.stamped(time) for source, entry in found.tolerated.items()},
+        caused={source: entry.stamped(time) for source, entry in found.caused.items()},
+        platform=platform,
+        further=further,
+    )
 
 
 def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> None:

@@ -229,9 +229,9 @@ class ManagerState:
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What servers keep for a workload: for its profiling copy; resized, the larger of both."""
+    """What servers keep for a workload: for its profiling copies; resized, the larger of both."""
     if record.profiling is not None:
-        return (Placement(record.profiling.server, record.profiling.allocation),)
+        return record.profiling.placements
     if not record.planned:
         return record.placements
     return tuple(

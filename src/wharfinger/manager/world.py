@@ -176,13 +176,18 @@ class World:
         self.move(time, record, Trigger.SETTLE)
         self.room_changed = True
 
+    def count_copies(self, record: WorkloadRecord, change: int) -> None:
+        """Its profiling copies begin on their servers (1), or have ended (-1)."""
+        self.columns.hold(held(record), sign=change)
+        for placement in held(record):
+            self.columns.count_copy(placement.server, change)
+
     def end_copy(self, record: WorkloadRecord) -> None:
         """Its profiling copy is gone, or will be; the room that was kept for it is free."""
         if record.profiling is None:
             return
         held_there = held(record)
-        self.columns.hold(held_there, sign=-1)
-        self.columns.count_copy(record.profiling.server, -1)
+        self.count_copies(record, -1)
         record.profiling = None
         self.drop_departed(held_there)
         self.room_changed = True
@@ -340,8 +345,7 @@ class World:
                     self.columns.put(_departed(placement.server))
                     self.columns.close(placement.server)
         if record.profiling is not None:
-            self.columns.hold(held(record))
-            self.columns.count_copy(record.profiling.server, 1)
+            self.count_copies(record, 1)
         elif record.on_server:
             self.settle_in(record)
         if record.phase is Phase.SUSPENDED:

@@ -7,15 +7,30 @@ with ``Measurements``: two entries of a workload's rows. A classifier fills in t
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import exp, log, sqrt
 
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.configuration import Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 
 EXTRAPOLATION_LOG_STD = 0.3
 """Added for each doubling of CPU beyond what a curve has columns for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRun:
+    """A run besides those on the plan's own server, for scale-out or another platform.
+
+    Attributes:
+        setting: What it measures.
+        servers: Where; where it is on several, the plan's own is the first.
+    """
+
+    setting: Setting
+    servers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +45,8 @@ class ProfilingPlan:
             ``tolerance``.
         seconds: Of measuring in all; setting up is not counted.
         tolerance: How far performance may drop, as a share of performance alone.
+        further: Runs elsewhere, at the same time; engines that run a workload on one server at a
+            time and have one platform are never asked for any.
     """
 
     server: str
@@ -38,26 +55,68 @@ class ProfilingPlan:
     sources: tuple[SharedResource, ...]
     seconds: float
     tolerance: float = 0.05
+    further: tuple[FurtherRun, ...] = ()
 
     @property
     def allocation(self) -> Allocation:
         """What the copy holds on its server at most."""
         return Allocation(max(self.cpu_millicpus), self.memory_bytes)
 
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """What all runs hold, server by server."""
+        own = Placement(self.server, self.allocation)
+        others = {
+            server: Allocation(run.setting.configuration.cpu_millicpus, self.memory_bytes)
+            for run in self.further
+            for server in run.servers
+            if server != self.server
+        }
+        return (own, *(Placement(server, held) for server, held in others.items()))
+
+
+class Origin(StrEnum):
+    """Where an entry comes from."""
+
+    OFFLINE = "offline"
+    """An exhaustive measurement of a known program."""
+    PROFILED = "profiled"
+    """A copy, run for the purpose before the workload was placed."""
+    OBSERVED = "observed"
+    """The workload itself, as it ran."""
+    PREDICTED = "predicted"
+    """An estimator; never learnt from."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One number that was measured.
+    """One number of a workload's row.
 
     Attributes:
         value: In the unit of what it is an entry of.
         error: Its standard error: as a share of a performance, in points of a score.
         censored: Of a tolerated score: never broken as far as was tried, so a lower bound.
+        origin: Where it comes from.
+        measured_at: Seconds since the epoch; ``None`` = not known.
     """
 
     value: float
     error: float = 0.0
     censored: bool = False
+    origin: Origin = Origin.PROFILED
+    measured_at: float | None = None
+
+    def stamped(self, now: float) -> "Entry":
+        """With when it was measured, where that is not known: by now."""
+        return self if self.measured_at is not None else replace(self, measured_at=now)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """Performance in one setting."""
+
+    setting: Setting
+    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +132,8 @@ class Measurements:
         silent: What could not be measured, e.g. ``"tolerated/integer"``, and why.
         runs: How often the copy was started.
         seconds: How long it all took.
+        platform: Of the server on which ``performance`` was measured; empty = not known.
+        further: By quantity, what the runs elsewhere gave.
     """
 
     performance: Mapping[Quantity, Mapping[int, Entry]] = field(default_factory=dict)
@@ -82,6 +143,8 @@ class Measurements:
     silent: Mapping[str, str] = field(default_factory=dict)
     runs: int = 0
     seconds: float = 0.0
+    platform: str = ""
+    further: Mapping[Quantity, tuple[SettingEntry, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +209,9 @@ class Classification:
         caused: As ``tolerated``.
         total: As in ``Measurements``.
         measured: How many of the entries were measured; 0 = all from its like (cold start).
+        platform: On which the curves hold; empty = not known.
+        platforms: Performance on others, relative to that one; the deviation of the logarithm.
+        servers: Performance on so many servers together, relative to one.
     """
 
     estimator: str
@@ -156,6 +222,9 @@ class Classification:
     caused: Mapping[SharedResource, Estimate] = field(default_factory=dict)
     total: float | None = None
     measured: int = 0
+    platform: str = ""
+    platforms: Mapping[str, Estimate] = field(default_factory=dict)
+    servers: Mapping[int, Estimate] = field(default_factory=dict)
 
 
 def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:

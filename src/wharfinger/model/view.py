@@ -61,6 +61,8 @@ class ClusterView:
         tolerated_variance: (R, S) of that, in points squared.
         caused: (R, S) what the residents cause: the sum over them.
         caused_variance: (R, S) of that.
+        platform: (S,) index in ``platforms`` of each server's.
+        platforms: Names of all platforms that there are or were.
         last_placed: Index of the server that took the newest placement; -1 before the first.
         capabilities: What the engine can do.
     """
@@ -78,6 +80,8 @@ class ClusterView:
     tolerated_variance: NDArray[np.float64]
     caused: NDArray[np.float64]
     caused_variance: NDArray[np.float64]
+    platform: NDArray[np.int64]
+    platforms: Sequence[str]
     last_placed: int
     capabilities: Capabilities
 

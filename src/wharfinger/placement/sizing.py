@@ -20,6 +20,7 @@ from wharfinger.classification.prediction import (
     pressed,
     quantile,
     reached_probability,
+    slower,
     worse_by,
 )
 from wharfinger.model.decisions import Prediction
@@ -73,7 +74,7 @@ class Sizing:
         reached: (S,) whether the target is reached with the confidence.
         parts: Of the target, as far as they are classified.
         paces: By size: performance over target with no neighbours.
-        drop: (S,) of the logarithm, by the neighbours.
+        drop: (S,) of the logarithm, by the neighbours, and by the platform.
         drop_variance: (S,).
         confidence: The one that was asked for.
         hopeless: The target was out of reach from the beginning, even alone on the largest
@@ -121,11 +122,18 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
     paces = {cpu: pace_with(parts, cpu, confidence) for cpu in grid.tolist()}
     at_once = parts_of(request.workload, known, 0.0)
     # The largest is mostly the best: so one look is enough, where there is hope.
-    alone = (pace_with(at_once, cpu, confidence) for cpu in reversed(grid.tolist()))
+    platform_drop, platform_variance = slower(known, view.platforms)
+    fastest = int(platform_drop[view.platform].argmin())
+    best = platform_drop[view.platform][fastest], platform_variance[view.platform][fastest]
+    alone = (
+        worse_by(pace_with(at_once, cpu, confidence), *best) for cpu in reversed(grid.tolist())
+    )
     hopeless = all(reached_probability(pace) < HOPELESS for pace in alone)
     medians = np.array([log(pace.mean) for pace in paces.values()])
     variances = np.array([pace.std**2 for pace in paces.values()])
     drop, drop_variance = pressed(known, view.caused, view.caused_variance)
+    drop = drop + platform_drop[view.platform]
+    drop_variance = drop_variance + platform_variance[view.platform]
     first = _first_enough(medians, variances, drop, drop_variance, quantile(confidence))
     within = np.searchsorted(grid, view.cpu_capacity, side="right")
     reached = first < within

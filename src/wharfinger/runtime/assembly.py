@@ -91,12 +91,14 @@ def assemble(
     engine = make_engine(directory, options)
     # Only who sizes by predictions pays for them on start-up.
     predicts = options.policy == Quasar.name
-    classifier = Classifier(KnownPrograms.load(options.known)) if predicts else None
+    classifier = Classifier(KnownPrograms.load(options.known).matrices) if predicts else None
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     planner = None
     if classifier is not None:
-        planner = JointPlanner(classifier.columns, classifier.design_covariance())
+        planner = JointPlanner(
+            classifier.columns(), classifier.design_covariance(), classifier.classifications
+        )
 
     def make_manager(state: ManagerState | None) -> Manager:
         return Manager(

@@ -22,7 +22,7 @@ from wharfinger.manager.codec import decode_event, decode_state, encode_event, e
 from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import SCHEMA, ManagerState
 from wharfinger.model.profile import Classification, Measurements
-from wharfinger.model.workload import Workload
+from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.store.base import NewEntry, Store
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,9 @@ class MakeManager(Protocol):
 class Classifies(Protocol):
     """Says what a workload needs."""
 
-    def classify(self, measurements: Measurements) -> Classification:
+    def classify(
+        self, measurements: Measurements, type_: WorkloadType | None = None
+    ) -> Classification:
         """From its measurements; empty = by its like."""
 
 
@@ -313,7 +315,7 @@ class Runtime:
         if self._classifier is None:
             return ev.ProfilingFailed(action.key, "this manager has no classifier")
         try:
-            found = self._classifier.classify(action.measurements)
+            found = self._classifier.classify(action.measurements, action.workload.type)
         except WharfingerError as error:
             log.warning("%s can't be classified: %s", action.workload.name, error)
             return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")

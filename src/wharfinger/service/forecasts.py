@@ -197,7 +197,12 @@ def _entries(rows: Mapping[Quantity, Mapping[int, Entry]]) -> Iterator[models_fo
     for quantity, row in rows.items():
         for cpu, entry in sorted(row.items()):
             yield models_forecast.Entry(
-                name=quantity.value, cpus=cpus(cpu), value=entry.value, error=entry.error
+                name=quantity.value,
+                cpus=cpus(cpu),
+                value=entry.value,
+                error=entry.error,
+                origin=entry.origin.value,
+                measured_at=None if entry.measured_at is None else timestamp(entry.measured_at),
             )
 
 
@@ -222,6 +227,9 @@ def classification(record: WorkloadRecord) -> models_forecast.Classification | N
         entries_measured=known.measured,
         total=known.total,
         curves=curves,
+        platform=known.platform or None,
+        platforms=_elsewhere(known.platforms, confidence),
+        servers=_elsewhere({str(n): e for n, e in known.servers.items()}, confidence),
         interference=[
             _score(source, known.tolerated.get(source), known.caused.get(source), found)
             for source in sources
@@ -230,6 +238,19 @@ def classification(record: WorkloadRecord) -> models_forecast.Classification | N
             models_forecast.Silence(name=name, reason=why) for name, why in found.silent.items()
         ],
     )
+
+
+def _elsewhere(found: Mapping[str, Estimate], confidence: float) -> list[models_forecast.Change]:
+    z = quantile(confidence)
+    return [
+        models_forecast.Change(
+            name=name,
+            mean=estimate.mean,
+            low=estimate.mean * exp(-z * estimate.std),
+            high=estimate.mean * exp(z * estimate.std),
+        )
+        for name, estimate in found.items()
+    ]
 
 
 def _confidence(record: WorkloadRecord) -> float:

@@ -106,6 +106,15 @@ class Score(Model):
     caused_measured: bool
 
 
+class Change(Model):
+    """Performance elsewhere, relative to where the curves hold."""
+
+    name: str = Field(description="The platform, or how many servers.")
+    mean: float = Field(description="As likely too low as too high; 1 = the same.")
+    low: float = Field(description="Exceeded with the classification's `confidence`.")
+    high: float = Field(description="Not exceeded with it.")
+
+
 class Silence(Model):
     """Something that should have been measured and was not."""
 
@@ -126,6 +135,9 @@ class Classification(Model):
         description="Work until it is complete, in the unit of its rate; `null` = not known."
     )
     curves: list[Curve] = Field(description="Performance by CPU.")
+    platform: str | None = Field(description="On which they hold; `null` = not known.")
+    platforms: list[Change] = Field(description="On other platforms, relative to that one.")
+    servers: list[Change] = Field(description="On so many servers together, relative to one.")
     interference: list[Score]
     silent: list[Silence] = Field(description="What could not be measured, and why.")
 
@@ -137,6 +149,8 @@ class Entry(Model):
     cpus: float = Field(description="Under which allocation.")
     value: float
     error: float = Field(description="Standard error, as a share of the value.")
+    origin: str = Field(description="offline, profiled, observed or predicted.")
+    measured_at: str | None = Field(description="When; `null` = not known.")
 
 
 class Profiling(Model):

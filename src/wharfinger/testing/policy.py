@@ -90,6 +90,8 @@ def make_view(random: Random, count: int) -> ClusterView:
         tolerated_variance=_scores(random, count, 0, random.choice((0, 400))),
         caused=_scores(random, count, 0, random.choice((0, 50, 200))),
         caused_variance=_scores(random, count, 0, random.choice((0, 400))),
+        platform=_column([random.randrange(3) for _ in range(count)]),
+        platforms=("slow", "usual", "fast"),
         last_placed=random.randrange(-1, count) if count else -1,
         capabilities=Capabilities(
             fractional_cpu=random.random() < 0.8, resize=random.random() < 0.8

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from wharfinger.classification.classifier import LEAST_ERROR, LEAST_POINTS, Classifier
+from wharfinger.classification.classifications import LEAST_ERROR, LEAST_POINTS
+from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.learning.matrix import Matrix, Transform
+from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
@@ -32,7 +35,7 @@ class Programs:
             noise = np.exp(rng.normal(0, 0.03, len(COLUMNS)))
             level = math.exp(rng.normal(0, 3))
             rows[f"p{number}"] = level * np.minimum(COLUMNS, limit) * noise
-        return Matrix.of(rows, [str(cpu) for cpu in COLUMNS])
+        return Matrix.of(rows, [Configuration(cpu).name for cpu in COLUMNS])
 
     @property
     def tolerated(self) -> Matrix:
@@ -53,7 +56,14 @@ class Programs:
         )
 
 
-CLASSIFIER = Classifier(Programs())
+def matrices(programs: Programs) -> dict[Kind, UtilityMatrix]:
+    found = {Kind.SCALE_UP: programs.scale_up}
+    if programs.measured_scores:
+        found |= {Kind.TOLERATED: programs.tolerated, Kind.CAUSED: programs.caused}
+    return {kind: UtilityMatrix.from_matrix(kind, matrix) for kind, matrix in found.items()}
+
+
+CLASSIFIER = Classifier(matrices(Programs()))
 
 
 def rate(entries: dict[int, float]) -> Measurements:
@@ -138,7 +148,7 @@ def test_scores_stay_within_their_scale() -> None:
 
 
 def test_known_programs_without_scores_leave_what_was_measured() -> None:
-    classifier = Classifier(Programs(measured_scores=False))
+    classifier = Classifier(matrices(Programs(measured_scores=False)))
     assert not classifier.classify(NOTHING).tolerated
     found = classifier.classify(Measurements(tolerated={CPU: Entry(60.0, 12.0)}))
     assert found.tolerated[CPU].mean == 60.0
@@ -146,7 +156,7 @@ def test_known_programs_without_scores_leave_what_was_measured() -> None:
 
 
 def test_the_same_gives_the_same_and_says_by_what() -> None:
-    again = Classifier(Programs()).classify(rate({1000: 50.0, 250: 12.4}))
+    again = Classifier(matrices(Programs())).classify(rate({1000: 50.0, 250: 12.4}))
     assert again == CLASSIFIER.classify(rate({1000: 50.0, 250: 12.4}))
     assert again.estimator == "gaussian"
     assert int(again.version) >= 1

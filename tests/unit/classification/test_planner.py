@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from tests.support.cluster import Cluster, server, workload
+from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.planner import LEAST_MILLICPUS, JointPlanner
+from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.manager import events as ev
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import Capabilities, ClusterView
-from wharfinger.model.workload import Measure, Profile, ProfileMode, Target, WorkloadType
+from wharfinger.model.workload import Measure, Profile, ProfileMode, Scale, Target, WorkloadType
 
 COLUMNS = (100, 250, 500, 750, 1000, 2000)
 _LOGS = np.log(COLUMNS)
@@ -80,6 +82,53 @@ def test_whole_cpus_only_where_there_are_no_others() -> None:
         assert found is not None
         assert found.plan is not None
         assert found.plan.cpu_millicpus == allocations
+
+
+def test_what_is_over_before_it_is_copied_is_not_profiled() -> None:
+    for within, copied in ((16.0, False), (17.0, True)):
+        short = replace(TARGETED, target=Target(completion_seconds=within))
+        found = PLANNER.plan(short, view(1000))
+        assert found is not None
+        assert (found.plan is not None) == copied
+        assert ("is to end within 16 s" in found.decision.message) != copied
+
+
+def test_several_servers_and_another_platform_are_tried_where_the_engine_can() -> None:
+    known = Classifications(
+        {
+            Kind.SCALE_OUT: UtilityMatrix.of(
+                Kind.SCALE_OUT, {"a": {"1": 1.0, "2": 1.9, "8": 5.0}, "b": {"1": 1.0, "2": 1.2}}
+            ),
+            Kind.HETEROGENEITY: UtilityMatrix.of(
+                Kind.HETEROGENEITY, {"a": {"test": 1.0, "fast": 2.0}, "b": {"test": 1.0}}
+            ),
+        }
+    )
+    cluster = Cluster()
+    for name, cpu in (("s0", 2000), ("s1", 1000), ("s2", 2000)):
+        cluster.tell(ev.ServerReported(replace(server(name), cpu_millicpus=cpu)))
+    fast = server("f", 4)
+    fast = replace(fast, platform=replace(fast.platform, name="fast"), cpu_millicpus=1000)
+    cluster.tell(ev.ServerReported(fast))
+    able = Capabilities(profiles=True, max_servers_per_workload=8)
+    seen = replace(cluster.manager.view, capabilities=able)
+    planner = JointPlanner(COLUMNS, COVARIANCE, known)
+    wide = replace(TARGETED, scale=Scale(max_servers=4))
+
+    found = planner.plan(wide, seen)
+    assert found is not None
+    assert found.plan is not None
+    settings = [(run.setting.platform, run.setting.servers) for run in found.plan.further]
+    assert settings == [("test", 2), ("fast", 1)]
+    assert [run.servers for run in found.plan.further] == [("s0", "s2"), ("f",)]
+    held = {p.server: p.allocation.cpu_millicpus for p in found.plan.placements}
+    assert held == dict.fromkeys(("s0", "s2", "f"), found.plan.cpu_millicpus[0])
+    assert "one on s0, s2" in found.decision.message
+
+    alone = planner.plan(TARGETED, seen)
+    assert alone is not None
+    assert alone.plan is not None
+    assert [run.servers for run in alone.plan.further] == [("f",)], "it may not scale out"
 
 
 SERVICE = replace(TARGETED, type=WorkloadType.LATENCY_CRITICAL)

@@ -9,6 +9,7 @@ from wharfinger.errors import StoreDamaged
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
@@ -18,8 +19,11 @@ from wharfinger.model.profile import (
     Curve,
     Entry,
     Estimate,
+    FurtherRun,
     Measurements,
+    Origin,
     ProfilingPlan,
+    SettingEntry,
 )
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import (
@@ -86,7 +90,15 @@ SERVER = Server(
     False,
     (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
 )
-PROFILING = ProfilingPlan("s", (1000, 500), 2**28, (SharedResource.INTEGER,), 8.0)
+SETTING = Setting("fast", Configuration(1000, 2**30, parameters=(("heap", "1Gi"),)), 2)
+PROFILING = ProfilingPlan(
+    "s",
+    (1000, 500),
+    2**28,
+    (SharedResource.INTEGER,),
+    8.0,
+    further=(FurtherRun(SETTING, ("s", "t")),),
+)
 MEASUREMENTS = Measurements(
     {Quantity.RATE: {500: Entry(10.0, 0.02), 1000: Entry(19.5, 0.01)}},
     {SharedResource.INTEGER: Entry(100.0, 0.0, True)},
@@ -95,6 +107,8 @@ MEASUREMENTS = Measurements(
     silent={"tolerated/storage-bandwidth": "no signal"},
     runs=2,
     seconds=8.5,
+    platform="usual",
+    further={Quantity.RATE: (SettingEntry(SETTING, Entry(36.0, origin=Origin.OBSERVED)),)},
 )
 CLASSIFICATION = Classification(
     "gaussian",
@@ -105,6 +119,9 @@ CLASSIFICATION = Classification(
     {SharedResource.INTEGER: Estimate(40.0, 10.0)},
     1000.0,
     4,
+    "usual",
+    {"fast": Estimate(1.5, 0.2)},
+    {2: Estimate(1.8, 0.1)},
 )
 
 EXAMPLES: tuple[ev.Event, ...] = (

@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 
-from tests.support.cluster import LABELLED, running, workload
+from tests.support.cluster import LABELLED, PLATFORM, running, server, workload
 from tests.support.courses import curve, filler, made, measure, of, phase, start, wants
 from wharfinger.classification.base import Profiling
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.manager import Mode
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.profile import Measurements
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements, Origin, SettingEntry
 
 # --- profiling -----------------------------------------------------------------------------------
 
@@ -25,6 +27,30 @@ def test_a_copy_holds_its_room_until_it_has_ended() -> None:
     cluster.tell(ev.ProfilingFinished(cluster.key("p"), Measurements(runs=1)))
     cluster.check_books()
     assert phase(cluster, "w") is Phase.PLACED, "room is free while it is classified"
+
+
+def test_a_copy_on_two_servers_holds_room_on_both() -> None:
+    cluster = made("least-loaded", 1)
+    cluster.tell(ev.ServerReported(server("b", 1)))
+    cluster.tell(ev.WorkloadSubmitted(workload("p", 100, profile=True)))
+    assert cluster.manager.view.cpu_allocated.tolist() == [500, 500]
+    assert cluster.manager.view.copies.tolist() == [1, 1]
+    cluster.check_books()
+    setting = Setting(PLATFORM.name, Configuration(500), 2)
+    found = Measurements(
+        {Quantity.RATE: {500: Entry(10.0)}},
+        further={Quantity.RATE: (SettingEntry(setting, Entry(18.0)),)},
+    )
+    cluster.tell(ev.ProfilingFinished(cluster.key("p"), found))
+    assert cluster.manager.view.copies.tolist() == [0, 0]
+    assert cluster.manager.view.cpu_allocated.tolist() == [0, 0]
+    cluster.check_books()
+    kept = cluster.record("p").measurements
+    assert kept is not None
+    assert kept.platform == PLATFORM.name, "which an engine need not say"
+    entries = [kept.performance[Quantity.RATE][500], kept.further[Quantity.RATE][0].entry]
+    assert [entry.measured_at for entry in entries] == [cluster.now] * 2
+    assert {entry.origin for entry in entries} == {Origin.PROFILED}
 
 
 def test_room_for_profiling_comes_in_order() -> None:

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from tests.support.cluster import MIB, server, workload
-from wharfinger.classification.prediction import parts_of, pressed, reached_probability
+from wharfinger.classification.axis import UNKNOWN_STD
+from wharfinger.classification.prediction import (
+    parts_of,
+    pressed,
+    quantile,
+    reached_probability,
+)
 from wharfinger.manager.columns import Columns
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import WorkloadRecord
@@ -21,7 +27,7 @@ from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import LatencyBound, Measure, Target, Workload
 from wharfinger.placement.quasar import Quasar
-from wharfinger.placement.sizing import sizes
+from wharfinger.placement.sizing import size, sizes
 
 CACHE, INTEGER = SharedResource.LAST_LEVEL_CACHE, SharedResource.INTEGER
 DISK = SharedResource.STORAGE_BANDWIDTH
@@ -78,6 +84,25 @@ def view_of(
         columns.press(name, pressure_of(records))
         columns.unsettle(name, unsettled=name in unsettled)
     return columns.view("", able)
+
+
+def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> None:
+    view = replace(
+        view_of(4, 4, 4), platform=np.array([0, 1, 2]), platforms=("usual", "fast", "new")
+    )
+    what = replace(known(), platform="usual", platforms={"fast": Estimate(2.0, 0.0)})
+    sizing = size(PlacementRequest(wants(200.0), classification=what), view, 0.8)
+    assert sizing is not None
+    usual, fast, new = sizing.cpu_millicpus.tolist()
+    assert (usual, fast) == (2000, 1000)
+    assert new == pytest.approx(2000 * exp(quantile(0.8) * UNKNOWN_STD), rel=0.03)
+    assert sizing.pace_on(1).mean == pytest.approx(1.0)
+    assert given(place(view, wants(200.0), what)) == ("s1", 1000)
+    assert not sizing.hopeless
+    much = size(PlacementRequest(wants(700.0), classification=what), view, 0.8)
+    assert much is not None
+    assert not much.hopeless, "the fast one reaches it"
+    assert much.reached.tolist() == [False, True, False]
 
 
 def place(view: ClusterView, wanted: Workload, what: Classification | None, **others):

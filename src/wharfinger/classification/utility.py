@@ -1,0 +1,289 @@
+"""Utility matrices: what is known of workloads, entry by entry, with where it comes from and when.
+
+One for each classification (Quasar 3.2): rows are workloads, columns are what was varied. A
+classifier learns from ``UtilityMatrix.known_to``, a plain ``Matrix`` of what was measured; the
+origin and the age of each entry stay here. Frozen: every change gives another.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
+from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.learning.matrix import Matrix, Scale, Transform
+from wharfinger.model.profile import Entry, Origin
+from wharfinger.model.workload import WorkloadType
+
+LEAST_PROGRAMS = 8
+"""With fewer programs of its type a workload is classified by those of all types."""
+
+
+class Kind(StrEnum):
+    """What is classified (Quasar 3.2), each by a matrix of its own."""
+
+    SCALE_UP = "scale-up"
+    """Performance by configuration: what it gets of one server, and its framework's parameters."""
+    SCALE_OUT = "scale-out"
+    """Performance by number of servers."""
+    HETEROGENEITY = "heterogeneity"
+    """Performance by platform."""
+    TOLERATED = "tolerated"
+    """Interference that it bears, by source, 0-100."""
+    CAUSED = "caused"
+    """Interference that it exerts, by source, 0-100."""
+    EXHAUSTIVE = "exhaustive"
+    """Performance by setting, all of the first three at once: Table 2's alternative."""
+
+    @property
+    def is_score(self) -> bool:
+        """Points, and not a performance."""
+        return self in (Kind.TOLERATED, Kind.CAUSED)
+
+    @property
+    def transform(self) -> Transform:
+        """How estimators see its values."""
+        return Transform.IDENTITY if self.is_score else Transform.LOG
+
+    @property
+    def scale(self) -> Scale:
+        """What a row's level says: how fast a program is says nothing of how it gains."""
+        return Scale.NORMALISED if self.is_score else Scale.ARBITRARY
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityRow:
+    """One workload.
+
+    Attributes:
+        group: The program that it is a run of.
+        type: Of workload; ``None`` = not known, and like any.
+        entries: By column.
+    """
+
+    group: str
+    type: WorkloadType | None = None
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> dict[str, Entry]:
+        """Those that were measured; predictions are not."""
+        return {column: e for column, e in self.entries.items() if e.origin in MEASURED}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UtilityMatrix:
+    """What is known for one classification.
+
+    Attributes:
+        kind: Which.
+        columns: In order; what was varied.
+        rows: By workload.
+        half_life_seconds: After so long an entry counts half against a newer one.
+
+    >>> matrix = UtilityMatrix.of(Kind.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
+    >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))
+    >>> later.rows["sort"].entries["2"].origin.value, round(later.rows["sort"].entries["2"].value)
+    ('observed', 17)
+    >>> matrix.rows["sort"].entries["2"].value
+    18.0
+    """
+
+    kind: Kind
+    columns: tuple[str, ...]
+    rows: Mapping[str, UtilityRow]
+    half_life_seconds: float = MATRIX_HALF_LIFE_SECONDS
+
+    @classmethod
+    def of(
+        cls,
+        kind: Kind,
+        rows: Mapping[str, Mapping[str, float]],
+        groups: Mapping[str, str] | None = None,
+        error: float = 0.0,
+    ) -> "UtilityMatrix":
+        """Of plain numbers, measured offline.
+
+        Args:
+            kind: What they are.
+            rows: Values by workload and column.
+            groups: The program of each row; ``None`` = each its own.
+            error: Of all entries.
+        """
+        columns = dict.fromkeys(column for row in rows.values() for column in row)
+        made = {
+            name: UtilityRow(
+                (groups or {}).get(name, name),
+                None,
+                {column: Entry(v, error, origin=Origin.OFFLINE) for column, v in row.items()},
+            )
+            for name, row in rows.items()
+        }
+        return cls(kind, tuple(columns), made)
+
+    @classmethod
+    def from_matrix(cls, kind: Kind, matrix: Matrix) -> "UtilityMatrix":
+        """Of a plain matrix, measured offline; gaps stay gaps."""
+        rows = {
+            name: {
+                c: float(v) for c, v in zip(matrix.columns, row, strict=True) if not math.isnan(v)
+            }
+            for name, row in zip(matrix.rows, matrix.values, strict=True)
+        }
+        made = cls.of(kind, rows, dict(zip(matrix.rows, matrix.groups, strict=True)))
+        return replace(made, columns=matrix.columns)
+
+    def known_to(self, type_: WorkloadType | None) -> Matrix | None:
+        """What a workload of that type is classified by: rows of its type, where they are enough.
+
+        Args:
+            type_: ``None`` = any.
+
+        Returns:
+            What was measured of at least one row; ``None`` where there is none.
+        """
+        rows = {name: row for name, row in self.rows.items() if row.measured}
+        alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
+        if type_ is not None and len({row.group for row in alike.values()}) >= LEAST_PROGRAMS:
+            rows = alike
+        if not rows:
+            return None
+        values = np.full((len(rows), len(self.columns)), np.nan)
+        at = {column: j for j, column in enumerate(self.columns)}
+        for i, row in enumerate(rows.values()):
+            for column, entry in row.measured.items():
+                values[i, at[column]] = entry.value
+        groups = tuple(row.group for row in rows.values())
+        return Matrix(tuple(rows), self.columns, groups, values, self.kind.transform)
+
+    def with_row(self, name: str, row: UtilityRow) -> "UtilityMatrix":
+        """Another, with one more workload or with another in its place; new columns come last."""
+        self._check(row.entries.items())
+        columns = (*self.columns, *(c for c in row.entries if c not in self.columns))
+        return replace(self, columns=columns, rows={**self.rows, name: row})
+
+    def corrected(self, name: str, column: str, new: Entry) -> "UtilityMatrix":
+        """Another, in which one entry is as a newer measurement leaves it.
+
+        Raises:
+            NotFound: There is no such row.
+            InvalidInput: It is no value of this classification.
+        """
+        row = self.rows.get(name)
+        if row is None:
+            raise NotFound(f"the {self.kind} matrix has no row {name!r}")
+        old = row.entries.get(column)
+        self._check([(column, new)])
+        entry = corrected(old, new, self.kind.transform, self.half_life_seconds)
+        return self.with_row(name, replace(row, entries={**row.entries, column: entry}))
+
+    def _check(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        for column, entry in entries:
+            problem = _problem(self.kind, entry)
+            if problem:
+                raise InvalidInput(f"{self.kind}, column {column!r}: {problem}")
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def write(self, path: Path) -> None:
+        """As CSV, one line an entry; ``read`` gives the same again.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(HEADER)
+        for name, row in self.rows.items():
+            for column, entry in row.entries.items():
+                writer.writerow([name, row.group, row.type or "", column, *_fields(entry)])
+        path.write_text(text.getvalue())
+
+    @classmethod
+    def read(cls, kind: Kind, path: Path) -> "UtilityMatrix":
+        """What ``write`` has written, or a person.
+
+        Raises:
+            InvalidInput: It is missing or broken: file, line, value, mend, in one line.
+        """
+        matrix = cls(kind, (), {})
+        rows: dict[str, UtilityRow] = {}
+        for number, fields in _lines(path):
+            try:
+                name, column, row, entry = _parsed(fields)
+                matrix._check([(column, entry)])
+            except (InvalidInput, ValueError) as error:
+                raise InvalidInput(f"{path}:{number}: {error}") from None
+            earlier = rows.get(name, row).entries
+            rows[name] = replace(row, entries={**earlier, column: entry})
+        columns = dict.fromkeys(column for row in rows.values() for column in row.entries)
+        return replace(matrix, columns=tuple(columns), rows=rows)
+
+
+HEADER = ("row", "group", "type", "column", "value", "error", "censored", "origin", "measured_at")
+
+
+def _fields(entry: Entry) -> Sequence[str]:
+    at = "" if entry.measured_at is None else repr(float(entry.measured_at))
+    mark = "censored" if entry.censored else ""
+    return repr(float(entry.value)), repr(float(entry.error)), mark, entry.origin.value, at
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}; name a file that can be read") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path}: it is not UTF-8; save it as that") from None
+    reader = csv.reader(io.StringIO(text))
+    if tuple(next(reader, ())) != HEADER:
+        raise InvalidInput(f"{path}:1: the first line must be {','.join(HEADER)}")
+    for fields in reader:
+        if fields and len(fields) != len(HEADER):
+            raise InvalidInput(
+                f"{path}:{reader.line_num}: {len(fields)} fields, but there are {len(HEADER)} names"
+            )
+        if fields:
+            yield reader.line_num, dict(zip(HEADER, fields, strict=True))
+
+
+def _parsed(fields: Mapping[str, str]) -> tuple[str, str, UtilityRow, Entry]:
+    """Row, column, the row with no entry yet, and the entry."""
+    if not fields["row"] or not fields["column"]:
+        raise InvalidInput("an entry has a row and a column; give both")
+    type_ = WorkloadType(fields["type"]) if fields["type"] else None
+    entry = Entry(
+        _number("value", fields["value"]),
+        _number("error", fields["error"] or "0"),
+        fields["censored"] == "censored",
+        Origin(fields["origin"] or Origin.OFFLINE),
+        _number("measured_at", fields["measured_at"]) if fields["measured_at"] else None,
+    )
+    row = UtilityRow(fields["group"] or fields["row"], type_)
+    return fields["row"], fields["column"], row, entry
+
+
+def _number(field_name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise InvalidInput(f"{field_name} {text!r} is not a number") from None
+    if not math.isfinite(number):
+        raise InvalidInput(f"{field_name} {text!r} is not finite; leave the line out")
+    return number
+
+
+def _problem(kind: Kind, entry: Entry) -> str:
+    """Why this is no entry of that matrix; empty = it is."""
+    if kind.is_score and not 0 <= entry.value <= 100:
+        return f"{entry.value:g}: interference is from 0 to 100"
+    if not kind.is_score and not 0 < entry.value < math.inf:
+        return f"{entry.value:g}: a performance is above 0; leave out what was not measured"
+    return "" if entry.error >= 0 else f"error {entry.error:g}: none is below 0"

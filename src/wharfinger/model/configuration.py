@@ -1,0 +1,175 @@
+"""What a workload may be given, as vectors: the columns that classification works on.
+
+Source: Quasar 3.2. A *configuration* is what it gets of one server (cores, memory, storage) and
+the framework's parameters that it runs with; a *setting* is that on so many servers of one
+platform: one allocation and assignment. Both have a name that is parsed again, since matrices
+name their columns.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Self
+
+from wharfinger.errors import InvalidInput
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.units import format_bytes, parse_bytes, parse_cpu_millicpus
+
+GIBIBYTE = 1024**3
+_OWN = ("cpu", "memory", "storage")
+_MARKS = frozenset("=,|")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a workload gets of one server, and how its framework is set.
+
+    Attributes:
+        cpu_millicpus: Thousandths of a CPU.
+        memory_bytes: ``None`` = as much as there is.
+        storage_bytes: ``None`` = as much as there is.
+        parameters: Of the framework, by name, e.g. ``(("mappers", "8"), ("heap", "1Gi"))``; kept
+            in the order of their names.
+
+    Raises:
+        InvalidInput: A number is not above zero, or a name can't stand in a column's name.
+
+    >>> Configuration(2000, 4 * GIBIBYTE, parameters=(("mappers", "8"), ("heap", "1Gi"))).name
+    'cpu=2000m,memory=4Gi,heap=1Gi,mappers=8'
+    >>> Configuration.parse("cpu=2,memory=4Gi") == Configuration(2000, 4 * GIBIBYTE)
+    True
+    """
+
+    cpu_millicpus: int
+    memory_bytes: int | None = None
+    storage_bytes: int | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        amounts = (self.cpu_millicpus, self.memory_bytes, self.storage_bytes)
+        for field, amount in zip(_OWN, amounts, strict=True):
+            if amount is not None and amount <= 0:
+                raise InvalidInput(f"{field}={amount}: a configuration has more than none of it")
+        names = [name for name, _ in self.parameters]
+        for word in (text for pair in self.parameters for text in pair):
+            if not word or _MARKS & set(word):
+                raise InvalidInput(f"parameter {word!r}: give it characters, but none of = , |")
+        if len(set(names)) < len(names) or set(names) & set(_OWN):
+            raise InvalidInput(f"parameters {', '.join(names)}: each once, and none of {_OWN}")
+        object.__setattr__(self, "parameters", tuple(sorted(self.parameters)))
+
+    @property
+    def name(self) -> str:
+        """As a column bears it."""
+        amounts = (("memory", self.memory_bytes), ("storage", self.storage_bytes))
+        limits = [(what, format_bytes(amount)) for what, amount in amounts if amount is not None]
+        pairs = [("cpu", f"{self.cpu_millicpus}m"), *limits, *self.parameters]
+        return ",".join(f"{name}={value}" for name, value in pairs)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From its name.
+
+        Raises:
+            InvalidInput: That is none; the message says what is wrong.
+        """
+        pairs = [part.partition("=") for part in text.split(",")]
+        given = {name: value for name, mark, value in pairs if mark}
+        if "cpu" not in given or len(given) < len(pairs):
+            raise InvalidInput(
+                f"configuration {text!r}: write it as cpu=2000m,memory=4Gi,storage=100Gi,NAME=VALUE"
+            )
+        memory, storage = (
+            parse_bytes(given[name]) if name in given else None for name in ("memory", "storage")
+        )
+        parameters = tuple((name, value) for name, value in given.items() if name not in _OWN)
+        return cls(parse_cpu_millicpus(given["cpu"]), memory, storage, parameters)
+
+    def with_cpu(self, cpu_millicpus: int) -> "Configuration":
+        """The same with another amount of CPU."""
+        return replace(self, cpu_millicpus=cpu_millicpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """To what multiples configurations are rounded, so that a matrix has few columns.
+
+    Source: Quasar 3.2: "integer multiples of cores and blocks of memory and storage".
+    """
+
+    cpu_millicpus: int = MILLICPUS_PER_CPU
+    memory_bytes: int = GIBIBYTE
+    storage_bytes: int = 10 * GIBIBYTE
+
+    def quantised(self, given: Configuration) -> Configuration:
+        """The nearest multiple, one at least.
+
+        >>> Blocks().quantised(Configuration(2600, 3 << 28)).name
+        'cpu=3000m,memory=1Gi'
+        """
+        return replace(
+            given,
+            cpu_millicpus=_nearest(given.cpu_millicpus, self.cpu_millicpus),
+            memory_bytes=_or_none(given.memory_bytes, self.memory_bytes),
+            storage_bytes=_or_none(given.storage_bytes, self.storage_bytes),
+        )
+
+
+def _nearest(amount: int, block: int) -> int:
+    return max(1, (2 * amount + block) // (2 * block)) * block
+
+
+def _or_none(amount: int | None, block: int) -> int | None:
+    return None if amount is None else _nearest(amount, block)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One allocation and assignment: so much of so many servers of one platform.
+
+    Attributes:
+        platform: By name.
+        configuration: On each server.
+        servers: How many.
+
+    Raises:
+        InvalidInput: No server, or a platform's name that can't stand in a column's name.
+
+    >>> Setting("xeon", Configuration(2000), 4).name
+    'xeon|cpu=2000m|x4'
+    >>> Setting.parse("xeon|cpu=2000m|x4") == Setting("xeon", Configuration(2000), 4)
+    True
+    """
+
+    platform: str
+    configuration: Configuration
+    servers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.servers < 1:
+            raise InvalidInput(f"{self.servers} servers: a setting has one at least")
+        if "|" in self.platform:
+            raise InvalidInput(f"platform {self.platform!r}: no | may stand in its name")
+
+    @property
+    def name(self) -> str:
+        """As a column of the exhaustive classification bears it."""
+        return f"{self.platform}|{self.configuration.name}|x{self.servers}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From its name.
+
+        Raises:
+            InvalidInput: That is none.
+        """
+        return cls(*_parts_of_setting(text))
+
+
+@lru_cache(maxsize=4096)
+def _parts_of_setting(text: str) -> tuple[str, Configuration, int]:
+    platform, _, rest = text.partition("|")
+    configuration, _, servers = rest.rpartition("|")
+    count = servers.removeprefix("x")
+    if not configuration or count == servers or not (count.isascii() and count.isdecimal()):
+        raise InvalidInput(f"setting {text!r}: write it as PLATFORM|cpu=2000m,memory=4Gi|x4")
+    return platform, Configuration.parse(configuration), int(count)

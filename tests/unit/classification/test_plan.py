@@ -1,0 +1,61 @@
+"""At most four runs, each classification's second entry chosen by what it tells."""
+
+import numpy as np
+import pytest
+
+from tests.unit.classification.test_combination import CPUS, PLATFORMS, REFERENCE, SERVERS, made
+from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.combination import axes_between
+from wharfinger.classification.plan import MOST_RUNS, Possible, joint_plan
+from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.model.configuration import Configuration
+from wharfinger.model.interference import SharedResource
+
+SOURCES = (SharedResource.INTEGER, SharedResource.TLB, SharedResource.VECTOR)
+EVERYTHING = Possible("usual", list(map(Configuration, CPUS)), PLATFORMS, SERVERS, SOURCES)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_four_runs_give_two_entries_to_each_classification(seed) -> None:
+    rng = None if seed is None else np.random.default_rng(seed)
+    runs = joint_plan(made(), EVERYTHING, rng=rng)
+    assert len(runs) == MOST_RUNS
+    reference = runs[0].setting
+    assert [axes_between(run.setting, reference) for run in runs] == [
+        (),
+        (Kind.SCALE_UP,),
+        (Kind.SCALE_OUT,),
+        (Kind.HETEROGENEITY,),
+    ]
+    assert len(runs[0].sources) == 2
+    assert not any(run.sources for run in runs[1:])
+    assert reference.configuration.cpu_millicpus > runs[1].setting.configuration.cpu_millicpus
+
+
+def test_what_can_not_be_run_or_is_not_classified_takes_no_run() -> None:
+    alone = Possible("usual", [Configuration(1000), Configuration(2000)])
+    assert len(joint_plan(made(), alone)) == 2
+    assert not joint_plan(made(), Possible("usual", []))
+    assert len(joint_plan(Classifications({}), EVERYTHING)) == 2
+    known = UtilityMatrix.of(Kind.HETEROGENEITY, {"a": {"elsewhere": 1.0}})
+    assert len(joint_plan(Classifications({Kind.HETEROGENEITY: known}), EVERYTHING)) == 2
+
+
+def test_the_platform_that_tells_most_is_chosen() -> None:
+    """One platform is as the reference for everybody; another one differs."""
+    rng = np.random.default_rng(0)
+    rows = {
+        f"p{n}": {
+            "usual": 1.0,
+            "same": 1.0 * np.exp(rng.normal(0, 0.01)),
+            "telling": (other := np.exp(rng.normal(0, 0.5))),
+            "like it": other * np.exp(rng.normal(0, 0.05)),
+        }
+        for n in range(20)
+    }
+    classifications = Classifications(
+        {Kind.HETEROGENEITY: UtilityMatrix.of(Kind.HETEROGENEITY, rows)}
+    )
+    possible = Possible(REFERENCE.platform, [REFERENCE.configuration], ("same", "telling"))
+    runs = joint_plan(classifications, possible)
+    assert runs[-1].setting.platform == "telling"

@@ -1,0 +1,127 @@
+"""Entries keep where they come from; corrections forget; files bring back what was written."""
+
+from pathlib import Path
+
+import pytest
+
+from wharfinger.classification.forgetting import aged, corrected
+from wharfinger.classification.utility import LEAST_PROGRAMS, Kind, UtilityMatrix, UtilityRow
+from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.learning.matrix import Transform
+from wharfinger.model.profile import Entry, Origin
+from wharfinger.model.workload import WorkloadType
+
+DAY = 86400.0
+SERVICE, SINGLE = WorkloadType.LATENCY_CRITICAL, WorkloadType.SINGLE_NODE
+
+
+def observed(value: float, at: float, error: float = 0.02) -> Entry:
+    return Entry(value, error, origin=Origin.OBSERVED, measured_at=at)
+
+
+def test_what_stays_the_same_becomes_surer_and_what_changed_is_known_anew() -> None:
+    entry = Entry(10.0, 0.02, measured_at=0.0)
+    for at in range(1, 6):
+        entry = corrected(entry, observed(10.0, at * 1.0), Transform.LOG, 60.0)
+    assert entry.value == pytest.approx(10.0)
+    assert entry.error < 0.015
+    changed = corrected(entry, observed(20.0, 3600.0), Transform.LOG, 60.0)
+    assert changed.value == pytest.approx(20.0, rel=1e-6), "an hour later nothing is left of it"
+
+
+def test_a_prediction_is_no_evidence() -> None:
+    measured = observed(10.0, 0.0)
+    predicted = Entry(30.0, 0.5, origin=Origin.PREDICTED, measured_at=1.0)
+    assert corrected(measured, predicted, Transform.LOG, 60.0) is measured
+    assert corrected(predicted, measured, Transform.LOG, 60.0) is measured
+    matrix = UtilityMatrix.of(Kind.SCALE_OUT, {"a": {"1": 1.0, "2": 2.0}})
+    matrix = matrix.corrected("a", "4", predicted)
+    known = matrix.known_to(None)
+    assert known is not None
+    assert known.row("a").tolist()[:2] == [1.0, 2.0]
+    assert known.row("a")[2] != known.row("a")[2], "nothing was measured there"
+
+
+def test_a_lower_bound_says_nothing_of_what_lies_above_it() -> None:
+    known, bound = Entry(60.0, 5.0), Entry(40.0, 0.0, censored=True)
+    assert corrected(known, bound, Transform.IDENTITY, 60.0) is known
+    higher = Entry(90.0, 0.0, censored=True)
+    assert corrected(known, higher, Transform.IDENTITY, 60.0) is higher
+
+
+def test_an_old_entry_is_less_sure() -> None:
+    assert aged(observed(1.0, 0.0), 120.0, 60.0).error == pytest.approx(0.04)
+    assert aged(Entry(1.0, 0.02), 120.0, 60.0).error == 0.02, "nobody knows how old it is"
+    assert aged(observed(1.0, 0.0), 1e12, 60.0).error < float("inf")
+
+
+def rows(types: dict[str, WorkloadType | None]) -> UtilityMatrix:
+    made = UtilityMatrix(Kind.SCALE_UP, ("cpu=1000m", "cpu=2000m"), {})
+    for name, type_ in types.items():
+        entries = {"cpu=1000m": Entry(1.0), "cpu=2000m": Entry(2.0)}
+        made = made.with_row(name, UtilityRow(name, type_, entries))
+    return made
+
+
+def test_each_type_is_classified_by_its_own_programs_once_there_are_enough() -> None:
+    services = {f"s{n}": SERVICE for n in range(LEAST_PROGRAMS)}
+    matrix = rows({**services, "other": SINGLE, "any": None})
+    own, few = matrix.known_to(SERVICE), matrix.known_to(SINGLE)
+    assert own is not None
+    assert few is not None
+    assert set(own.rows) == {*services, "any"}
+    assert set(few.rows) == {*services, "other", "any"}
+    assert matrix.known_to(None).rows == tuple(matrix.rows)
+    assert UtilityMatrix(Kind.SCALE_UP, ("cpu=1000m",), {}).known_to(SINGLE) is None
+
+
+def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
+    matrix = UtilityMatrix.of(Kind.HETEROGENEITY, {"a": {"x": 1.0}}, {"a": "program"})
+    other = matrix.corrected("a", "new", observed(3.0, DAY))
+    assert matrix.columns == ("x",)
+    assert other.columns == ("x", "new")
+    assert other.rows["a"].group == "program"
+    with pytest.raises(NotFound, match="no row 'b'"):
+        matrix.corrected("b", "x", observed(1.0, 0.0))
+    with pytest.raises(InvalidInput, match="above 0"):
+        matrix.corrected("a", "x", observed(0.0, 0.0))
+    with pytest.raises(InvalidInput, match="0 to 100"):
+        UtilityMatrix(Kind.CAUSED, (), {}).with_row("a", UtilityRow("a", None, {"x": Entry(101.0)}))
+
+
+def test_files_bring_back_every_entry(tmp_path: Path) -> None:
+    entries = {
+        "integer": Entry(12.5, 3.0, origin=Origin.PROFILED, measured_at=1e9 + 0.25),
+        "tlb": Entry(100.0, 0.0, censored=True, origin=Origin.OFFLINE),
+    }
+    row = UtilityRow("program, with a comma", SERVICE, entries)
+    matrix = UtilityMatrix(Kind.TOLERATED, (), {}).with_row("a, b", row)
+    path = tmp_path / "tolerated.csv"
+    matrix.write(path)
+    again = UtilityMatrix.read(Kind.TOLERATED, path)
+    assert dict(again.rows) == dict(matrix.rows)
+    assert again.columns == matrix.columns
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a,g,,1,zero,,,,", "2: value 'zero' is not a number"),
+        ("a,g,,1,0,,,,", "2: .*above 0"),
+        ("a,g,,1,inf,,,,", "2: value 'inf' is not finite"),
+        ("a,g,,1,1,-1,,,", "2: .*error -1: none is below 0"),
+        ("a,g,,1,1", "2: 5 fields, but there are 9 names"),
+        ("a,g,cluster,1,1,,,,", "2: 'cluster' is not a valid WorkloadType"),
+        (",g,,1,1,,,,", "2: an entry has a row and a column"),
+    ],
+)
+def test_a_broken_file_is_told_by_its_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"row,group,type,column,value,error,censored,origin,measured_at\n{line}\n")
+    with pytest.raises(InvalidInput, match=message):
+        UtilityMatrix.read(Kind.SCALE_OUT, path)
+    path.write_text("rows\n")
+    with pytest.raises(InvalidInput, match="the first line must be"):
+        UtilityMatrix.read(Kind.SCALE_OUT, path)
+    with pytest.raises(InvalidInput, match="No such file"):
+        UtilityMatrix.read(Kind.SCALE_OUT, tmp_path / "none.csv")
