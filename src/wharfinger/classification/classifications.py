@@ -6,7 +6,7 @@ the first three say is put together in a ``Composite``. ``classifier`` makes of 
 manager needs; a simulation or a notebook may use this by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import hypot, log
@@ -118,6 +118,7 @@ class Classifications:
         matrices: Those that there are; what has none is not classified.
         estimator: Name in ``wharfinger.learning.registry``.
         seed: The same gives the same.
+        fitted: What was learnt of these matrices before, as ``fit_all`` gives it.
     """
 
     def __init__(
@@ -125,17 +126,15 @@ class Classifications:
         matrices: Mapping[Kind, UtilityMatrix],
         estimator: str = DEFAULT_ESTIMATOR,
         seed: int = 0,
+        fitted: Iterable[tuple[Kind, Recommender]] = (),
     ) -> None:
         self._matrices = matrices
         self._estimator = estimator
         self._seed = seed
+        self._by_rows = {(kind, one.matrix.rows): one for kind, one in fitted}
 
     @cached_property
     def _by_type(self) -> dict[tuple[Kind, WorkloadType | None], Recommender | None]:
-        return {}
-
-    @cached_property
-    def _by_rows(self) -> dict[tuple[Kind, tuple[str, ...]], Recommender]:
         return {}
 
     @cached_property
@@ -147,6 +146,13 @@ class Classifications:
         if (kind, type_) not in self._by_type:
             self._by_type[kind, type_] = self._fit(kind, type_)
         return self._by_type[kind, type_]
+
+    def fit_all(self) -> list[tuple[Kind, Recommender]]:
+        """Learn now all that is learnt when it is first asked for."""
+        for kind in self._matrices:
+            for type_ in (None, *WorkloadType):
+                self.recommender(kind, type_)
+        return [(kind, fitted) for (kind, _), fitted in self._by_rows.items()]
 
     def _fit(self, kind: Kind, type_: WorkloadType | None) -> Recommender | None:
         matrix = self._matrices.get(kind)

@@ -6,7 +6,7 @@ scores. The runtime calls ``classify`` and logs what comes of it, with the estim
 replay needs no estimator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import exp, hypot, log, sqrt
 
@@ -31,12 +31,17 @@ class Classifier:
         matrices: Of the known programs; scale-up at least.
         estimator: Name in ``wharfinger.learning.registry``.
         seed: The same gives the same.
+        fitted: As for ``Classifications``.
     """
 
     def __init__(
-        self, matrices: Mapping[Kind, UtilityMatrix], estimator: str = "gaussian", seed: int = 0
+        self,
+        matrices: Mapping[Kind, UtilityMatrix],
+        estimator: str = "gaussian",
+        seed: int = 0,
+        fitted: Iterable[tuple[Kind, Recommender]] = (),
     ) -> None:
-        self.classifications = Classifications(matrices, estimator, seed)
+        self.classifications = Classifications(matrices, estimator, seed, fitted)
         self._shapes: dict[WorkloadType | None, Curve] = {}
         self._plain: dict[tuple[str, ...], dict[int, int]] = {}
 

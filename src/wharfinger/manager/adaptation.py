@@ -272,6 +272,13 @@ def may_move(record: WorkloadRecord, now: float) -> bool:
     return now - record.started_at >= UNMOVED_SECONDS * 2.0 ** min(record.moves, 20)
 
 
+def measured(record: WorkloadRecord) -> Measurements | None:
+    """All that was measured of a workload, by a copy and as it ran; ``None`` = nothing was."""
+    if record.observed and len(record.placements) == 1:
+        return corrected(record, "")
+    return record.measurements
+
+
 def corrected(record: WorkloadRecord, platform: str) -> Measurements:
     """All that is measured of it: its profiling, moved to the level at which it runs now.
 

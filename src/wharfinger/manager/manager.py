@@ -192,6 +192,10 @@ class Manager:
             raise NotFound(f"no workload {name!r}")
         return record
 
+    def record_of(self, key: str) -> WorkloadRecord | None:
+        """The workload whose newest start has this key; to be read only."""
+        return self._world.record_of(key)
+
     def preview(self, workload: Workload) -> list[Decision]:
         """What would be decided for the workload if it were handed in, or tried, now."""
         view = self._admission_view()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.admission.registry import make_admission
-from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.engines.base import Engine
@@ -20,6 +19,7 @@ from wharfinger.manager.manager import Manager, Mode
 from wharfinger.manager.state import ManagerState
 from wharfinger.placement.quasar import Quasar
 from wharfinger.placement.registry import PolicyOptions, make_policy
+from wharfinger.runtime.learning import LearningClassifier
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore
@@ -91,13 +91,15 @@ def assemble(
     engine = make_engine(directory, options)
     # Only who sizes by predictions pays for them on start-up.
     predicts = options.policy == Quasar.name
-    classifier = Classifier(KnownPrograms.load(options.known).matrices) if predicts else None
+    known = KnownPrograms.load(options.known).matrices if predicts else None
+    classifier = None if known is None else LearningClassifier(known, directory.path / "learnt")
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     planner = None
     if classifier is not None:
+        known_well = classifier.classifier
         planner = JointPlanner(
-            classifier.columns(), classifier.design_covariance(), classifier.classifications
+            known_well.columns(), known_well.design_covariance(), known_well.classifications
         )
 
     def make_manager(state: ManagerState | None) -> Manager:

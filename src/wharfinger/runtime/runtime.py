@@ -18,6 +18,7 @@ from wharfinger.engines.base import Engine
 from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import measured
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import SCHEMA, ManagerState
@@ -44,6 +45,18 @@ class Classifies(Protocol):
         self, measurements: Measurements, type_: WorkloadType | None = None
     ) -> Classification:
         """From its measurements; empty = by its like."""
+
+    def learn(self, workload: Workload, found: Measurements) -> None:
+        """A workload has ended; all that was measured of it."""
+
+    def due_in(self) -> float | None:
+        """After how many seconds ``go_on`` is due; ``None`` = it is not."""
+
+    def go_on(self) -> None:
+        """Learn from what has ended; takes no time."""
+
+    def close(self) -> None:
+        """Keep what was learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +166,8 @@ class Runtime:
     def close(self) -> None:
         """Keep a snapshot and let go; what runs goes on."""
         self._engine.close()
+        if self._classifier is not None:
+            self._classifier.close()
         self._save_snapshot()
         self._store.close()
 
@@ -199,6 +214,8 @@ class Runtime:
         again, self._unperformed = self._unperformed, {}
         for action in again.values():
             self._perform(action)
+        if self._classifier is not None and self._classifier.due_in() == 0:
+            self._classifier.go_on()
         now = self._clock()
         due = self.manager.wake_at(now)
         if due is not None and due <= now:
@@ -208,6 +225,9 @@ class Runtime:
         """When ``tick`` is due, in seconds since the epoch; ``None`` = not at all."""
         now = self._clock()
         due = self.manager.wake_at(now)
+        learns_in = self._classifier.due_in() if self._classifier else None
+        if learns_in is not None:
+            due = now + learns_in if due is None else min(due, now + learns_in)
         if not self._backlog and not self._unperformed:
             return due
         # What was answered at once is taken in at once; what can't be logged, a little later.
@@ -290,6 +310,8 @@ class Runtime:
         for step in steps:
             for action in step.actions:
                 self._perform(action)
+            for event in step.events:
+                self._learn_from(event)
         if entries and last - self._snapshot_sequence >= self._retention.snapshot_every:
             self._save_snapshot()
 
@@ -320,6 +342,14 @@ class Runtime:
             log.warning("%s can't be classified: %s", action.workload.name, error)
             return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, found)
+
+    def _learn_from(self, event: ev.Event) -> None:
+        if self._classifier is None or not isinstance(event, ev.WorkloadFinished):
+            return
+        record = self.manager.record_of(event.key)
+        found = measured(record) if record is not None and record.ended else None
+        if record is not None and found is not None:
+            self._classifier.learn(record.workload, found)
 
     # --- the log ---------------------------------------------------------------------------------
 

@@ -1,0 +1,117 @@
+"""What is learnt of workloads as they run: a row for each program, kept from run to run.
+
+Quasar 3.2: the matrices hold a few programs that were characterised offline and the many that were
+scheduled before. When a workload ends, what was measured of it (a copy's runs, and itself under
+each allocation that it had) goes to the row of its program: a newer measurement corrects an older
+one. ``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+from wharfinger.classification.forgetting import corrected
+from wharfinger.classification.known import as_performance
+from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
+from wharfinger.model.configuration import Configuration
+from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.workload import Workload
+
+LEAST_ENTRIES = 3
+"""A row with fewer tells nothing of a third column. With three, of half of the known programs, the
+others are predicted 3% better (decision 0024)."""
+MOST_ROWS = 500
+"""Of those that were learnt; the ones that were corrected longest ago go first."""
+LEARNT = "learnt:"
+"""Begins the names of these rows."""
+INTERPRETERS = frozenset({"sh", "bash", "dash", "env", "python", "perl", "ruby", "node", "java"})
+
+Matrices = Mapping[Kind, UtilityMatrix]
+
+
+def program_of(command: Sequence[str]) -> str:
+    """What a command is a run of: its program, or the script that an interpreter is given.
+
+    >>> program_of(["/usr/bin/python3", "-u", "/srv/train.py", "--epochs", "3"])
+    'train.py'
+    >>> program_of(["gzip", "-9", "file"])
+    'gzip'
+    """
+    name = PurePath(command[0]).name
+    if name.rstrip("0123456789.") not in INTERPRETERS:
+        return name
+    words = [word for word in command[1:] if not word.startswith("-")]
+    return PurePath(words[0]).name if words else name
+
+
+def row_name(command: Sequence[str]) -> str:
+    """The same command has the same row, and its words are not told."""
+    digest = hashlib.sha256("\0".join(command).encode()).hexdigest()[:12]
+    return f"{LEARNT}{program_of(command)[:40]}-{digest}"
+
+
+def learn(matrices: Matrices, workload: Workload, found: Measurements) -> dict[Kind, UtilityMatrix]:
+    """The matrices with what was measured of one workload.
+
+    Args:
+        matrices: Those that were learnt so far.
+        workload: Whose measurements they are.
+        found: All that was measured of it.
+    """
+    made = dict(matrices)
+    name = row_name(workload.run.command)
+    group = program_of(workload.run.command)
+    for quantity, row in found.performance.items():
+        if quantity not in PROXIES and len(row) >= LEAST_ENTRIES:
+            suffix = "/latency" if quantity is Quantity.LATENCY else ""
+            entries = {
+                Configuration(cpu).name: replace(e, value=as_performance(quantity, e.value))
+                for cpu, e in row.items()
+                if e.value > 0
+            }
+            new = UtilityRow(group, workload.type, entries)
+            made[Kind.SCALE_UP] = _with_row(made, Kind.SCALE_UP, name + suffix, new)
+    for kind, scores in ((Kind.TOLERATED, found.tolerated), (Kind.CAUSED, found.caused)):
+        if scores:
+            new = UtilityRow(group, workload.type, {str(s): e for s, e in scores.items()})
+            made[kind] = _with_row(made, kind, name, new)
+    return made
+
+
+def _with_row(matrices: Matrices, kind: Kind, name: str, new: UtilityRow) -> UtilityMatrix:
+    """Its row corrected, as the newest; a performance row is moved to the level of now first."""
+    matrix = matrices.get(kind) or UtilityMatrix(kind, (), {})
+    old = matrix.rows.get(name)
+    entries = dict(old.entries) if old else {}
+    if not kind.is_score:
+        entries = _moved(entries, new.entries)
+    for column, entry in new.entries.items():
+        entries[column] = corrected(
+            entries.get(column), entry, kind.transform, matrix.half_life_seconds
+        )
+    others = {n: row for n, row in matrix.rows.items() if n != name}
+    kept = dict(list(others.items())[-(MOST_ROWS - 1) :])
+    return replace(matrix, rows=kept).with_row(name, replace(new, entries=entries))
+
+
+def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entry]:
+    """An older run may have had another input: how it gained from CPU is what is kept of it."""
+    both = [column for column in old if column in new]
+    if not both:
+        return {} if old and new else dict(old)
+    level = 1.0
+    for column in both:
+        level *= (new[column].value / old[column].value) ** (1 / len(both))
+    return {column: replace(entry, value=entry.value * level) for column, entry in old.items()}
+
+
+def joined(known: Matrices, learnt: Matrices) -> dict[Kind, UtilityMatrix]:
+    """The known programs' matrices with the rows that were learnt."""
+    made = dict(known)
+    for kind, matrix in learnt.items():
+        whole = made.get(kind) or UtilityMatrix(kind, (), {})
+        columns = (*whole.columns, *(c for c in matrix.columns if c not in whole.columns))
+        made[kind] = replace(whole, columns=columns, rows={**whole.rows, **matrix.rows})
+    return made

@@ -1,0 +1,166 @@
+"""A classifier that learns from what has run, without anybody waiting for it.
+
+It classifies by the known programs and by the rows of what ran before (``classification.learnt``),
+which it keeps in the state directory. What is new is learnt from by a process beside the manager
+(``runtime.refit``), and taken over between two classifications once it is there. Rows are no part
+of the log: what was predicted is logged, and a row that a crash loses is measured again.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.learnt import joined, learn
+from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.errors import InvalidInput
+from wharfinger.learning.registry import DEFAULT_ESTIMATOR
+from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.runtime import refit
+
+log = logging.getLogger(__name__)
+
+REFIT_SECONDS = 30.0
+"""Between two refits at least, and after the start: what begins first is measured first."""
+CHILD_SECONDS = 1.0
+"""Between two looks at a child that is at work while more is to be learnt."""
+ROWS, ALL = "rows", "all"
+"""Folders: what was learnt, and what the child learns from."""
+
+
+class LearningClassifier:
+    """Classifies, and learns; as ``Classifier`` else.
+
+    Args:
+        known: Matrices of the known programs.
+        directory: For what is learnt; made when there is something.
+        clock: Seconds, monotonic.
+        estimator: What is learnt beside the manager.
+        first: What is learnt at the start, while somebody waits.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[Kind, UtilityMatrix],
+        directory: Path,
+        clock: Callable[[], float] = time.monotonic,
+        estimator: str = DEFAULT_ESTIMATOR,
+        first: str = "gaussian",
+    ) -> None:
+        self._known = known
+        self._directory = directory
+        self._clock = clock
+        self._estimator = estimator
+        self._learnt = self._read(ROWS)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._due = clock() + REFIT_SECONDS
+        now = joined(known, self._learnt)
+        self.classifier = Classifier(now, first)
+        self._pending = bool(self._learnt) and not (
+            _same(now, self._read(ALL)) and self._take_over()
+        )
+        self._unsaved = False
+
+    @property
+    def rows(self) -> int:
+        """How many programs' rows of performance were learnt."""
+        matrix = self._learnt.get(Kind.SCALE_UP)
+        return len(matrix.rows) if matrix else 0
+
+    def classify(
+        self, measurements: Measurements, type_: WorkloadType | None = None
+    ) -> Classification:
+        """As ``Classifier``, by all that is learnt by now."""
+        self.go_on()
+        return self.classifier.classify(measurements, type_)
+
+    def learn(self, workload: Workload, found: Measurements) -> None:
+        """One more workload has ended; what was measured of it."""
+        learnt = learn(self._learnt, workload, found)
+        if learnt == self._learnt:
+            return
+        self._learnt, self._pending, self._unsaved = learnt, True, True
+
+    def due_in(self) -> float | None:
+        """After how many seconds ``go_on`` has something to do; ``None`` = nothing, by now."""
+        if not self._pending:
+            return None
+        left = self._due - self._clock()
+        return max(left, 0.0 if self._child is None else CHILD_SECONDS)
+
+    def close(self) -> None:
+        """Keep what was learnt, and end the child, if there is one; it has nothing to lose."""
+        self._save()
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+
+    def go_on(self) -> None:
+        """Take over what the child has learnt, or start one; neither takes time."""
+        if self._child is not None:
+            if self._child.poll() is None:
+                return
+            failed, self._child = self._child.returncode, None
+            if failed:
+                log.warning("nothing was learnt from %d rows: status %d", self.rows, failed)
+            else:
+                self._take_over()
+        if self._pending and self._clock() >= self._due:
+            self._start()
+
+    def _start(self) -> None:
+        self._pending, self._due = False, self._clock() + REFIT_SECONDS
+        self._save()
+        directory = self._directory / ALL
+        command = [sys.executable, "-m", "wharfinger.runtime.refit", str(directory)]
+        try:
+            refit.write_matrices(joined(self._known, self._learnt), directory)
+            self._child = subprocess.Popen(
+                [*command, "--estimator", self._estimator],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            log.warning("what ran is not learnt from: %s", error)
+
+    def _take_over(self) -> bool:
+        """What a child has learnt; whether there is any."""
+        directory = self._directory / ALL
+        try:
+            model = refit.model_of(directory, self._estimator)
+            if not model.exists():
+                return False
+            matrices, fitted = refit.read_matrices(directory), refit.load(model)
+        except (OSError, InvalidInput) as error:
+            log.warning("what was learnt is passed over: %s", error)
+            return False
+        self.classifier = Classifier(matrices, self._estimator, fitted=fitted)
+        return True
+
+    def _save(self) -> None:
+        if not self._unsaved:
+            return
+        try:
+            refit.write_matrices(self._learnt, self._directory / ROWS)
+            self._unsaved = False
+        except OSError as error:
+            log.warning("what was learnt of %d programs is not kept: %s", self.rows, error)
+
+    def _read(self, folder: str) -> dict[Kind, UtilityMatrix]:
+        try:
+            return refit.read_matrices(self._directory / folder)
+        except InvalidInput as error:
+            log.warning("what was learnt is passed over: %s", error)
+            return {}
+
+
+def _same(some: Mapping[Kind, UtilityMatrix], others: Mapping[Kind, UtilityMatrix]) -> bool:
+    rows = [{kind: dict(matrix.rows) for kind, matrix in each.items()} for each in (some, others)]
+    return rows[0] == rows[1]

@@ -1,0 +1,100 @@
+"""Learns from matrices in a process of its own: ``python -m wharfinger.runtime.refit``.
+
+``runtime.learning`` starts it, with the lowest claim on the CPU that there is, so that the manager
+never waits for an estimator. It reads the matrices in a directory and writes what it has learnt
+beside them, under a name that tells of what: whoever finds that has it whole.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.errors import InvalidInput
+from wharfinger.learning import storage
+from wharfinger.learning.recommender import Recommender
+from wharfinger.learning.registry import make_estimator
+
+MODEL = "model-"
+Fitted = list[tuple[Kind, Recommender]]
+
+
+def write_matrices(matrices: Mapping[Kind, UtilityMatrix], directory: Path) -> None:
+    """All of them, each whole."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for kind, matrix in matrices.items():
+        new = directory / f"{kind.value}.csv.new"
+        matrix.write(new)
+        new.replace(directory / f"{kind.value}.csv")
+
+
+def read_matrices(directory: Path) -> dict[Kind, UtilityMatrix]:
+    """Those that are there.
+
+    Raises:
+        InvalidInput: One is broken.
+    """
+    paths = {kind: directory / f"{kind.value}.csv" for kind in Kind}
+    return {kind: UtilityMatrix.read(kind, path) for kind, path in paths.items() if path.exists()}
+
+
+def model_of(directory: Path, estimator: str) -> Path:
+    """Where what is learnt of the matrices in a directory lies, or will."""
+    digest = hashlib.sha256(f"{estimator} {make_estimator(estimator).version}".encode())
+    for path in sorted(directory.glob("*.csv")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return directory / f"{MODEL}{digest.hexdigest()[:16]}"
+
+
+def load(model: Path) -> Fitted:
+    """What was learnt.
+
+    Raises:
+        InvalidInput: It is damaged, or another version's.
+    """
+    found = []
+    for path in sorted(model.glob("*.recommender")):
+        kind = Kind(path.name.partition("_")[0])
+        found.append((kind, storage.load(path)))
+    return found
+
+
+def fit(directory: Path, estimator: str, seed: int = 0) -> Path:
+    """Learn, and write; what was learnt of older matrices is removed."""
+    model = model_of(directory, estimator)
+    made = Classifications(read_matrices(directory), estimator, seed)
+    new = directory / f"{MODEL}new-{os.getpid()}"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    for number, (kind, recommender) in enumerate(made.fit_all()):
+        storage.save(recommender, new / f"{kind.value}_{number}.recommender")
+    for old in directory.glob(f"{MODEL}*"):
+        if old != new:
+            shutil.rmtree(old, ignore_errors=True)
+    new.replace(model)
+    return model
+
+
+def main() -> None:
+    """Of the child."""
+    parser = argparse.ArgumentParser(prog="python -m wharfinger.runtime.refit")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--estimator", required=True)
+    given = parser.parse_args()
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with suppress(OSError):
+        os.nice(19)
+    try:
+        fit(given.directory, given.estimator)
+    except InvalidInput as error:
+        parser.exit(1, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""A row for each program; newer measurements correct older ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.cluster import workload
+from wharfinger.classification.learnt import (
+    LEARNT,
+    MOST_ROWS,
+    joined,
+    learn,
+    program_of,
+    row_name,
+)
+from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.workload import Run, Workload
+
+
+def of(*command: str) -> Workload:
+    return replace(workload("w"), run=Run(command))
+
+
+def found(entries: dict[int, float], at: float = 0.0, **others) -> Measurements:
+    row = {cpu: Entry(v, 0.03, measured_at=at) for cpu, v in entries.items()}
+    return Measurements({Quantity.RATE: row}, **others)
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        (("/usr/bin/gzip", "-9"), "gzip"),
+        (("python3.11", "-m", "train"), "train"),
+        (("bash",), "bash"),
+        (("java", "-Xmx1g", "-jar", "/srv/app.jar"), "app.jar"),
+    ],
+)
+def test_a_command_is_a_run_of_its_program(command, program) -> None:
+    assert program_of(command) == program
+    assert row_name(command).startswith(f"{LEARNT}{program}-")
+    assert row_name(command) != row_name((*command, "more"))
+
+
+def test_three_entries_make_a_row_and_two_do_not() -> None:
+    job = of("sort", "-n")
+    assert not learn({}, job, found({500: 1.0, 1000: 2.0}))
+    learnt = learn({}, job, found({500: 1.0, 1000: 2.0, 2000: 3.0}))
+    row = learnt[Kind.SCALE_UP].rows[row_name(job.run.command)]
+    assert {column: e.value for column, e in row.entries.items()} == {
+        "cpu=500m": 1.0,
+        "cpu=1000m": 2.0,
+        "cpu=2000m": 3.0,
+    }
+    assert row.group == "sort"
+    assert row.type is job.type
+
+
+def test_the_next_run_of_it_corrects_the_row_at_the_level_of_now() -> None:
+    """The second run had a larger input; its shape is what both tell."""
+    job = of("sort", "-n")
+    learnt = learn({}, job, found({500: 1.0, 1000: 2.0, 2000: 3.0}))
+    learnt = learn(learnt, job, found({500: 0.1, 1000: 0.2, 1500: 0.3}, at=60.0))
+    rows = learnt[Kind.SCALE_UP].rows
+    assert len(rows) == 1
+    entries = rows[row_name(job.run.command)].entries
+    assert entries["cpu=2000m"].value == pytest.approx(0.3)
+    assert entries["cpu=1000m"].value == pytest.approx(0.2)
+    assert entries["cpu=1000m"].error < 0.03
+
+
+def test_scores_and_latencies_are_learnt_too_and_proxies_are_not() -> None:
+    row = {cpu: Entry(0.1) for cpu in (500, 1000, 2000)}
+    measurements = Measurements(
+        {Quantity.LATENCY: row, Quantity.CPU: row},
+        tolerated={SharedResource.INTEGER: Entry(20.0, 5.0)},
+    )
+    learnt = learn({}, of("nginx"), measurements)
+    assert set(learnt) == {Kind.SCALE_UP, Kind.TOLERATED}
+    (name,) = learnt[Kind.SCALE_UP].rows
+    assert name.endswith("/latency")
+    assert learnt[Kind.SCALE_UP].rows[name].entries["cpu=500m"].value == 10.0, "1/s"
+
+
+def test_the_rows_corrected_longest_ago_go_first() -> None:
+    learnt: dict[Kind, UtilityMatrix] = {}
+    for number in range(MOST_ROWS + 3):
+        learnt = learn(learnt, of("job", str(number)), found({100: 1.0, 200: 2.0, 400: 3.0}))
+        learnt = learn(learnt, of("job", "0"), found({100: 1.0, 200: 2.0, 400: 3.0}))
+    rows = learnt[Kind.SCALE_UP].rows
+    assert len(rows) == MOST_ROWS
+    assert row_name(("job", "0")) in rows
+    assert row_name(("job", "1")) not in rows
+
+
+def test_what_was_learnt_stands_beside_the_known_programs() -> None:
+    known = {Kind.SCALE_UP: UtilityMatrix.of(Kind.SCALE_UP, {"a": {"cpu=500m": 1.0}})}
+    learnt = learn({}, of("b"), found({500: 1.0, 1000: 2.0, 2000: 3.0}))
+    both = joined(known, learnt)[Kind.SCALE_UP]
+    assert list(both.rows) == ["a", row_name(("b",))]
+    assert both.columns == ("cpu=500m", "cpu=1000m", "cpu=2000m")
+    assert joined(known, {}) == known
