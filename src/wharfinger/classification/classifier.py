@@ -13,15 +13,23 @@ from math import exp, hypot, log, sqrt
 import numpy as np
 
 from wharfinger.classification.classifications import LEAST_ERROR, Classifications, Found
+from wharfinger.classification.held import held_throughput
 from wharfinger.classification.known import as_performance
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.learning.matrix import Array
 from wharfinger.learning.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
-from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Classification, Curve, Entry, Estimate, Measurements
-from wharfinger.model.workload import WorkloadType
+from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.profile import (
+    Classification,
+    Curve,
+    Entry,
+    Estimate,
+    Measurements,
+    Origin,
+)
+from wharfinger.model.workload import LatencyBound, WorkloadType
 
 
 class Classifier:
@@ -78,7 +86,10 @@ class Classifier:
         return self._shapes[type_]
 
     def classify(
-        self, measurements: Measurements, type_: WorkloadType | None = None
+        self,
+        measurements: Measurements,
+        type_: WorkloadType | None = None,
+        bound: LatencyBound | None = None,
     ) -> Classification:
         """What a workload needs.
 
@@ -86,17 +97,21 @@ class Classifier:
             measurements: Its entries; empty = it is like any known program of its type (cold
                 start, Paragon 3.5).
             type_: ``None`` = any.
+            bound: Of its latency, if it has one: what it could hold at that is classified too.
         """
         estimator = self.scale_up(type_).estimator
-        made, rows = self.classifications, measurements.performance
+        made = self.classifications
+        rows = {q: row for q, row in measurements.performance.items() if row and q not in PROXIES}
+        curves = {quantity: self._curve(row, quantity, type_) for quantity, row in rows.items()}
+        held = _held(measurements, curves, bound) if bound else {}
+        if held:
+            curves[Quantity.HELD] = self._curve(held, Quantity.HELD, type_)
         further = sum(len(row) for row in measurements.further.values())
         scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(
             estimator=estimator.name,
             version=str(estimator.version),
-            curves={
-                quantity: self._curve(row, quantity, type_) for quantity, row in rows.items() if row
-            },
+            curves=curves,
             shape=self.shape(type_),
             tolerated=made.scores(Kind.TOLERATED, measurements.tolerated, type_),
             caused=made.scores(Kind.CAUSED, measurements.caused, type_),
@@ -108,6 +123,8 @@ class Classifier:
                 int(count): change
                 for count, change in self._changes(Kind.SCALE_OUT, measurements, type_).items()
             },
+            held_below_seconds=bound.below_seconds if bound and held else None,
+            asked_per_second=_asked(measurements, curves),
         )
 
     def _changes(
@@ -206,6 +223,45 @@ class Classifier:
         places = list(self._allocations(type_).values())
         covariance = self.scale_up(type_).predict({}).covariance
         return np.asarray(covariance[np.ix_(places, places)])
+
+
+def _held(
+    measurements: Measurements, curves: Mapping[Quantity, Curve], bound: LatencyBound
+) -> dict[int, Entry]:
+    """The throughput that it holds at its bound, where its latency was measured."""
+    rows, could = measurements.performance, curves.get(Quantity.THROUGHPUT)
+    if could is None:
+        return {}
+    found = {}
+    for cpu, latency in _newest(rows.get(Quantity.LATENCY, {})).items():
+        used = rows.get(Quantity.CPU, {}).get(cpu)
+        if used is None or latency.value <= 0:
+            continue
+        estimate = could.at(cpu)
+        found[cpu] = held_throughput(
+            Entry(estimate.mean, estimate.std),
+            latency,
+            cpu,
+            used.value,
+            bound.below_seconds,
+            bound.percentile,
+        )
+    return found
+
+
+def _newest(row: Mapping[int, Entry]) -> Mapping[int, Entry]:
+    """What was observed of the workload itself, once it was: a copy's load was another."""
+    observed = {cpu: entry for cpu, entry in row.items() if entry.origin is Origin.OBSERVED}
+    return observed or row
+
+
+def _asked(measurements: Measurements, curves: Mapping[Quantity, Curve]) -> float | None:
+    """The most that was asked of a service: what it could do, by how busy it was."""
+    could = curves.get(Quantity.THROUGHPUT)
+    used = _newest(measurements.performance.get(Quantity.CPU, {}))
+    if could is None or not used:
+        return None
+    return max(could.at(cpu).mean * min(e.value * 1000 / cpu, 1.0) for cpu, e in used.items())
 
 
 _PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)

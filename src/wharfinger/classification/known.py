@@ -24,7 +24,7 @@ from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
 from wharfinger.learning.matrix import Matrix, Scale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.performance import Quantity
+from wharfinger.model.performance import PROXIES, Quantity
 from wharfinger.model.profile import Entry, Measurements, Origin
 from wharfinger.model.workload import WorkloadType
 
@@ -69,6 +69,7 @@ class Known:
         performance = {
             quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
             for quantity, entries in found.performance.items()
+            if quantity not in PROXIES
         }
         kept = {quantity: entries for quantity, entries in performance.items() if entries}
         return cls(name, group, kept, found.tolerated, found.caused)

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.axis import UNKNOWN_STD
+from wharfinger.classification.held import at_bound, latency_under
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import SOURCES
-from wharfinger.model.workload import Workload
+from wharfinger.model.workload import Target, Workload
 
 START_SECONDS = 0.5
 """Between a decision and the program's first work."""
@@ -43,6 +44,7 @@ class Part:
         work: What has to be done until the workload is complete, in the unit of the curve;
             ``None`` = the target states no completion.
         begun_seconds: From being handed in until that work begins.
+        decides: Whether it counts for how far the target is reached, or is only told.
     """
 
     curve: Curve
@@ -51,6 +53,7 @@ class Part:
     term: Term | None = None
     work: float | None = None
     begun_seconds: float = 0.0
+    decides: bool = True
 
     def pace(self, cpu_millicpus: int) -> Estimate:
         """Performance over target with so much CPU."""
@@ -78,10 +81,10 @@ def parts_of(
     target, curves = workload.target, classification.curves
     if target is None:
         return []
-    parts = []
+    parts = _service_parts(target, classification)
     throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
-    latency = curves.get(Quantity.LATENCY)
-    if throughput and target.throughput_per_second:
+    latency = None if parts else curves.get(Quantity.LATENCY)
+    if not parts and throughput and target.throughput_per_second:
         parts.append(Part(throughput, 1 / target.throughput_per_second, term=Term.THROUGHPUT))
     if rate and target.rate_per_second:
         parts.append(Part(rate, 1 / target.rate_per_second, term=Term.RATE))
@@ -94,6 +97,26 @@ def parts_of(
         factor = max(left_seconds, 1 / MAX_PACE) / total
         begun = waited_seconds + START_SECONDS
         parts.append(Part(rate, factor, term=Term.RATE, work=total, begun_seconds=begun))
+    return parts
+
+
+def _service_parts(target: Target, classification: Classification) -> list[Part]:
+    """Of a service with a latency bound: the load that it holds at it, over the load.
+
+    Empty where that is not classified: then its throughput and its latency are looked at apart.
+    """
+    curves, was_seconds = classification.curves, classification.held_below_seconds
+    held, could = curves.get(Quantity.HELD), curves.get(Quantity.THROUGHPUT)
+    asked = target.throughput_per_second or classification.asked_per_second
+    if not (held and could and was_seconds and asked and target.latency):
+        return []
+    bound = target.latency.below_seconds
+    held = at_bound(held, could, was_seconds, bound)
+    parts = [Part(held, 1 / asked)]
+    if target.throughput_per_second:
+        parts.append(Part(could, 1 / asked, term=Term.THROUGHPUT, decides=False))
+    under = latency_under(asked, held, could, bound)
+    parts.append(Part(under, bound, inverse=True, term=Term.LATENCY, decides=False))
     return parts
 
 
@@ -137,12 +160,12 @@ def pace_with(parts: list[Part], cpu_millicpus: int, confidence: float) -> Estim
     """Performance over target: that of the part that is least sure to be kept.
 
     Args:
-        parts: At least one.
+        parts: At least one that decides.
         cpu_millicpus: With so much CPU.
         confidence: By which parts are compared.
     """
     z = quantile(confidence)
-    paces = [part.pace(cpu_millicpus) for part in parts]
+    paces = [part.pace(cpu_millicpus) for part in parts if part.decides]
     return min(paces, key=lambda estimate: log(estimate.mean) - z * estimate.std)
 
 

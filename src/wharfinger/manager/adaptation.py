@@ -19,7 +19,7 @@ from wharfinger.learning.matrix import Transform
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.state import Course, ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
-from wharfinger.model.performance import MAX_PACE, Performance, Quantity, pace
+from wharfinger.model.performance import MAX_PACE, PROXIES, Performance, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements, Origin
 from wharfinger.model.view import ClusterView, OffTarget
@@ -139,9 +139,16 @@ def observe(record: WorkloadRecord, now: float) -> None:
         # A service that is asked little answers little, whatever it could.
         says_nothing = is_idle and quantity is Quantity.THROUGHPUT
         if value is not None and value > 0 and cpu > 0 and not says_nothing:
-            entries = record.observed.setdefault(quantity, {})
-            entries[cpu] = _observed(entries.pop(cpu, None), value, performance.measured_at)
-            _keep_newest(entries)
+            _keep(record, quantity, cpu, value, performance.measured_at)
+            if quantity is Quantity.LATENCY and used is not None and used.value > 0:
+                # A latency tells what could be held only with how busy it was then.
+                _keep(record, Quantity.CPU, cpu, used.value, performance.measured_at)
+
+
+def _keep(record: WorkloadRecord, quantity: Quantity, cpu: int, value: float, at: float) -> None:
+    entries = record.observed.setdefault(quantity, {})
+    entries[cpu] = _observed(entries.pop(cpu, None), value, at)
+    _keep_newest(entries)
 
 
 def _observed(old: Entry | None, value: float, now: float) -> Entry:
@@ -315,7 +322,7 @@ def surprise(record: WorkloadRecord, now: float) -> str:
         return ""
     cpu = record.placements[0].allocation.cpu_millicpus
     for quantity, entries in sorted(record.observed.items()):
-        if cpu not in entries:
+        if cpu not in entries or quantity in PROXIES:
             continue
         curve = known.curves.get(quantity)
         measured = record.measurements.performance.get(quantity, {}) if record.measurements else {}

@@ -25,6 +25,8 @@ class Quantity(StrEnum):
     """Queries or operations a service answers."""
     LATENCY = "latency_seconds"
     """The percentile that the target bounds."""
+    HELD = "held_throughput_per_second"
+    """What a service could answer within its latency bound: classified, never measured as such."""
     RATE = "rate_per_second"
     """Work in the unit that ``measure`` reads."""
     REMAINING = "remaining_seconds"

@@ -212,6 +212,8 @@ class Classification:
         platform: On which the curves hold; empty = not known.
         platforms: Performance on others, relative to that one; the deviation of the logarithm.
         servers: Performance on so many servers together, relative to one.
+        held_below_seconds: The latency bound of the curve ``Quantity.HELD``.
+        asked_per_second: Load under which a service was measured; ``None`` = not known.
     """
 
     estimator: str
@@ -225,6 +227,8 @@ class Classification:
     platform: str = ""
     platforms: Mapping[str, Estimate] = field(default_factory=dict)
     servers: Mapping[int, Estimate] = field(default_factory=dict)
+    held_below_seconds: float | None = None
+    asked_per_second: float | None = None
 
 
 def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:

@@ -20,7 +20,7 @@ from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.learning.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.profile import Classification, Measurements
-from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
 from wharfinger.runtime import refit
 
 log = logging.getLogger(__name__)
@@ -73,11 +73,14 @@ class LearningClassifier:
         return len(matrix.rows) if matrix else 0
 
     def classify(
-        self, measurements: Measurements, type_: WorkloadType | None = None
+        self,
+        measurements: Measurements,
+        type_: WorkloadType | None = None,
+        bound: LatencyBound | None = None,
     ) -> Classification:
         """As ``Classifier``, by all that is learnt by now."""
         self.go_on()
-        return self.classifier.classify(measurements, type_)
+        return self.classifier.classify(measurements, type_, bound)
 
     def learn(self, workload: Workload, found: Measurements) -> None:
         """One more workload has ended; what was measured of it."""

@@ -23,7 +23,7 @@ from wharfinger.manager.codec import decode_event, decode_state, encode_event, e
 from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import SCHEMA, ManagerState
 from wharfinger.model.profile import Classification, Measurements
-from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
 from wharfinger.store.base import NewEntry, Store
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,10 @@ class Classifies(Protocol):
     """Says what a workload needs."""
 
     def classify(
-        self, measurements: Measurements, type_: WorkloadType | None = None
+        self,
+        measurements: Measurements,
+        type_: WorkloadType | None = None,
+        bound: LatencyBound | None = None,
     ) -> Classification:
         """From its measurements; empty = by its like."""
 
@@ -337,7 +340,9 @@ class Runtime:
         if self._classifier is None:
             return ev.ProfilingFailed(action.key, "this manager has no classifier")
         try:
-            found = self._classifier.classify(action.measurements, action.workload.type)
+            workload = action.workload
+            bound = workload.target.latency if workload.target else None
+            found = self._classifier.classify(action.measurements, workload.type, bound)
         except WharfingerError as error:
             log.warning("%s can't be classified: %s", action.workload.name, error)
             return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")

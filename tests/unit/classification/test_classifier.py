@@ -13,7 +13,8 @@ from wharfinger.learning.matrix import Matrix, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.profile import Entry, Measurements, Origin
+from wharfinger.model.workload import LatencyBound
 
 CPU, DISK = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH
 COLUMNS = (100, 250, 500, 1000, 2000)
@@ -79,6 +80,62 @@ def test_two_entries_tell_the_row() -> None:
     assert curve.at(2000).std > 3 * curve.at(500).std, "who uses two CPUs can't be seen here"
     below = CLASSIFIER.classify(rate({2000: 50.0, 1000: 49.0})).curves[Quantity.RATE]
     assert below.at(500).mean == pytest.approx(25, rel=0.25), "it has one thread"
+
+
+def service(throughput: float, latency: float, used: float, cpu: int = 500) -> Measurements:
+    return Measurements(
+        {
+            Quantity.THROUGHPUT: {cpu: Entry(throughput, 0.03)},
+            Quantity.LATENCY: {cpu: Entry(latency, 0.03)},
+            Quantity.CPU: {cpu: Entry(used, 0.03)},
+        }
+    )
+
+
+def test_a_service_is_classified_by_what_it_holds_at_its_bound() -> None:
+    """It could answer 100 a second, was asked 50, and then took 40 ms: so k = 2."""
+    bound = LatencyBound(99, 0.1)
+    found = CLASSIFIER.classify(service(100.0, 0.04, 0.25), bound=bound)
+    held = found.curves[Quantity.HELD]
+    assert held.at(500).mean == pytest.approx(80.0, rel=0.05)
+    assert held.at(250).mean < held.at(500).mean < held.at(1000).mean
+    assert held.at(500).std > found.curves[Quantity.THROUGHPUT].at(500).std
+    assert found.held_below_seconds == 0.1
+    assert found.asked_per_second == pytest.approx(50.0, rel=0.05)
+    tight = CLASSIFIER.classify(service(100.0, 0.04, 0.25), bound=LatencyBound(99, 0.03))
+    assert tight.curves[Quantity.HELD].at(500).mean == pytest.approx(33.3, rel=0.1)
+
+
+def test_a_saturated_one_held_what_it_did_or_queues_as_the_law_says() -> None:
+    fine = CLASSIFIER.classify(service(100.0, 0.08, 0.49), bound=LatencyBound(99, 0.1))
+    assert fine.curves[Quantity.HELD].at(500).mean == pytest.approx(100.0, rel=0.05)
+    late = CLASSIFIER.classify(service(100.0, 0.5, 0.49), bound=LatencyBound(99, 0.1))
+    assert late.curves[Quantity.HELD].at(500).mean == pytest.approx(54.0, rel=0.05)
+    never = CLASSIFIER.classify(service(100.0, 0.5, 0.49), bound=LatencyBound(99, 0.001))
+    assert 0 < never.curves[Quantity.HELD].at(500).mean < 10
+
+
+def test_without_a_bound_or_its_latency_nothing_is_said_of_what_it_holds() -> None:
+    found = service(100.0, 0.04, 0.25)
+    assert Quantity.HELD not in CLASSIFIER.classify(found).curves
+    rows = {q: row for q, row in found.performance.items() if q is not Quantity.CPU}
+    bound = LatencyBound(99, 0.1)
+    assert Quantity.HELD not in CLASSIFIER.classify(Measurements(rows), bound=bound).curves
+
+
+def test_what_was_observed_of_it_counts_more_than_its_copy() -> None:
+    copy = service(100.0, 0.04, 0.25)
+    latency = Entry(0.2, 0.03, origin=Origin.OBSERVED)
+    rows = {
+        **copy.performance,
+        Quantity.LATENCY: {**copy.performance[Quantity.LATENCY], 1000: latency},
+        Quantity.CPU: {500: Entry(0.25), 1000: Entry(0.5, origin=Origin.OBSERVED)},
+    }
+    bound = LatencyBound(99, 0.1)
+    could = CLASSIFIER.classify(copy, bound=bound).curves[Quantity.THROUGHPUT].at(1000).mean
+    held = CLASSIFIER.classify(Measurements(rows), bound=bound).curves[Quantity.HELD]
+    expected = max(could - 0.2 * could * 0.5 / 0.1, 0.05 * could)
+    assert held.at(1000).mean == pytest.approx(expected, rel=0.1)
 
 
 def test_more_cpu_never_means_less() -> None:

@@ -20,7 +20,7 @@ from wharfinger.manager.columns import Columns
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
+from wharfinger.model.decisions import Plan, ReasonCode, Refusal, Term
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
@@ -233,6 +233,41 @@ def test_the_part_of_a_target_that_is_least_sure_counts() -> None:
     what = replace(what, curves={**what.curves, Quantity.LATENCY: latency})
     both = Target(rate_per_second=100, latency=LatencyBound(99, 0.01))
     assert given(place(view_of(4), replace(workload("w"), target=both), what)) == ("s0", 2000)
+
+
+def serving(held: float = 80.0, std: float = 0.0, **others) -> Classification:
+    """A service that could answer 100 a second with each CPU, and holds its bound up to less."""
+    could = known(quantity=Quantity.THROUGHPUT)
+    columns = could.curves[Quantity.THROUGHPUT].cpu_millicpus
+    curve = Curve(columns, tuple(Estimate(held * cpu / 1000, std) for cpu in columns))
+    curves = {**could.curves, Quantity.HELD: curve}
+    return replace(could, curves=curves, held_below_seconds=0.1, **others)
+
+
+def test_a_service_is_sized_by_the_load_that_it_holds_at_its_bound() -> None:
+    bounded = Target(throughput_per_second=160, latency=LatencyBound(99, 0.1))
+    answer = place(view_of(4), replace(workload("w"), target=bounded), serving())
+    assert given(answer) == ("s0", 2000)
+    assert answer.decision.predicted is not None
+    told = answer.decision.predicted.performance
+    assert told[Term.THROUGHPUT].mean == pytest.approx(200.0), "it could do more"
+    assert told[Term.LATENCY].mean == pytest.approx(0.1)
+    unbounded = Target(throughput_per_second=160)
+    assert given(place(view_of(4), replace(workload("w"), target=unbounded), serving())) == (
+        "s0",
+        1650,
+    )
+
+
+def test_a_bound_that_was_changed_and_a_load_that_is_only_known() -> None:
+    tighter = Target(throughput_per_second=160, latency=LatencyBound(99, 0.05))
+    answer = place(view_of(4), replace(workload("w"), target=tighter), serving())
+    assert given(answer) == ("s0", 2750), "60 of 100 are held: half the time to wait in"
+    only = Target(latency=LatencyBound(99, 0.1))
+    known_load = serving(asked_per_second=160.0)
+    assert given(place(view_of(4), replace(workload("w"), target=only), known_load)) == ("s0", 2000)
+    nobody_knows = place(view_of(4), replace(workload("w"), target=only), serving())
+    assert given(nobody_knows) == ("s0", 1000), "by its reservation"
 
 
 def test_what_is_not_classified_goes_by_its_reservation() -> None:

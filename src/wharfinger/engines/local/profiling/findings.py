@@ -27,6 +27,10 @@ LEAST_IO_BYTES_PER_SECOND = 16384.0
 """With less, it is for want of CPU time, not of the device, that a source falls short."""
 
 
+USE_ERROR = 0.05
+"""Relative, of CPU time."""
+
+
 class Findings:
     """Entries, and what is silent.
 
@@ -142,8 +146,10 @@ class Findings:
             raise CopyFailed(self.stopped or "; ".join(self._silent.values()) or "nothing was read")
         for what in self._missing():
             self._silent.setdefault(what, self.stopped or "time was over")
+        used = {cpu: Entry(u, USE_ERROR) for cpu, u in self._used_cpus.items() if u > 0}
+        known = {**self._performance, Quantity.CPU: used} if used else self._performance
         return Measurements(
-            performance=self._performance,
+            performance=known,
             tolerated=self.tolerated,
             caused=self.caused,
             total=self.total,
