@@ -32,7 +32,7 @@ MAX_CALIBRATION_ROWS = 300
 UNCALIBRATED = 2.0
 """Times the estimator's own standard deviation where no program can be left out to see."""
 LEAST_STD = 1e-9
-BATCH = 256
+BATCH = 128
 """Rows that are folded in by one call: few enough to stay in a processor's cache."""
 
 
