@@ -8,7 +8,8 @@ estimator behind the same interface, and where they are installed cmfrec (``fact
 scikit-surprise (which has no fold-in: its SVD is fitted again with the new row) and
 scikit-learn's imputers. At 100×80, 500×40 and 5000×100, whole, with 20% of the entries, and in
 the papers' mix (5% of the rows whole, of the rest two entries). Fits are timed once a round,
-fold-ins in turns; ``arrival`` is five fold-ins one after the other by the default estimator.
+fold-ins in turns; ``arrival`` is five fold-ins one after the other by the default estimator,
+``batch`` a thousand such rows in one call.
 
     pip install cmfrec scikit-surprise scikit-learn     # the peers; not needed
 """
@@ -35,6 +36,7 @@ SIZES = ((100, 80), (500, 40), (5000, 100))
 DENSITIES = ("whole", "20%", "papers' mix")
 ARRIVALS = 300
 CLASSIFICATIONS = 5
+BATCH = 1000
 FLOOR = "numpy"
 MAX_FIT_ROUNDS = 3
 
@@ -94,6 +96,15 @@ def arrival(model: Recommender) -> dict[str, float]:
     return {"median": float(np.median(seconds)), "p99": float(np.quantile(seconds, 0.99))}
 
 
+def batch(model: Recommender, rounds: int) -> dict[str, float]:
+    """Seconds per row of many in one call, each that of ``fold_ins``."""
+    columns = len(model.matrix.columns)
+    row = masked(np.exp(np.linspace(0, 1, columns)), np.array([1, columns // 2]))
+    rows = np.tile(row, (BATCH, 1))
+    model.predict_many(rows)
+    return spread([timed(lambda: model.predict_many(rows))[0] / BATCH for _ in range(rounds)])
+
+
 def fits(found: Matrix, rounds: int) -> tuple[dict[str, object], dict[str, Recommender]]:
     """Learn the whole matrix, rehearsals and calibration included."""
     filled = np.where(np.isnan(found.values), 0.0, found.transformed)
@@ -128,6 +139,10 @@ def main() -> None:
                     "fit_seconds": learning,
                     "fold_in": fold_ins(models, columns, options.rounds),
                     "arrival_seconds": arrival(models[DEFAULT_ESTIMATOR]),
+                    "batch_seconds_per_row": {
+                        name: batch(models[name], options.rounds)
+                        for name in ("gaussian", DEFAULT_ESTIMATOR)
+                    },
                     "missing_peers": missing(),
                 }
             )

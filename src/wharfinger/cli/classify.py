@@ -1,22 +1,17 @@
 """``wharfinger classify``: the estimators, on any matrix in a CSV file; needs no manager.
 
-What each action does beside reading its options: here ``predict``, in ``classify_evaluate`` and
-``classify_measure`` the others.
+Here are the options; what each action does with them is in ``classify_evaluate``,
+``classify_predict`` and ``classify_measure``.
 """
 
 import argparse
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import Any
 
-from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output, seconds
-from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from wharfinger.learning.base import Prediction
-    from wharfinger.learning.matrix import Matrix
 
 SCALES = ("arbitrary", "common", "normalised")
 STRATEGIES = ("random", "variance", "improvement")
@@ -27,11 +22,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **ESTIMATES,
         "reveal": 2,
         "strategy": "random",
+        "stop": None,
         "direction": "lower",
         "repeats": 20,
         "known": None,
     },
-    "predict": {**ESTIMATES, "rows": None, "suggest": None},
+    "predict": {
+        **ESTIMATES,
+        "rows": None,
+        "suggest": None,
+        "seconds": None,
+        "budget": None,
+        "enough": None,
+    },
     "measure": {
         "only": None,
         "out": None,
@@ -63,14 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_shared(parser)
     _add_evaluate(parser)
-    parser.add_argument("--rows", metavar="TEST.csv", help="predict: the rows to fill in")
-    parser.add_argument(
-        "--suggest",
-        metavar="K",
-        type=_count,
-        help="predict: also name K entries of each row to measure next (all that are left, where "
-        "fewer are), and what each is worth",
-    )
+    _add_predict(parser)
     _add_measure(parser)
     add_output(parser)
 
@@ -106,6 +102,13 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "--strategy", choices=STRATEGIES, help="evaluate: which entries those are (default: random)"
     )
     parser.add_argument(
+        "--stop",
+        type=_share,
+        metavar="SHARE",
+        help="evaluate: --strategy improvement reveals no more once less than this share of the "
+        "best is to be gained, such as 1%%",
+    )
+    parser.add_argument(
         "--direction",
         choices=["lower", "higher"],
         help="evaluate: which values are better (default: lower)",
@@ -115,6 +118,37 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         help="evaluate: how often to divide the programs anew (default: 20)",
+    )
+
+
+def _add_predict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", metavar="TEST.csv", help="predict: the rows to fill in")
+    parser.add_argument(
+        "--suggest",
+        metavar="K",
+        type=_count,
+        help="predict: also name K entries of each row to measure next (all that are left, where "
+        "fewer are), and what each is worth",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="DURATION|FILE.csv",
+        help="predict: how long measuring an entry takes, each alike or by FILE.csv with the "
+        "header column,seconds: what is suggested is then the gain per second; "
+        "measure: at each allocation (default: 1s)",
+    )
+    parser.add_argument(
+        "--budget",
+        type=seconds,
+        metavar="DURATION",
+        help="predict: suggest entries that together take no longer; needs --seconds",
+    )
+    parser.add_argument(
+        "--enough",
+        type=_share,
+        metavar="SHARE",
+        help="predict: suggest no more entries than leave this mean deviation, such as 10%%",
     )
 
 
@@ -137,12 +171,6 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
         help="measure: where to; rows that are there are kept (default: wharfinger/known in the "
         "user's XDG data folder, where the manager looks)",
     )
-    parser.add_argument(
-        "--seconds",
-        type=seconds,
-        metavar="DURATION",
-        help="measure: at each allocation (default: 1s)",
-    )
     for name, words in (
         ("--list", "show the programs and what they need"),
         ("--anew", "forget the rows that are there"),
@@ -158,6 +186,21 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float | str:
+    """A duration, or the file that tells each column's."""
+    return text if text.endswith(".csv") else seconds(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not (isfinite(share) and share > 0):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a share above 0, such as 10%")
+    return share
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate or predict, and print."""
     _check(arguments)
@@ -171,8 +214,9 @@ def run(arguments: argparse.Namespace) -> int:
         from wharfinger.cli.classify_evaluate import evaluate  # noqa: PLC0415 - NumPy is heavy
 
         return evaluate(arguments)
-    _predict(arguments)
-    return OK
+    from wharfinger.cli.classify_predict import predict  # noqa: PLC0415 - NumPy is heavy
+
+    return predict(arguments)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -185,10 +229,10 @@ def _check(arguments: argparse.Namespace) -> None:
     if wanted != (arguments.matrix is not None):
         words = "needs MATRIX.csv" if wanted else f"reads no file; leave {arguments.matrix!r} out"
         raise InvalidInput(f"classify {arguments.action} {words}")
-    if arguments.action == "predict" and arguments.rows is None:
-        raise InvalidInput("classify predict needs --rows TEST.csv: the rows to fill in")
     if arguments.known is not None:
         _check_known(arguments)
+    if arguments.action == "predict":
+        _check_predict(arguments)
     for name, value in own.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
@@ -196,9 +240,28 @@ def _check(arguments: argparse.Namespace) -> None:
         _check_evaluate(arguments)
 
 
+def _check_predict(arguments: argparse.Namespace) -> None:
+    if arguments.rows is None:
+        raise InvalidInput("classify predict needs --rows TEST.csv: the rows to fill in")
+    for name in ("seconds", "budget"):
+        if getattr(arguments, name) == 0:
+            raise InvalidInput(f"--{name}: 0; give a time above 0")
+    if arguments.seconds is not None and not suggests(arguments):
+        raise InvalidInput("--seconds: nothing is suggested; add --suggest, --budget or --enough")
+    if arguments.budget is not None and arguments.seconds is None:
+        raise InvalidInput("--budget needs --seconds: how long measuring an entry takes")
+
+
+def suggests(arguments: argparse.Namespace) -> bool:
+    """Whether entries to measure next are asked for."""
+    return any(getattr(arguments, name) is not None for name in ("suggest", "budget", "enough"))
+
+
 def _check_evaluate(arguments: argparse.Namespace) -> None:
     if arguments.reveal < 1:
         raise InvalidInput("--reveal: 0: nothing would be known of a row; write 1 or more")
+    if arguments.stop is not None and arguments.strategy != "improvement":
+        raise InvalidInput("--stop is for --strategy improvement; leave it out")
     if not 1 <= arguments.repeats <= MAX_REPEATS:
         raise InvalidInput(f"--repeats: {arguments.repeats}: write 1 to {MAX_REPEATS}")
 
@@ -221,136 +284,3 @@ def estimators(given: str | None, default: Sequence[str]) -> list[str]:
     for name in names:
         make_estimator(name)
     return names
-
-
-def _predict(arguments: argparse.Namespace) -> None:
-    from wharfinger.learning import reading, registry  # noqa: PLC0415
-    from wharfinger.learning.matrix import Scale  # noqa: PLC0415
-    from wharfinger.learning.recommender import fit  # noqa: PLC0415
-
-    names = estimators(arguments.estimator, [registry.DEFAULT_ESTIMATOR])
-    if len(names) > 1:
-        raise InvalidInput(f"--estimator: {arguments.estimator!r}: predict takes one; name one")
-    training = reading.read_matrix(arguments.matrix)
-    tests = reading.read_matrix(arguments.rows)
-    _check_columns(tests, training, arguments)
-    _check_rows(tests, training, arguments)
-    if arguments.pairs:
-        training = _without_entries(training, tests.rows)
-    model = fit(names[0], training, scale=Scale(arguments.scale), seed=arguments.seed)
-    document = [
-        _prediction_document(name, model.predict(row), arguments.suggest)
-        for name, row in zip(tests.rows, _aligned(tests, training), strict=True)
-    ]
-    show(document, arguments.output, lambda: _prediction_text(document))
-
-
-def _check_columns(tests: "Matrix", training: "Matrix", arguments: argparse.Namespace) -> None:
-    known = set(training.columns)
-    for column in tests.columns:
-        if column not in known:
-            raise InvalidInput(
-                f"{arguments.rows}: column {column!r} is none of {arguments.matrix}; "
-                "name configurations as they are named there"
-            )
-
-
-def _check_rows(tests: "Matrix", training: "Matrix", arguments: argparse.Namespace) -> None:
-    import numpy as np  # noqa: PLC0415 - heavy
-
-    known = set(training.rows)
-    for name, values in zip(tests.rows, tests.values, strict=True):
-        if name in known:
-            raise InvalidInput(
-                f"{arguments.rows}: row {name!r} is a known row of {arguments.matrix}; "
-                "leave it out of one of the two, or name the new one differently"
-            )
-        if arguments.suggest is None and np.isnan(values).all():
-            raise InvalidInput(
-                f"{arguments.rows}: row {name!r} has no entry to predict from; measure one "
-                "(--suggest 1 says which)"
-            )
-    most = len(training.columns)
-    if arguments.suggest is not None and not 1 <= arguments.suggest <= most:
-        raise InvalidInput(f"--suggest: {arguments.suggest}: write 1 to {most}, the columns there")
-
-
-def _without_entries(training: "Matrix", names: Sequence[str]) -> "Matrix":
-    """Columns that bear a new row's name were measured with it: none of that is known yet."""
-    import dataclasses  # noqa: PLC0415 - costs a client's start
-
-    import numpy as np  # noqa: PLC0415
-
-    hidden = np.isin(training.columns, names)
-    if not hidden.any():
-        return training
-    return dataclasses.replace(training, values=np.where(hidden, np.nan, training.values))
-
-
-def _aligned(tests: "Matrix", training: "Matrix") -> Any:
-    """The new rows' values under the known rows' columns."""
-    import numpy as np  # noqa: PLC0415
-
-    places = {column: j for j, column in enumerate(training.columns)}
-    values = np.full((len(tests.rows), len(training.columns)), np.nan)
-    values[:, [places[column] for column in tests.columns]] = tests.values
-    return values
-
-
-def _prediction_document(
-    name: str, prediction: "Prediction", suggest: int | None
-) -> dict[str, Any]:
-    low, high = prediction.interval_90()
-    numbers = zip(
-        prediction.columns,
-        prediction.mean.tolist(),
-        prediction.std.tolist(),
-        low.tolist(),
-        high.tolist(),
-        strict=True,
-    )
-    # In logarithms it is the mean, so of the values it is the median.
-    columns = {c: {"median": m, "std": s, "low_90": a, "high_90": b} for c, m, s, a, b in numbers}
-    document: dict[str, Any] = {"name": name, "columns": columns}
-    if suggest is not None:
-        document["suggest"] = _suggestions(prediction, suggest)
-    return document
-
-
-def _suggestions(prediction: "Prediction", size: int) -> list[dict[str, Any]]:
-    import numpy as np  # noqa: PLC0415
-
-    from wharfinger.learning.design import suggest  # noqa: PLC0415
-
-    unknown = np.flatnonzero(prediction.log_std > 0)
-    return [
-        {
-            "name": prediction.columns[found.column],
-            "mean_log_std_before": found.std_before,
-            "mean_log_std_after": found.std_after,
-        }
-        for found in suggest(prediction.covariance, unknown, size)
-    ]
-
-
-PREDICTIONS: list[Column] = [
-    ("NAME", lambda item: item[0]),
-    ("COLUMN", lambda item: item[1]),
-    ("MEDIAN", lambda item: f"{item[2]['median']:.4g}"),
-    ("STD", lambda item: f"{item[2]['std']:.2g}"),
-    ("LOW 90%", lambda item: f"{item[2]['low_90']:.4g}"),
-    ("HIGH 90%", lambda item: f"{item[2]['high_90']:.4g}"),
-]
-SUGGESTIONS: list[Column] = [
-    ("NAME", lambda item: item[0]),
-    ("MEASURE NEXT", lambda item: item[1]["name"]),
-    ("LOG STD BEFORE", lambda item: f"{item[1]['mean_log_std_before']:.3f}"),
-    ("AFTER", lambda item: f"{item[1]['mean_log_std_after']:.3f}"),
-]
-
-
-def _prediction_text(document: list[dict[str, Any]]) -> str:
-    cells = [(row["name"], c, numbers) for row in document for c, numbers in row["columns"].items()]
-    text = table(cells, PREDICTIONS)
-    next_ones = [(row["name"], item) for row in document for item in row.get("suggest", [])]
-    return f"{text}\n\n{table(next_ones, SUGGESTIONS)}" if next_ones else text

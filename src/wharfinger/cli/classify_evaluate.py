@@ -10,6 +10,7 @@ from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
 from wharfinger.cli.classify import estimators
 from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
+from wharfinger.learning.design import Satisfied
 from wharfinger.learning.evaluation import Evaluation, Plan, Strategy
 from wharfinger.learning.evaluation import evaluate as run
 from wharfinger.learning.matrix import Matrix, Scale, Transform
@@ -28,6 +29,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         higher=arguments.direction == "higher",
         repeats=arguments.repeats,
         seed=arguments.seed,
+        satisfied=None if arguments.stop is None else Satisfied(arguments.stop),
     )
     if arguments.known is not None:
         _evaluate_known(arguments, names, plan)
@@ -76,6 +78,7 @@ def _document(found: Evaluation, plan: Plan) -> dict[str, Any]:
         "rows_predicted": found.rows,
         "rows_passed_over": found.rows_passed_over,
         "reveal": plan.reveal,
+        "mean_revealed": found.mean_revealed,
         "strategy": str(plan.strategy),
         "scale": str(plan.scale),
         "pairs": plan.pairs,
@@ -115,10 +118,15 @@ SCORES: list[Column] = [
 def _text(document: dict[str, Any]) -> str:
     rows = list(document["estimators"].items())
     columns = SCORES if "mean_absolute_error" in rows[0][1] else EVALUATION
-    words = f"{document['rows_predicted']} rows predicted, each from {document['reveal']} entries"
+    words = f"{document['rows_predicted']} rows predicted, each from {_entries(document)} entries"
     if document["rows_passed_over"]:
         words += f"; {document['rows_passed_over']} passed over, with no more entries than that"
     return f"{table(rows, columns)}\n{words}"
+
+
+def _entries(document: dict[str, Any]) -> str:
+    most, mean = document["reveal"], document["mean_revealed"]
+    return str(most) if mean == most else f"at most {most} (on average {mean:.1f})"
 
 
 def _known_text(documents: list[dict[str, Any]], known: KnownPrograms) -> str:

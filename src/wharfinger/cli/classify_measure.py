@@ -33,6 +33,8 @@ def measure(arguments: argparse.Namespace) -> int:
         rows = [_listed(program) for program in programs]
         show(rows, arguments.output, lambda: table(rows, LIST))
         return OK
+    if isinstance(arguments.seconds, str):
+        raise InvalidInput(f"--seconds: {arguments.seconds!r}; measure takes a duration")
     if arguments.seconds == 0:
         raise InvalidInput("--seconds: 0; give a time above 0")
     idle = _quiet(anyway=arguments.busy)

@@ -8,7 +8,7 @@ calibration, correcting entries, saving) is in ``recommender.py``, the same for 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,47 @@ class Learned(Protocol):
 
     def arrays(self) -> dict[str, Array]:
         """All that ``Estimator.restore`` needs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """What becomes of a row before an estimator's own equations, and of variances after them.
+
+    Attributes:
+        factors: (columns + 1,) to multiply deviations by, per number of known entries.
+        unmeasured: (columns,) variance to add.
+        logarithms: Rows come in their own scale, and logarithms are taken.
+    """
+
+    factors: Array
+    unmeasured: Array
+    logarithms: bool
+
+    @classmethod
+    def nothing(cls, columns: int) -> "Finish":
+        """Rows are transformed already, and variances the estimator's own."""
+        return cls(np.ones(columns + 1), np.zeros(columns), logarithms=False)
+
+
+class FoldIn(Protocol):
+    """A compiled kernel (``wharfinger.native``): all of a prediction but its covariance."""
+
+    def fold_in(self, row: Array) -> tuple[Array, Array, Array] | None:
+        """Means, variances and transformed values of one row; ``None`` = ask ``condition``."""
+        ...
+
+    def fold_in_many(self, rows: Array) -> tuple[Array, Array, Array, list[bool]]:
+        """The same of (rows, columns), each as alone, and of which rows it is told."""
+        ...
+
+
+@runtime_checkable
+class Compiled(Protocol):
+    """A ``Learned`` that has a compiled kernel beside its ``condition``; most have none."""
+
+    def compiled(self, finish: Finish) -> FoldIn:
+        """One that does the rest as well."""
         ...
 
 

@@ -1,7 +1,7 @@
 """How well estimators do on a matrix: whole programs held out, a few entries revealed.
 
 Every estimator gets the same splits and the same revealed entries; on other splits the same
-method moves by a tenth. ``cli/classify.py`` calls ``evaluate``.
+method moves by a tenth. ``cli/classify_evaluate.py`` calls ``evaluate``.
 """
 
 import time
@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.design import most_improving, variance_design
+from wharfinger.learning.design import Satisfied, next_improvement, variance_design
 from wharfinger.learning.matrix import Array, Matrix, Scale
 from wharfinger.learning.metrics import Outcome, outcome, summary
 from wharfinger.learning.recommender import Recommender, fit
@@ -47,6 +47,7 @@ class Plan:
         higher: Higher values are better.
         repeats: How often to divide the programs anew.
         seed: Of divisions, revealed entries and estimators.
+        satisfied: When ``IMPROVEMENT`` ends before that many are known; ``None`` = never.
     """
 
     reveal: int = 2
@@ -56,6 +57,7 @@ class Plan:
     higher: bool = False
     repeats: int = 20
     seed: int = 0
+    satisfied: Satisfied | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,13 @@ class Evaluation:
         estimators: By name: what ``metrics.summary`` holds.
         rows: Rows that were predicted, repeats counted.
         rows_passed_over: Rows that have no entry to hide.
+        mean_revealed: Entries that were known of a row.
     """
 
     estimators: dict[str, dict[str, float]]
     rows: int
     rows_passed_over: int
+    mean_revealed: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +134,10 @@ def _improvement(guide: Recommender, truth: Array, plan: Plan) -> Indices:
         mean = sign * found.log_mean
         rest = np.setdiff1d(measurable, seen)
         best = float(mean[seen].min())
-        seen = np.append(seen, most_improving(mean, found.log_std, best, rest))
+        step = next_improvement(mean, found.log_std, best, rest, satisfied=plan.satisfied)
+        if step.column is None:
+            break
+        seen = np.append(seen, step.column)
     return seen
 
 
@@ -154,9 +161,11 @@ def evaluate(
     _check(matrix, plan)
     outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     fits: dict[str, list[float]] = {name: [] for name in names}
+    known: list[int] = []
     parts = min(FOLDS, len(set(matrix.groups))) * plan.repeats
     for done, split in enumerate(splits(matrix, plan), start=1):
         rows = revealed(split, plan)
+        known += [int((~np.isnan(row)).sum()) for _, row in rows]
         for name in names if rows else ():
             begin = time.perf_counter()
             model = fit(name, split.training, scale=plan.scale, seed=split.seed)
@@ -169,7 +178,8 @@ def evaluate(
             f"--reveal: no row has more than {plan.reveal} entries; reveal fewer, or measure more"
         )
     found = {n: summary(outcomes[n], float(np.median(fits[n]))) for n in names}
-    return Evaluation(found, count, len(matrix.rows) * plan.repeats - count)
+    passed_over = len(matrix.rows) * plan.repeats - count
+    return Evaluation(found, count, passed_over, float(np.mean(known)))
 
 
 def _fold_in(model: Recommender, truth: Array, known: Array, plan: Plan) -> Outcome:

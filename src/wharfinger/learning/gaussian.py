@@ -18,12 +18,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.learning.conditional import LEAST_VARIANCE, Gaussian, Prior, predict_means
+from wharfinger.learning.base import Finish, FoldIn
+from wharfinger.learning.conditional import (
+    LEAST_VARIANCE,
+    RIDGE,
+    Gaussian,
+    Prior,
+    predict_means,
+)
 from wharfinger.learning.effects import Effects, row_weights, shrunk_columns, two_way
 from wharfinger.learning.matrix import Array, Scale
 from wharfinger.learning.means import pack_prior, unpack_prior
 from wharfinger.learning.ppca import complete
 from wharfinger.learning.tasks import Indices, draw_seen, group_folds
+from wharfinger.native import Conditional
 
 SHRINKAGES = (0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0)
 EXPONENTS = (0.0, 0.5)
@@ -137,6 +145,21 @@ class GaussianLearned:
     def condition(self, row: Array) -> Gaussian:
         """Closed form; see ``conditional.py``."""
         return self.prior.condition(row)
+
+    def compiled(self, finish: Finish) -> FoldIn:
+        """The same without the covariance."""
+        prior = self.prior
+        return Conditional(
+            np.ascontiguousarray(prior.mean),
+            np.ascontiguousarray(prior.covariance),
+            prior.free_level,
+            prior.level_variance,
+            finish.factors,
+            finish.unmeasured,
+            finish.logarithms,
+            RIDGE,
+            LEAST_VARIANCE,
+        )
 
     def relearn(self, values: Array, groups: Indices) -> "GaussianLearned":
         """The same settings on other rows."""

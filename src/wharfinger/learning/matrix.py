@@ -4,7 +4,7 @@ Values are frozen: a change makes a new matrix. Everything that learns starts fr
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -71,6 +71,8 @@ class Matrix:
     groups: tuple[str, ...]
     values: Array
     transform: Transform = Transform.LOG
+    _rows: Mapping[str, int] = field(init=False, repr=False)
+    _columns: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
@@ -82,8 +84,8 @@ class Matrix:
             )
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
-        _check_names("row", self.rows)
-        _check_names("column", self.columns)
+        object.__setattr__(self, "_rows", _places("row", self.rows))
+        object.__setattr__(self, "_columns", _places("column", self.columns))
         self._check_values()
 
     @classmethod
@@ -126,28 +128,27 @@ class Matrix:
 
     def row(self, name: str) -> Array:
         """One row's values."""
-        row: Array = self.values[self._index(self.rows, "row", name)]
+        row: Array = self.values[self._row(name)]
         return row
 
     def row_of(self, entries: Mapping[str, float]) -> Array:
         """A new row of this matrix from its known entries, the others missing."""
         row = np.full(len(self.columns), np.nan)
         for column, value in entries.items():
-            row[self._index(self.columns, "column", column)] = value
+            row[self._column(column)] = value
         return row
 
     def with_entry(self, row: str, column: str, value: float) -> "Matrix":
         """Another matrix in which one entry is added, corrected, or (NaN) forgotten."""
         values = self.values.copy()
-        place = self._index(self.rows, "row", row), self._index(self.columns, "column", column)
-        values[place] = value
+        values[self._row(row), self._column(column)] = value
         return replace(self, values=values)
 
     def with_column(self, name: str, entries: Mapping[str, float]) -> "Matrix":
         """Another matrix with one more column, known for the named rows."""
         column = np.full((len(self.rows), 1), np.nan)
         for row, value in entries.items():
-            column[self._index(self.rows, "row", row)] = value
+            column[self._row(row)] = value
         return replace(self, columns=(*self.columns, name), values=np.hstack([self.values, column]))
 
     def with_row(self, name: str, group: str, row: Array) -> "Matrix":
@@ -175,18 +176,31 @@ class Matrix:
             self, columns=tuple(self.columns[j] for j in kept), values=self.values[:, kept]
         )
 
-    def _index(self, names: tuple[str, ...], kind: str, name: str) -> int:
-        try:
-            return names.index(name)
-        except ValueError:
-            raise NotFound(f"the matrix has no {kind} {name!r}") from None
+    def _row(self, name: str) -> int:
+        return _place(self._rows, "row", name)
+
+    def _column(self, name: str) -> int:
+        return _place(self._columns, "column", name)
 
 
-def _check_names(kind: str, names: tuple[str, ...]) -> None:
+def _place(places: Mapping[str, int], kind: str, name: str) -> int:
+    try:
+        return places[name]
+    except KeyError:
+        raise NotFound(f"the matrix has no {kind} {name!r}") from None
+
+
+def _places(kind: str, names: tuple[str, ...]) -> dict[str, int]:
+    """Where each stands.
+
+    Raises:
+        InvalidInput: There is none, or one stands twice.
+    """
     if not names:
         raise InvalidInput(f"the matrix has no {kind}; give at least one")
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in places:
             raise InvalidInput(f"{kind} {name!r} stands twice; give each its own name")
-        seen.add(name)
+        places[name] = place
+    return places

@@ -2,21 +2,24 @@
 
 First column: a row's name, whatever its header. An optional second column ``group``: the
 program that a row is a run of. The rest: one configuration each. Empty (or ``nan``) is not
-measured. Quoting as in RFC 4180, so names may hold commas.
+measured. Quoting as in RFC 4180, so names may hold commas. What measuring takes is told by a file
+of its own (``read_seconds``).
 """
 
 import csv
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.matrix import Matrix, Transform
+from wharfinger.learning.matrix import Array, Matrix, Transform
 
 GROUP = "group"
+SECONDS_HEADER = ["column", "seconds"]
 
 
 def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matrix:
@@ -25,9 +28,65 @@ def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matri
     Raises:
         InvalidInput: The file can't be read, or is no such matrix: line, column, value, mend.
     """
+    with _lines(path) as lines:
+        return _Reader(str(path)).read(lines, transform)
+
+
+def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
+    """(columns,) how long measuring each takes, from lines of ``column,seconds``.
+
+    Args:
+        path: A CSV file with that header.
+        columns: All of which it must tell.
+
+    Raises:
+        InvalidInput: The file can't be read, or is none of these: line, value, mend.
+    """
+    places = {column: j for j, column in enumerate(columns)}
+    seconds = np.full(len(columns), np.nan)
+    with _lines(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if number == 1:
+                _check_seconds_header(path, line)
+            elif line:
+                column, value = _seconds_line(f"{path}:{number}", line, places)
+                if not np.isnan(seconds[column]):
+                    raise InvalidInput(
+                        f"{path}:{number}: column {line[0]!r} stands twice; keep one line of it"
+                    )
+                seconds[column] = value
+    if np.isnan(seconds).any():
+        missing = columns[int(np.flatnonzero(np.isnan(seconds))[0])]
+        raise InvalidInput(f"{path}: no seconds for column {missing!r}; add a line for it")
+    return seconds
+
+
+def _check_seconds_header(path: Path | str, header: list[str]) -> None:
+    if header != SECONDS_HEADER:
+        raise InvalidInput(f"{path}:1: the header is {','.join(header)!r}; write column,seconds")
+
+
+def _seconds_line(place: str, line: list[str], columns: Mapping[str, int]) -> tuple[int, float]:
+    if len(line) != len(SECONDS_HEADER):
+        raise InvalidInput(f"{place}: {len(line)} fields; write column,seconds")
+    name, text = line
+    if name not in columns:
+        raise InvalidInput(f"{place}: {name!r} is no column of the matrix; name one that is")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidInput(f"{place}: column {name!r}: {text!r}; write seconds, above 0")
+    return columns[name], value
+
+
+@contextmanager
+def _lines(path: Path | str) -> Iterator[Iterator[list[str]]]:
+    """A file's lines, each in its fields; what is wrong with it is said in one line."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            return _Reader(str(path)).read(csv.reader(file), transform)
+            yield csv.reader(file)
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8"

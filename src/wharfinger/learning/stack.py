@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from wharfinger.learning.base import Finish, FoldIn
 from wharfinger.learning.conditional import LEAST_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.learning.gaussian import SHRINKAGES, Settings, prior_of
 from wharfinger.learning.matrix import Array, Scale
@@ -31,7 +32,7 @@ from wharfinger.learning.mixture import (
     predict_means,
 )
 from wharfinger.learning.tasks import Indices, draw_seen, group_folds
-from wharfinger.native import fold_in
+from wharfinger.native import Mixtures
 
 CLOSENESS = (0.0, 0.5, 0.8, 0.95, 0.99)
 TUNED = (0.0, 0.8, 0.97)
@@ -74,39 +75,32 @@ class StackLearned:
         members: Those that count.
         weights: (members,), summing to one.
         packed: The same, for the compiled fold-in.
+        alone: That fold-in, of transformed rows and with nothing after it.
     """
 
     members: tuple[Member, ...]
     weights: Array
     packed: Packed
+    alone: FoldIn
 
     @classmethod
     def of(cls, members: Sequence[Member], weights: Array) -> "StackLearned":
         """With what the fold-in needs."""
-        return cls(tuple(members), weights, pack(members, weights))
+        packed = pack(members, weights)
+        alone = kernel(packed, Finish.nothing(packed.means.shape[1]))
+        return cls(tuple(members), weights, packed, alone)
 
     def condition(self, row: Array) -> Gaussian:
         """Mean and variances at once; the covariance when it is asked for."""
-        seen = np.flatnonzero(~np.isnan(row))
-        if not seen.size:
+        found = self.alone.fold_in(np.ascontiguousarray(row, dtype=np.float64))
+        if found is None:
             return self.reference(row)
-        row = row.copy()  # The covariance is worked out later, whatever becomes of the caller's.
-        packed = self.packed
-        mean, variances = fold_in(
-            packed.kernels,
-            packed.residuals,
-            packed.log_weights,
-            packed.means,
-            packed.of,
-            packed.settings,
-            row,
-            seen.astype(np.int64),
-            RIDGE,
-            LEAST_VARIANCE,
-        )
-        mean[seen] = row[seen]
-        variances[seen] = 0.0
-        return Gaussian(mean, lambda: self.reference(row).covariance, variances)
+        mean, variances, values = found
+        return Gaussian(mean, lambda: self.reference(values).covariance, variances)
+
+    def compiled(self, finish: Finish) -> FoldIn:
+        """The same with what comes before and after it."""
+        return kernel(self.packed, finish)
 
     def reference(self, row: Array) -> Gaussian:
         """The same in NumPy, with the whole covariance."""
@@ -165,6 +159,23 @@ def pack(members: Sequence[Member], weights: Array) -> Packed:
         np.array([one.prior.mean for one in members]),
         np.array(of, dtype=np.int64),
         np.array(settings),
+    )
+
+
+def kernel(packed: Packed, finish: Finish) -> FoldIn:
+    """The compiled fold-in."""
+    return Mixtures(
+        packed.kernels,
+        packed.residuals,
+        packed.log_weights,
+        packed.means,
+        packed.of,
+        packed.settings,
+        finish.factors,
+        finish.unmeasured,
+        finish.logarithms,
+        RIDGE,
+        LEAST_VARIANCE,
     )
 
 

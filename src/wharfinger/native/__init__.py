@@ -1,15 +1,17 @@
 """Compiled kernels behind plain functions.
 
-Who calls: the policies in ``wharfinger.placement``, and ``wharfinger.learning.stack``. The sources
-lie outside the package, in ``native/``; each kernel has a ``.pyi`` here and a reference in NumPy.
+Who calls: the policies in ``wharfinger.placement``, and ``wharfinger.learning`` (the fold-ins). The
+sources lie outside the package, in ``native/``; each kernel has a ``.pyi`` here and a reference in
+NumPy.
 """
 
 from pathlib import Path
 
-from wharfinger.native._mixture import fold_in
+from wharfinger.native._conditional import Conditional
+from wharfinger.native._mixture import Mixtures
 from wharfinger.native._scan import least_loaded
 
-__all__ = ["fold_in", "ibench_path", "least_loaded", "supervisor_path"]
+__all__ = ["Conditional", "Mixtures", "ibench_path", "least_loaded", "supervisor_path"]
 
 
 def supervisor_path() -> Path:

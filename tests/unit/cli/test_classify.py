@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +65,20 @@ def test_the_same_seed_gives_the_same(
     assert found[0] == found[1]
 
 
+def test_looking_for_the_best_stops_where_little_is_left_to_gain(
+    capsys: pytest.CaptureFixture[str], train: str
+):
+    argv = ["evaluate", train, "--estimator", "row-column-means", "--repeats", "1", "-o", "json"]
+    argv += ["--strategy", "improvement", "--reveal", "4"]
+    revealed = []
+    for stop in ([], ["--stop", "1%"], ["--stop", "1000%"]):
+        status, out, _ = call(capsys, *argv, *stop)
+        assert status == 0
+        revealed.append(json.loads(out)["mean_revealed"])
+    assert revealed[0] == 4
+    assert revealed[0] > revealed[1] > revealed[2] == 1
+
+
 def test_pairs_of_relative_values(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     path = tmp_path / "pairs.csv"
     path.write_text(to_csv(pairs(2)))
@@ -122,6 +137,95 @@ def test_predict_for_people(capsys: pytest.CaptureFixture[str], train: str, test
     assert "MEASURE NEXT" in out
 
 
+@pytest.fixture
+def takes(tmp_path: Path) -> str:
+    path = tmp_path / "takes.csv"
+    lines = [f"config {j},{10 * (j + 1)}" for j in range(6)]
+    path.write_text("\n".join(["column,seconds", *lines]) + "\n")
+    return str(path)
+
+
+def suggested(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, Any]]:
+    status, out, err = call(capsys, "predict", *argv, "--estimator", "gaussian", "-o", "json")
+    assert (status, err) == (0, "")
+    found: list[dict[str, Any]] = json.loads(out)
+    return found
+
+
+def test_a_budget_is_kept(capsys: pytest.CaptureFixture[str], train: str, test: str, takes: str):
+    argv = [train, "--rows", test, "--seconds", takes]
+    for row in suggested(capsys, *argv, "--budget", "1m"):
+        seconds = [each["seconds"] for each in row["suggest"]]
+        assert seconds
+        assert row["seconds"] == pytest.approx(sum(seconds))
+        assert sum(seconds) <= 60
+        assert row["stopped"] == "budget"
+        assert row["mean_log_std"] == row["suggest"][-1]["mean_log_std_after"]
+        assert all(each["gain_per_second"] > 0 for each in row["suggest"])
+        assert all(int(e["name"][-1]) == e["seconds"] / 10 - 1 for e in row["suggest"])
+
+
+def test_it_ends_where_it_is_enough(capsys: pytest.CaptureFixture[str], train: str, test: str):
+    argv = [train, "--rows", test, "--scale", "common"]
+    for row in suggested(capsys, *argv, "--enough", "5%"):
+        assert row["stopped"] == "enough"
+        assert row["mean_log_std"] <= math.log(1.05) < row["suggest"][-1]["mean_log_std_before"]
+        assert "seconds" not in row["suggest"][0]
+        assert row["seconds"] is None
+    one, _ = suggested(capsys, *argv, "--suggest", "1", "--enough", "0.001")
+    assert (len(one["suggest"]), one["stopped"]) == (1, "size")
+    for row in suggested(capsys, *argv, "--suggest", "6", "--seconds", "30"):
+        assert {each["seconds"] for each in row["suggest"]} == {30.0}
+        assert row["stopped"] in {"nothing-left", "size"}
+
+
+def test_a_budget_for_people(capsys: pytest.CaptureFixture[str], train: str, test: str, takes: str):
+    status, out, _ = call(
+        capsys, "predict", train, "--rows", test, "--seconds", takes, "--budget", "45",
+        "--estimator", "gaussian", "--enough", "1%",
+    )  # fmt: skip
+    assert status == 0
+    assert "TAKES" in out
+    assert "GAIN PER SECOND" in out
+    *_, new, nothing = out.splitlines()
+    assert new.startswith("new: log std 0.")
+    assert nothing.endswith("; no other fits the budget")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("column,seconds\nconfig 9,1\n", "takes.csv:2: 'config 9' is no column of the matrix"),
+        ("column,seconds\nconfig 0,0\n", "takes.csv:2: column 'config 0': '0'; write seconds"),
+        ("column,seconds\nconfig 0,-1\n", "column 'config 0': '-1'; write seconds, above 0"),
+        ("column,seconds\nconfig 0,long\n", "column 'config 0': 'long'; write seconds"),
+        ("column,seconds\nconfig 0,nan\n", "column 'config 0': 'nan'; write seconds"),
+        ("column,seconds\nconfig 0,\n", "column 'config 0': ''; write seconds"),
+        ("column,seconds\nconfig 0,1\nconfig 0,2\n", "takes.csv:3: column 'config 0' stands twice"),
+        ("column,seconds\nconfig 0,1,2\n", "takes.csv:2: 3 fields; write column,seconds"),
+        ("column,seconds\nconfig 0,1\n", "no seconds for column 'config 1'; add a line for it"),
+        ("", "no seconds for column 'config 0'"),
+        ("config 0,1\n", "takes.csv:1: the header is 'config 0,1'; write column,seconds"),
+        (None, "takes.csv: No such file or directory; name a CSV file"),
+    ],
+)
+def test_wrong_seconds_are_one_line(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    train: str,
+    test: str,
+    lines: str | None,
+    words: str,
+):
+    path = tmp_path / "takes.csv"
+    if lines is not None:
+        path.write_text(lines)
+    argv = ["predict", train, "--rows", test, "--suggest", "1", "--seconds", str(path)]
+    status, out, err = call(capsys, *argv)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+
+
 def test_in_pairs_a_new_rows_column_is_not_believed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
@@ -162,6 +266,18 @@ def test_in_pairs_a_new_rows_column_is_not_believed(
         (["predict", "TRAIN", "--rows", "TEST", "--reveal", "2"], "--reveal is not for"),
         (["predict", "TRAIN", "--rows", "TEST", "--estimator", "gaussian,svd-pq"], "takes one"),
         (["predict", "TEST", "--rows", "TRAIN"], "column 'config 0' is none of"),
+        (["predict", "TRAIN", "--rows", "TEST", "--seconds", "9"], "--seconds: nothing is suggest"),
+        (["predict", "TRAIN", "--rows", "TEST", "--budget", "9"], "--budget needs --seconds"),
+        (["predict", "TRAIN", "--rows", "TEST", "--seconds", "0"], "--seconds: 0; give a time"),
+        (["predict", "TRAIN", "--rows", "TEST", "--budget", "0"], "--budget: 0; give a time"),
+        (["predict", "TRAIN", "--rows", "TEST", "--seconds", "-1"], "-1"),
+        (["predict", "TRAIN", "--rows", "TEST", "--enough", "0%"], "'0%': write a share above 0"),
+        (["predict", "TRAIN", "--rows", "TEST", "--enough", "few"], "'few': write a share above"),
+        (["predict", "TRAIN", "--rows", "TEST", "--enough", "nan"], "'nan': write a share above"),
+        (["evaluate", "TRAIN", "--enough", "1%"], "--enough is not for classify evaluate"),
+        (["evaluate", "TRAIN", "--stop", "1%"], "--stop is for --strategy improvement"),
+        (["evaluate", "TRAIN", "--budget", "1m"], "--budget is not for classify evaluate"),
+        (["measure", "--seconds", "x.csv"], "--seconds: 'x.csv'; measure takes a duration"),
     ],
 )
 def test_a_wrong_call_is_one_line(
