@@ -32,6 +32,9 @@ MAX_CALIBRATION_ROWS = 300
 UNCALIBRATED = 2.0
 """Times the estimator's own standard deviation where no program can be left out to see."""
 LEAST_STD = 1e-9
+MAX_ROWS = 20_000
+"""That are learnt from: those with the most entries. More change no number that matters, and what
+learning takes stays bounded."""
 BATCH = 128
 """Rows that are folded in by one call: few enough to stay in a processor's cache."""
 
@@ -231,7 +234,8 @@ def fit(
 
     Args:
         estimator: One, or its name in the registry.
-        matrix: Rows without an entry are passed over.
+        matrix: Rows without an entry are passed over; of more than ``MAX_ROWS`` those with the
+            fewest are.
         scale: What a row's level says.
         seed: The same gives the same.
 
@@ -243,8 +247,11 @@ def fit(
     usable = np.flatnonzero((~np.isnan(values)).any(axis=1))
     if not usable.size:
         raise InvalidInput("the matrix has no entry that is known; measure one at least")
-    values, groups = values[usable], number_groups([matrix.groups[i] for i in usable])
     rng = np.random.default_rng(seed)
+    if len(usable) > MAX_ROWS:
+        entries = (~np.isnan(values[usable])).sum(axis=1) + rng.random(len(usable))
+        usable = np.sort(usable[np.argsort(-entries)[:MAX_ROWS]])
+    values, groups = values[usable], number_groups([matrix.groups[i] for i in usable])
     learned = way.learn(values, groups, scale, rng)
     calibration = calibrate(learned, values, groups, rng)
     return Recommender(way, matrix, scale, seed, learned, calibration)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.matrices import performance
 from wharfinger.errors import InvalidInput, NotFound
-from wharfinger.learning import Matrix, Recommender, Scale, Transform, fit
+from wharfinger.learning import Matrix, Recommender, Scale, Transform, fit, recommender
 from wharfinger.learning.recommender import BATCH
 from wharfinger.learning.tasks import masked
 
@@ -145,3 +145,18 @@ def test_a_copy_predicts_the_same(model: Recommender) -> None:
     row = rows(model, 4)[3]
     again = copy.deepcopy(model).predict(row)
     np.testing.assert_array_equal(again.log_mean, model.predict(row).log_mean)
+
+
+def test_of_very_many_rows_those_with_the_most_entries_are_learnt_from(monkeypatch) -> None:
+    monkeypatch.setattr(recommender, "MAX_ROWS", 12)
+    whole = performance(1, rows=12, columns=6)
+    sparse = np.full((30, 6), np.nan)
+    sparse[:, 0] = 1000.0
+    rows = tuple(f"sparse {i}" for i in range(30)) + whole.rows
+    both = Matrix(rows, whole.columns, rows, np.vstack([sparse, whole.values]))
+    known = whole.row(whole.rows[0]).copy()
+    known[2:] = np.nan
+    own = Matrix(whole.rows, whole.columns, whole.rows, whole.values)
+    expected = fit("row-column-means", own).predict(known)
+    found = fit("row-column-means", both).predict(known)
+    assert found.mean == pytest.approx(expected.mean)
