@@ -33,7 +33,8 @@ def workload_text(workload: dict[str, Any]) -> str:
     known = workload["classification"]
     if known:
         lines = [forecast.basis(known), *forecast.measured_text(workload)]
-        lines += [*forecast.curves_text(known), *forecast.interference_text(known, wide=True)]
+        lines += [*forecast.curves_text(known), *forecast.elsewhere_text(known)]
+        lines += forecast.interference_text(known, wide=True)
         sections.append("Classification:\n" + indented(printable_lines("\n".join(lines))))
     if workload["adjustments"]:
         adjusted = forecast.adjustments_text(workload["adjustments"])

@@ -144,6 +144,32 @@ def curves_text(classification: dict[str, Any]) -> list[str]:
     return lines
 
 
+def elsewhere_text(classification: dict[str, Any]) -> list[str]:
+    """On other platforms, and on several servers, relative to where the curves hold.
+
+    >>> fast = {"name": "fast", "mean": 1.5, "low": 1.2, "high": 1.9}
+    >>> two = {"name": "2", "mean": 1.8, "low": 1.7, "high": 1.9}
+    >>> print(*elsewhere_text({"platform": "usual", "platforms": [fast], "servers": [two]}))
+    on fast: 1.5 times (1.2 to 1.9) that on usual on 2 servers: 1.8 times (1.7 to 1.9) that on one
+    """
+    here = classification["platform"]
+    lines = [
+        f"on {change['name']}: {_times(change)} that on {here}"
+        for change in classification["platforms"]
+        if change["name"] != here
+    ]
+    return lines + [
+        f"on {change['name']} servers: {_times(change)} that on one"
+        for change in classification["servers"]
+        if change["name"] != "1"
+    ]
+
+
+def _times(change: dict[str, Any]) -> str:
+    low, high = human.significant(change["low"]), human.significant(change["high"])
+    return f"{human.significant(change['mean'])} times ({low} to {high})"
+
+
 def _score(score: dict[str, Any], kind: str) -> str:
     value = score[kind]
     if value is None:

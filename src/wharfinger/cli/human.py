@@ -230,11 +230,13 @@ def stated(value: dict[str, Any] | None) -> list[str]:
 
 
 def term(name: str, value: float) -> str:
-    """A number of ``TERMS`` in its unit.
+    """A number of ``TERMS``, or of CPU time, in its unit.
 
     >>> term("rate_per_second", 126.3), term("latency_seconds", 0.00236)
     ('126/s', '2.36ms')
     """
+    if name == "cpu_seconds_per_second":
+        return f"{significant(value)} CPUs used"
     if name.endswith("_per_second"):
         return f"{significant(value)}/s"
     if name == "latency_seconds":
