@@ -137,10 +137,9 @@ class Classifier:
             return {}
         if kind is Kind.HETEROGENEITY and axis.reference not in axis.prediction.columns:
             return {}  # Relative to what nobody knows.
-        means, covariance = axis.changes(axis.prediction.columns)
-        deviations = np.sqrt(covariance.diagonal())
-        changes = zip(axis.prediction.columns, means, deviations, strict=True)
-        return {column: Estimate(exp(mean), float(std)) for column, mean, std in changes}
+        # One by one: what is asked for alone takes no covariance.
+        changes = {column: axis.change(column) for column in axis.prediction.columns}
+        return {c: Estimate(exp(mean), sqrt(variance)) for c, (mean, variance) in changes.items()}
 
     def _curve(
         self, row: Mapping[int, Entry], quantity: Quantity, type_: WorkloadType | None
