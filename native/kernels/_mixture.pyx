@@ -205,14 +205,35 @@ cdef bint _member(
                 for s in range(k):
                     level += total[s] * (a * residuals[i * columns + seen[s]] - shift[seen[s]])
                 level /= total_precision
+            for s in range(k):
+                part[s] = a * residuals[i * columns + seen[s]] - shift[seen[s]] - level
+            if k <= 2:
+                # Nearly always: all in one pass over the columns.
+                _spread(
+                    var, residuals + i * columns, shift, gain, gain + (k - 1) * columns,
+                    weights[i], a, level, part[0], part[1] if k == 2 else 0, columns,
+                )
+                continue
             for j in range(columns):
                 line[j] = a * residuals[i * columns + j] - shift[j] - level
             for s in range(k):
-                value = a * residuals[i * columns + seen[s]] - shift[seen[s]] - level
-                _add(line, gain + s * columns, -value, columns)
+                _add(line, gain + s * columns, -part[s], columns)
             for j in range(columns):
                 var[j] += weights[i] * line[j] * line[j]
     return True
+
+
+cdef inline void _spread(
+    double* var, const double* residual, const double* shift, const double* first,
+    const double* second, double weight, double a, double level, double by_first,
+    double by_second, Py_ssize_t count,
+) noexcept nogil:
+    """One component's share of the variance, about the mean of all, given two entries."""
+    cdef Py_ssize_t j
+    cdef double value
+    for j in range(count):
+        value = a * residual[j] - shift[j] - level - by_first * first[j] - by_second * second[j]
+        var[j] += weight * value * value
 
 
 cdef inline void _add(

@@ -56,7 +56,8 @@ PRIOR_PICKS = 40.0
 ROUNDS = 20
 SAME = 1e-9
 """Errors that differ by this share of themselves are equal."""
-MAX_MEMBERS = 8
+MAX_MEMBERS = 5
+"""Of the picks above nearly all have weight, and folding in costs as many times one mixture."""
 DEFAULT = MemberSettings(FamilySettings(True, 0.5, inf, False), True, 0.0, inf, 0.5, False)
 """With fewer than two programs there is nothing to choose by."""
 

@@ -184,17 +184,17 @@ def test_members_are_taken_as_they_help() -> None:
 
 
 def test_the_more_picks_there_are_to_begin_with_the_less_the_rehearsal_moves() -> None:
-    noise = np.random.default_rng(0).normal(size=(12, 500))
-    noise[:6] *= 1.2
-    prior = np.repeat([1.0, 0.0], 6)
+    noise = np.random.default_rng(0).normal(size=(4, 500))
+    noise[:2] *= 1.5
+    prior = np.array([1.0, 1.0, 0.0, 0.0])
     shares = []
-    for picks in (1.0, 10.0, 1000.0):
+    for picks in (10.0, 100.0, 1000.0):
         kept, weights = select_few(noise, prior, picks)
         assert len(kept) <= MAX_MEMBERS
         assert weights.sum() == pytest.approx(1)
-        shares.append(float(weights[kept < 6].sum()))
+        shares.append(float(weights[kept < 2].sum()))
     assert shares == sorted(shares)
-    assert shares[0] < 0.6
+    assert shares[0] < 0.5
     assert shares[2] > 0.9
 
 
