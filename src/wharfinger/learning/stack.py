@@ -56,8 +56,10 @@ PRIOR_PICKS = 40.0
 ROUNDS = 20
 SAME = 1e-9
 """Errors that differ by this share of themselves are equal."""
-MAX_MEMBERS = 5
-"""Of the picks above nearly all have weight, and folding in costs as many times one mixture."""
+MAX_MEMBERS = 8
+LEAN_MEMBERS = 5
+LEAN_ROWS = 50
+"""From so many rows on fewer members are kept: folding in costs members times rows."""
 DEFAULT = MemberSettings(FamilySettings(True, 0.5, inf, False), True, 0.0, inf, 0.5, False)
 """With fewer than two programs there is nothing to choose by."""
 
@@ -268,7 +270,8 @@ def choose(
     if not errors.shape[1] or not np.abs(errors).max() > 0:
         return alone
     prior = np.array([_is_likely(each, exponents[-1]) for each in settings], dtype=np.float64)
-    kept, weights = select_few(errors, prior, PRIOR_PICKS / sqrt(programs))
+    most = MAX_MEMBERS if len(values) < LEAN_ROWS else LEAN_MEMBERS
+    kept, weights = select_few(errors, prior, PRIOR_PICKS / sqrt(programs), most)
     return [settings[i] for i in kept], weights
 
 
@@ -279,8 +282,8 @@ def _is_likely(settings: MemberSettings, exponent: float) -> bool:
     return robust and of.exponent == exponent and settings.freedom < inf
 
 
-def select_few(errors: Array, prior: Array, picks: float) -> tuple[Indices, Array]:
-    """At most ``MAX_MEMBERS`` predictors and their weights.
+def select_few(errors: Array, prior: Array, picks: float, most: int) -> tuple[Indices, Array]:
+    """At most ``most`` predictors and their weights.
 
     Those that have most weight are kept, and weighed once more among themselves.
 
@@ -288,9 +291,10 @@ def select_few(errors: Array, prior: Array, picks: float) -> tuple[Indices, Arra
         errors: (predictors, entries) predicted less true.
         prior: (predictors,) what the picks to begin with are shared out by.
         picks: How many those are.
+        most: To keep.
     """
     first = select(errors, prior * picks / prior.sum())
-    kept = np.argsort(-first, kind="stable")[:MAX_MEMBERS]
+    kept = np.argsort(-first, kind="stable")[:most]
     kept = kept[first[kept] > 0]
     left = prior[kept] if prior[kept].any() else np.ones(len(kept))
     weights = select(errors[kept], left * picks / left.sum())
