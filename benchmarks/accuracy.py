@@ -38,6 +38,8 @@ from wharfinger.learning.reading import read_matrix
 
 ERRORS = ("mean_relative_error", "mean_absolute_log_error")
 DEFAULT = "default"
+SIMPLE = ("column-means", "row-column-means", "nearest-neighbours", "gaussian")
+"""Of the others, those that need no descent: ``ratio_to_simple`` is to the best of them."""
 Errors = dict[str, dict[str, float | None]]
 
 
@@ -82,7 +84,12 @@ def against_others(errors: Errors) -> dict[str, object]:
         numbers = {name: float(one[error] or 0.0) for name, one in errors.items()}
         own = numbers.pop(DEFAULT)
         best = min(numbers, key=lambda name: numbers[name])
-        found[error] = {"best_other": best, "ratio": own / max(numbers[best], 1e-300)}
+        simple = min(numbers[name] for name in SIMPLE)
+        found[error] = {
+            "best_other": best,
+            "ratio": own / max(numbers[best], 1e-300),
+            "ratio_to_simple": own / max(simple, 1e-300),
+        }
     return found
 
 
@@ -124,7 +131,10 @@ def summary(results: Sequence[Mapping[str, Any]], reveal: int) -> dict[str, obje
     rows = [one for one in results if one["reveal"] == reveal]
     found: dict[str, object] = {"reveal": reveal, "matrices": len(rows)}
     for error in ERRORS if rows else ():
-        means = {"ratio": _geometric([one["against_others"][error]["ratio"] for one in rows])}
+        means = {
+            ratio: _geometric([one["against_others"][error][ratio] for one in rows])
+            for ratio in ("ratio", "ratio_to_simple")
+        }
         if all("rows_ratio" in one for one in rows):
             means["rows_ratio"] = _geometric([one["rows_ratio"][error] for one in rows])
         found[error] = means
