@@ -8,6 +8,11 @@ from wharfinger.learning.matrix import Array
 
 ITERATIONS = 100
 TOLERANCE = 1e-10
+ENTRY_FREEDOM = 1.0
+"""Of the Student's t by which entries that lie far off count less: hardly at all."""
+ENTRY_ROUNDS = 8
+MEDIAN_SQUARE = 0.4549
+"""Of a normal's squares, over their mean."""
 LEAST_LEVEL = 1e-9
 UNKNOWN_STD = 1.0
 """In the transformed scale, a factor e: assumed where one row alone can't say how rows vary."""
@@ -52,6 +57,35 @@ def two_way(values: Array, weights: Array) -> Effects:
         levels = np.where(known, filled - columns, 0.0).sum(axis=1) / counts
         if np.abs(levels - before).max() <= TOLERANCE * (1 + np.abs(levels).max()):
             break
+    mean_level = float(weights @ levels / weights.sum())
+    return _with_variances(values, columns + mean_level, levels - mean_level, weights)
+
+
+def robust_two_way(values: Array, weights: Array) -> Effects:
+    """Columns' effects by entries that agree: one that lies far off counts less.
+
+    An M-estimate of Student's t, reweighted in turns (Lange, Little and Taylor, "Robust
+    statistical modeling using the t distribution", 1989). Levels are plain means again at the
+    end: of a row of few entries nobody can say which one is off.
+
+    Args:
+        values: (rows, columns), NaN where missing, no row without an entry.
+        weights: (rows,) how much each row counts for the columns' effects.
+    """
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    found = two_way(values, weights)
+    columns, levels = found.columns, found.levels
+    for _ in range(ENTRY_ROUNDS):
+        squares = (filled - columns - levels[:, None]) ** 2
+        typical = max(float(np.median(squares[known])) / MEDIAN_SQUARE, LEAST_LEVEL**2)
+        each = known * (ENTRY_FREEDOM + 1) / (ENTRY_FREEDOM + squares / typical)
+        by_row = each * weights[:, None]
+        totals = by_row.sum(axis=0)
+        sums = (by_row * (filled - levels[:, None])).sum(axis=0)
+        columns = _fill(np.divide(sums, totals, where=totals > 0, out=sums.copy()), totals > 0)
+        levels = (each * (filled - columns)).sum(axis=1) / each.sum(axis=1)
+    levels = np.where(known, filled - columns, 0.0).sum(axis=1) / known.sum(axis=1)
     mean_level = float(weights @ levels / weights.sum())
     return _with_variances(values, columns + mean_level, levels - mean_level, weights)
 

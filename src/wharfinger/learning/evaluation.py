@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class Plan:
         repeats: How often to divide the programs anew.
         seed: Of divisions, revealed entries and estimators.
         satisfied: When ``IMPROVEMENT`` ends before that many are known; ``None`` = never.
+        rows: Known rows at most, of whole programs drawn anew for each division; ``None`` = all
+            that are not held out.
     """
 
     reveal: int = 2
@@ -58,6 +61,7 @@ class Plan:
     repeats: int = 20
     seed: int = 0
     satisfied: Satisfied | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,10 @@ def splits(matrix: Matrix, plan: Plan) -> Iterator[Split]:
     for repeat in range(plan.repeats):
         rng = np.random.default_rng([plan.seed, repeat])
         for number, held in enumerate(group_folds(groups, FOLDS, rng)):
-            training = matrix.take(np.setdiff1d(np.arange(len(groups)), held))
+            kept = np.setdiff1d(np.arange(len(groups)), held)
+            if plan.rows is not None:
+                kept = _few(kept, groups, plan.rows, [plan.seed, repeat, number])
+            training = matrix.take(kept)
             rows = matrix.take(held)
             if plan.pairs:
                 names = frozenset(rows.rows) & frozenset(matrix.columns)
@@ -100,6 +107,16 @@ def splits(matrix: Matrix, plan: Plan) -> Iterator[Split]:
             if not np.isnan(training.values).all():
                 seed = int(rng.integers(2**31)) + number
                 yield Split(training, rows.values, seed)
+
+
+def _few(rows: Indices, groups: Indices, count: int, seed: Sequence[int]) -> Indices:
+    """Rows of whole programs, in random order as they fit; at least one program."""
+    rng, found = np.random.default_rng(seed), rows[:0]
+    for group in rng.permutation(np.unique(groups[rows])):
+        more = rows[groups[rows] == group]
+        if not found.size or found.size + more.size <= count:
+            found = np.append(found, more)
+    return np.sort(found)
 
 
 def revealed(split: Split, plan: Plan) -> list[tuple[Array, Array]]:
@@ -141,11 +158,20 @@ def _improvement(guide: Recommender, truth: Array, plan: Plan) -> Indices:
     return seen
 
 
+class Learn(Protocol):
+    """How an estimator is fitted: ``recommender.fit``, or as it."""
+
+    def __call__(  # noqa: D102 - told above
+        self, estimator: str, matrix: Matrix, *, scale: Scale, seed: int
+    ) -> Recommender: ...
+
+
 def evaluate(
     matrix: Matrix,
     names: Sequence[str],
     plan: Plan,
     progress: Callable[[float], None] = lambda _: None,
+    learn: Learn = fit,
 ) -> Evaluation:
     """Hold out, fit, fold in, compare.
 
@@ -154,6 +180,7 @@ def evaluate(
         names: Estimators.
         plan: What is asked.
         progress: Told the share that is done.
+        learn: For who compares with estimators that the registry does not have.
 
     Raises:
         InvalidInput: There is nothing to hold out or to hide.
@@ -168,7 +195,7 @@ def evaluate(
         known += [int((~np.isnan(row)).sum()) for _, row in rows]
         for name in names if rows else ():
             begin = time.perf_counter()
-            model = fit(name, split.training, scale=plan.scale, seed=split.seed)
+            model = learn(name, split.training, scale=plan.scale, seed=split.seed)
             fits[name].append(time.perf_counter() - begin)
             outcomes[name] += [_fold_in(model, *row, plan) for row in rows]
         progress(done / parts)

@@ -75,12 +75,14 @@ class Moments:
 
 def moments(values: Array, groups: Indices, exponent: float, free_level: bool) -> Moments:
     """Mean and sample covariance of rows with gaps; about each row's level where it is free."""
-    return weighted_moments(values, row_weights(groups, exponent), free_level)[0]
+    weights = row_weights(groups, exponent)
+    return moments_about(values, weights, two_way(values, weights), free_level)[0]
 
 
-def weighted_moments(values: Array, weights: Array, free_level: bool) -> tuple[Moments, Array]:
-    """The same with any weights, and the rows about the mean with their gaps completed."""
-    effects = two_way(values, weights)
+def moments_about(
+    values: Array, weights: Array, effects: Effects, free_level: bool
+) -> tuple[Moments, Array]:
+    """The same with any weights and mean, and the rows about it with their gaps completed."""
     rows = float(weights.sum() ** 2 / (weights**2).sum())
     freedom = weights.sum() * (1 - 1 / rows) if rows > 1 else weights.sum()
     completed = complete(about_mean(values, effects, free_level), weights)

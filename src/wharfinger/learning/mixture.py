@@ -22,18 +22,12 @@ import numpy as np
 
 from wharfinger.learning import conditional
 from wharfinger.learning.conditional import LEAST_VARIANCE, Gaussian, Prior
-from wharfinger.learning.effects import row_weights, two_way
-from wharfinger.learning.gaussian import (
-    Moments,
-    about_mean,
-    weighted_moments,
-)
+from wharfinger.learning.effects import robust_two_way, row_weights, two_way
+from wharfinger.learning.gaussian import Moments, about_mean, moments_about
 from wharfinger.learning.matrix import Array
 from wharfinger.learning.tasks import Indices
 
-ROBUST_FREEDOM = 4.0
-"""Of the Student's t by which rows that lie far off count less."""
-ROBUST_ROUNDS = 3
+ROBUST_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +37,15 @@ class FamilySettings:
     Attributes:
         free_level: A row's level is told by its own entries alone.
         exponent: How much less each of a program's rows counts; 0 not, 1 wholly.
-        robust: Rows that lie far off count less.
+        row_freedom: Of the Student's t by which rows that lie far off count less; infinite =
+            all rows count.
+        robust_columns: Entries that lie far off count less for the mean row.
     """
 
     free_level: bool
     exponent: float
-    robust: bool
+    row_freedom: float
+    robust_columns: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,15 +65,21 @@ class Family:
 
 def family(values: Array, groups: Indices, settings: FamilySettings) -> Family:
     """Mean, covariance and residuals of rows with gaps."""
-    base = row_weights(groups, settings.exponent)
-    weights = base
-    for _ in range(ROBUST_ROUNDS if settings.robust else 0):
+    weights = _weights(values, row_weights(groups, settings.exponent), settings)
+    effects = (robust_two_way if settings.robust_columns else two_way)(values, weights)
+    found, rows = moments_about(values, weights, effects, settings.free_level)
+    return Family(rows, np.log(weights), found)
+
+
+def _weights(values: Array, base: Array, settings: FamilySettings) -> Array:
+    """Of rows: ``base``, less where they lie far off."""
+    weights, freedom = base, settings.row_freedom
+    for _ in range(ROBUST_ROUNDS if np.isfinite(freedom) else 0):
         residuals = about_mean(values, two_way(values, weights), settings.free_level)
         squares = np.nanmean(residuals**2, axis=1)
         typical = max(float(np.median(squares)), LEAST_VARIANCE)
-        weights = base * (ROBUST_FREEDOM + 1) / (ROBUST_FREEDOM + squares / typical)
-    found, rows = weighted_moments(values, weights, settings.free_level)
-    return Family(rows, np.log(weights), found)
+        weights = base * (freedom + 1) / (freedom + squares / typical)
+    return weights
 
 
 @dataclass(frozen=True, slots=True)

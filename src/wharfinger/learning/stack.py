@@ -5,14 +5,16 @@ component is given up, how rows count, and how far column effects are believed. 
 on every matrix; which do is found by rehearsal: programs are left out, 2 and 4 entries revealed,
 and members are taken one after the other, again and again, as each lowers the mean absolute
 error of the mean of those taken most (Caruana, Niculescu-Mizil, Crew and Ksikes, "Ensemble
-selection from libraries of models", 2004: weights that are not negative, and few of them). The
-variance is that of the mixture of members: their own, and how much they disagree.
+selection from libraries of models", 2004: weights that are not negative, and few of them). A few
+programs would choose by chance, so there are picks to begin with, of the kind that does well on
+most matrices; the fewer programs, the more of them. The variance is that of the mixture of
+members: their own, and how much they disagree.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import inf
+from math import ceil, inf, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -40,18 +42,26 @@ TUNED = (0.0, 0.8, 0.97)
 FREEDOMS = (inf, 4.0)
 DRAWN = (False, True)
 EXPONENTS = (0.0, 0.5)
+ROBUSTNESS = ((4.0, False), (1.0, False), (inf, True))
+"""Freedom of the rows' weights, and whether entries far off count less for the mean row."""
+TUNED_BY = ROBUSTNESS[0]
 FOLDS = 10
 DRAWS = 3
+LEAST_TASKS = 60
+"""Rows to rehearse with each number of entries: where there are fewer, each is drawn more often."""
 REVEALED = (2, 4)
 MAX_ROWS = 500
 """Rows that settings are chosen on, and components of a mixture."""
-FIRST = 3
-"""Members that are taken to begin with: the best alone."""
+PRIOR_PICKS = 40.0
+"""Over the root of the programs: picks that the selection begins with."""
 ROUNDS = 20
 SAME = 1e-9
 """Errors that differ by this share of themselves are equal."""
 MAX_MEMBERS = 8
-DEFAULT = MemberSettings(FamilySettings(True, 0.5, False), True, 0.0, inf, 0.5, False)
+LEAN_MEMBERS = 5
+LEAN_ROWS = 50
+"""From so many rows on fewer members are kept: folding in costs members times rows."""
+DEFAULT = MemberSettings(FamilySettings(True, 0.5, inf, False), True, 0.0, inf, 0.5, False)
 """With fewer than two programs there is nothing to choose by."""
 
 
@@ -237,17 +247,18 @@ class Rehearsal:
 
 def rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[Rehearsal]:
     """Each program is left out once."""
+    draws = max(DRAWS, ceil(LEAST_TASKS / len(values)))
     for held in group_folds(groups, FOLDS, rng):
         rows = values[held]
-        seen = [_draw(rows, known, rng) for known in REVEALED]
+        seen = [_draw(rows, known, draws, rng) for known in REVEALED]
         training = np.setdiff1d(np.arange(len(values)), held)
         families = Families(values[training], groups[training])
         yield Rehearsal(families, rows, [(r, s) for r, s in seen if len(r)])
 
 
-def _draw(rows: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+def _draw(rows: Array, known: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
     """Tasks of several draws in one: each row as often as it is drawn."""
-    drawn = [draw_seen(rows, known, rng) for _ in range(DRAWS)]
+    drawn = [draw_seen(rows, known, rng) for _ in range(draws)]
     return np.concatenate([r for r, _ in drawn]), np.concatenate([s for _, s in drawn])
 
 
@@ -256,39 +267,64 @@ def choose(
 ) -> tuple[list[MemberSettings], Array]:
     """Members and weights by which programs that were left out are predicted best."""
     alone = [replace(DEFAULT, family=replace(DEFAULT.family, free_level=levels[0]))], np.ones(1)
-    if len(np.unique(groups)) < 2:
+    programs = len(np.unique(groups))
+    if programs < 2:
         return alone
     stage = list(rehearsals(values, groups, rng))
-    grouped = len(np.unique(groups)) < len(groups)
-    exponents = EXPONENTS if grouped else EXPONENTS[:1]
+    exponents = EXPONENTS if programs < len(groups) else EXPONENTS[:1]
     settings: list[MemberSettings] = []
     for free in levels:
-        tuned = _tuned(FamilySettings(free, exponents[0], robust=False), stage)
-        for exponent, robust in product(exponents, (False, True)):
-            settings += _library(FamilySettings(free, exponent, robust), tuned)
+        tuned = _tuned(FamilySettings(free, exponents[0], *TUNED_BY), stage)
+        for exponent, robustness in product(exponents, ROBUSTNESS):
+            settings += _library(FamilySettings(free, exponent, *robustness), tuned)
     errors = np.array([_errors(each, stage) for each in settings])
     if not errors.shape[1] or not np.abs(errors).max() > 0:
         return alone
-    weights = select(errors)
-    kept = np.argsort(-weights, kind="stable")[:MAX_MEMBERS]
-    kept = kept[weights[kept] > 0]
-    return [settings[i] for i in kept], weights[kept] / weights[kept].sum()
+    prior = np.array([_is_likely(each, exponents[-1]) for each in settings], dtype=np.float64)
+    most = MAX_MEMBERS if len(values) < LEAN_ROWS else LEAN_MEMBERS
+    kept, weights = select_few(errors, prior, PRIOR_PICKS / sqrt(programs), most)
+    return [settings[i] for i in kept], weights
 
 
-def select(errors: Array) -> Array:
+def _is_likely(settings: MemberSettings, exponent: float) -> bool:
+    """Of the kind that does well on most matrices: hardly moved by what lies far off."""
+    of = settings.family
+    robust = of.row_freedom == min(freedom for freedom, _ in ROBUSTNESS)
+    return robust and of.exponent == exponent and settings.freedom < inf
+
+
+def select_few(errors: Array, prior: Array, picks: float, most: int) -> tuple[Indices, Array]:
+    """At most ``most`` predictors and their weights.
+
+    Those that have most weight are kept, and weighed once more among themselves.
+
+    Args:
+        errors: (predictors, entries) predicted less true.
+        prior: (predictors,) what the picks to begin with are shared out by.
+        picks: How many those are.
+        most: To keep.
+    """
+    first = select(errors, prior * picks / prior.sum())
+    kept = np.argsort(-first, kind="stable")[:most]
+    kept = kept[first[kept] > 0]
+    left = prior[kept] if prior[kept].any() else np.ones(len(kept))
+    weights = select(errors[kept], left * picks / left.sum())
+    return kept[weights > 0], weights[weights > 0]
+
+
+def select(errors: Array, counts: Array) -> Array:
     """Weights of predictors, by taking one after the other.
 
     Args:
         errors: (predictors, entries) predicted less true.
+        counts: (predictors,) how often each is taken to begin with; not all zero.
 
     Returns:
         (predictors,) not negative, summing to one: those of the round with the least error.
 
-    >>> select(np.array([[1.0, -1.0], [-1.0, 1.0]])).tolist()
+    >>> select(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([1.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    taken = in_order(np.abs(errors).mean(axis=1))[:FIRST]
-    counts = np.bincount(taken, minlength=len(errors)).astype(np.float64)
     best, least = counts, np.inf
     for _ in range(ROUNDS + 1):
         size = counts.sum()
@@ -357,7 +393,7 @@ class StackEstimator:
     """The default."""
 
     name: ClassVar[str] = "stack"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def learn(
         self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
@@ -394,7 +430,8 @@ def _pack_settings(settings: MemberSettings) -> Array:
         [
             of.free_level,
             of.exponent,
-            of.robust,
+            of.row_freedom,
+            of.robust_columns,
             settings.drawn,
             settings.closeness,
             settings.freedom,
@@ -406,6 +443,7 @@ def _pack_settings(settings: MemberSettings) -> Array:
 
 
 def _unpack_settings(numbers: Array) -> MemberSettings:
-    free, exponent, robust, drawn, closeness, freedom, shrinkage, own = map(float, numbers)
-    of = FamilySettings(bool(free), exponent, bool(robust))
+    free, exponent, rows, columns, *of_member = map(float, numbers)
+    drawn, closeness, freedom, shrinkage, own = of_member
+    of = FamilySettings(bool(free), exponent, rows, bool(columns))
     return MemberSettings(of, bool(drawn), closeness, freedom, shrinkage, bool(own))

@@ -29,6 +29,21 @@ def test_whole_programs_are_held_out_and_each_row_once():
             assert not known & set(gone)
 
 
+@pytest.mark.parametrize("rows", [1, 4, 8])
+def test_known_rows_are_limited_by_whole_programs(rows):
+    matrix = performance(1)
+    whole = list(splits(matrix, Plan(repeats=1)))
+    few = list(splits(matrix, Plan(repeats=1, rows=rows)))
+    sizes = {group: matrix.groups.count(group) for group in matrix.groups}
+    for one, other in zip(whole, few, strict=True):
+        assert one.seed == other.seed
+        assert np.array_equal(one.held, other.held)
+        assert set(other.training.rows) <= set(one.training.rows)
+        found = other.training.groups
+        assert all(found.count(group) == sizes[group] for group in found)
+        assert len(found) <= max(rows, *sizes.values())
+
+
 def test_as_many_entries_are_revealed_as_asked_for():
     split = next(splits(performance(1, missing=0.3), Plan()))
     for strategy in Strategy:

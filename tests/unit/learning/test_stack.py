@@ -8,6 +8,7 @@ import pytest
 
 from wharfinger.learning.conditional import Prior
 from wharfinger.learning.conditional import predict_means as gaussian_means
+from wharfinger.learning.effects import robust_two_way, two_way
 from wharfinger.learning.matrix import Scale
 from wharfinger.learning.mixture import (
     Family,
@@ -18,7 +19,15 @@ from wharfinger.learning.mixture import (
     family,
     predict_means,
 )
-from wharfinger.learning.stack import MAX_MEMBERS, Families, StackEstimator, StackLearned, select
+from wharfinger.learning.stack import (
+    MAX_MEMBERS,
+    ROBUSTNESS,
+    Families,
+    StackEstimator,
+    StackLearned,
+    select,
+    select_few,
+)
 from wharfinger.learning.tasks import masked
 
 NAN = float("nan")
@@ -33,7 +42,7 @@ def rows_of(count: int = 30, columns: int = 8, seed: int = 0) -> np.ndarray:
 
 
 def settings(a: float, freedom: float = inf, *, free: bool = True) -> MemberSettings:
-    return MemberSettings(FamilySettings(free, 0.0, False), True, a, freedom, 0.3, False)
+    return MemberSettings(FamilySettings(free, 0.0, inf, False), True, a, freedom, 0.3, False)
 
 
 def by_hand(a: float, freedom: float = inf, *, free: bool = False) -> Member:
@@ -115,9 +124,9 @@ def test_the_kernel_takes_all_kinds_of_members() -> None:
     values = rows_of()
     families = Families(values, np.arange(len(values)))
     members = [
-        families.member(MemberSettings(FamilySettings(free, 0.0, robust), drawn, a, nu, 0.3, False))
-        for free, robust, drawn, a, nu in product(
-            (True, False), (True, False), (True, False), (0.0, 0.95), (inf, 4.0)
+        families.member(MemberSettings(FamilySettings(free, 0.0, *how), drawn, a, nu, 0.3, False))
+        for free, how, drawn, a, nu in product(
+            (True, False), ROBUSTNESS, (True, False), (0.0, 0.95), (inf, 4.0)
         )
     ]
     learned = StackLearned.of(members, np.full(len(members), 1 / len(members)))
@@ -138,21 +147,55 @@ def test_rows_that_lie_far_off_count_less() -> None:
     values = rows_of()
     values[3] += 5 * np.random.default_rng(1).normal(size=8)
     plain, robust = (
-        family(values, np.arange(30), FamilySettings(True, 0.0, each)) for each in (False, True)
+        family(values, np.arange(30), FamilySettings(True, 0.0, freedom, False))
+        for freedom in (inf, 4.0)
     )
     others = np.delete(robust.log_weights, 3)
     assert robust.log_weights[3] < others.min()
     assert (plain.log_weights == 0).all()
 
 
+def test_an_entry_that_lies_far_off_hardly_moves_the_mean_row() -> None:
+    values = rows_of()
+    without = robust_two_way(values, np.ones(30))
+    values[3, 2] += 10.0
+    plain, robust = (fit(values, np.ones(30)) for fit in (two_way, robust_two_way))
+    moved = [abs(float((found.columns - without.columns)[2])) for found in (plain, robust)]
+    assert moved[1] < 0.1 < moved[0]
+
+
+def test_rows_without_noise_have_their_effects_exactly() -> None:
+    columns, levels = np.array([1.0, 2.0, 4.0]), np.array([-1.0, 0.0, 1.0, 0.0])
+    values = columns + levels[:, None]
+    values[1, 2] = values[3, 0] = NAN
+    found = robust_two_way(values, np.ones(4))
+    assert found.columns == pytest.approx(columns)
+    assert found.levels == pytest.approx(levels)
+
+
 def test_members_are_taken_as_they_help() -> None:
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(4, 2000)) * np.array([[0.1], [0.1], [3.0], [3.0]])
-    weights = select(noise)
+    weights = select(noise, np.array([1.0, 0.0, 0.0, 0.0]))
     assert weights.sum() == pytest.approx(1)
     assert weights[:2] == pytest.approx([0.5, 0.5], abs=0.1)
     assert weights[2:].max() < 0.1
-    assert select(np.zeros((1, 4))).tolist() == [1.0]
+    assert select(np.zeros((1, 4)), np.ones(1)).tolist() == [1.0]
+
+
+def test_the_more_picks_there_are_to_begin_with_the_less_the_rehearsal_moves() -> None:
+    noise = np.random.default_rng(0).normal(size=(4, 500))
+    noise[:2] *= 1.5
+    prior = np.array([1.0, 1.0, 0.0, 0.0])
+    shares = []
+    for picks in (10.0, 100.0, 1000.0):
+        kept, weights = select_few(noise, prior, picks, 3)
+        assert len(kept) <= 3
+        assert weights.sum() == pytest.approx(1)
+        shares.append(float(weights[kept < 2].sum()))
+    assert shares == sorted(shares)
+    assert shares[0] < 0.5
+    assert shares[2] > 0.9
 
 
 def test_a_row_that_is_changed_afterwards_changes_no_prediction() -> None:
