@@ -1,16 +1,26 @@
 """What ran is learnt from by a process beside the manager, and kept from run to run."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.support.cluster import ProfileTheLabelled, workload
 from tests.unit.classification.test_learnt import found, of
+from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.manager.manager import Manager
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.workload import LatencyBound, Run, Target, Workload, WorkloadType
+from wharfinger.placement.registry import make_policy
 from wharfinger.runtime.learning import ALL, REFIT_SECONDS, ROWS, LearningClassifier
+from wharfinger.runtime.runtime import Runtime
+from wharfinger.store.sqlite import SqliteStore
+from wharfinger.testing import MemoryCluster, MemoryEngine
 
 CPUS = (250, 500, 1000, 2000)
 
@@ -119,3 +129,71 @@ def test_nothing_is_learnt_of_what_was_not_measured(tmp_path: Path) -> None:
     assert classifier.due_in() is None
     classifier.close()
     assert not (tmp_path / "learnt").exists()
+
+
+class Noted:
+    """A classifier that notes what it is asked and told."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Measurements, WorkloadType | None, LatencyBound | None]] = []
+        self.told: list[tuple[str, Measurements]] = []
+        self.due: float | None = None
+        self.went_on = self.closed = 0
+
+    def classify(self, measurements, type_=None, bound=None) -> Classification:
+        self.asked.append((measurements, type_, bound))
+        return Classification("noted", "1")
+
+    def learn(self, workload: Workload, found: Measurements) -> None:
+        self.told.append((workload.name, found))
+
+    def due_in(self) -> float | None:
+        return self.due
+
+    def go_on(self) -> None:
+        self.went_on += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_the_runtime_tells_what_was_measured_of_a_workload_when_it_has_ended(tmp_path) -> None:
+    cluster, noted = MemoryCluster(profiles=True), Noted()
+    runtime = Runtime(
+        lambda state: Manager(
+            make_policy("least-loaded"), Fifo(), planner=ProfileTheLabelled(), state=state
+        ),
+        MemoryEngine(cluster),
+        SqliteStore.open(tmp_path),
+        lambda: 100.0,
+        policy="least-loaded",
+        admission="fifo",
+        classifier=noted,
+    )
+    runtime.start()
+    bound = LatencyBound(99, 0.1)
+    run = Run(("work",))  # until it is ended
+    service = replace(workload("w", profile=True), run=run, target=Target(latency=bound))
+    runtime.submit([service, replace(workload("other"), run=run)])
+    runtime.pump()
+    cluster.finish_profiling(runtime.manager.find("w").key, found({250: 1.0, 500: 2.0}))
+    for _ in range(3):
+        runtime.pump()
+    assert [(type_, asked) for _, type_, asked in noted.asked] == [(service.type, bound)]
+    assert not noted.told
+    for name in ("w", "other"):
+        cluster.end(runtime.manager.find(name).key)
+    runtime.pump()
+    assert [name for name, _ in noted.told] == ["w"], "nothing was measured of the other"
+    entries = noted.told[0][1].performance[Quantity.RATE]
+    assert {cpu: e.value for cpu, e in entries.items()} == {250: 1.0, 500: 2.0}
+
+    noted.due = 5.0
+    assert runtime.wake_at() == 105.0
+    runtime.tick()
+    assert not noted.went_on
+    noted.due = 0.0
+    runtime.tick()
+    assert noted.went_on == 1
+    runtime.close()
+    assert noted.closed == 1
