@@ -12,6 +12,7 @@ from functools import cached_property
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.classification.utility import Kind
 from wharfinger.learning.base import Prediction
@@ -70,13 +71,15 @@ class Axis:
         """Where a value lies."""
         known = self._points.get(value)
         if known is None:
-            j = self._at.get(value)
-            columns = self.prediction.columns
-            between = _LOCATE.get(self.kind)  # there is nothing between two platforms
-            known = between(columns, value) if between else _UNKNOWN
-            known = Point({j: 1.0}) if j is not None else known
-            self._points[value] = known
+            known = self._points[value] = self._located(value)
         return known
+
+    def _located(self, value: str) -> Point:
+        j, between = self._at.get(value), _LOCATE.get(self.kind)
+        if j is not None:
+            return Point({j: 1.0})
+        # Between two platforms there is nothing.
+        return between(self.prediction.columns, value) if between else _UNKNOWN
 
     def change(self, value: str) -> tuple[float, float]:
         """Mean and variance of ln(performance there / at the reference)."""
@@ -85,8 +88,22 @@ class Axis:
 
     def changes(self, values: Sequence[str]) -> tuple[Array, Array]:
         """(K,) means and (K, K) covariance of ln(performance there / at the reference)."""
-        points = [self.point(value) for value in values]
         origin = self.point(self.reference)
+        # Relative to what nobody knows, nothing is known.
+        points = [self.point(value) if origin.weights else _UNKNOWN for value in values]
+        used, lines = self._lines(points, origin)
+        away = np.array([value != self.reference for value in values])
+        shifts = np.array([point.shift - origin.shift for point in points])
+        means = lines @ self.prediction.log_mean[used] + np.where(away, shifts, 0.0)
+        covariance = lines @ self._covariance(used) @ lines.T
+        # What lies beyond the columns has its own doubt, the same wherever it is asked for.
+        doubt = np.where(away, [point.variance for point in points], 0.0)
+        covariance += np.where(are_same(values), doubt, 0.0)
+        shared = self.noise_variance + (origin.variance if origin.weights else 0.0)
+        return means, covariance + shared * np.outer(away, away)
+
+    def _lines(self, points: Sequence[Point], origin: Point) -> tuple[list[int], Array]:
+        """Columns that are used, and (K, used) how each point less the origin is made of them."""
         used = sorted({j for point in (*points, origin) for j in point.weights})
         place = {j: i for i, j in enumerate(used)}
         lines = np.zeros((len(points), len(used)))
@@ -95,15 +112,7 @@ class Axis:
                 for sign, weights in ((1.0, point.weights), (-1.0, origin.weights)):
                     for j, weight in weights.items():
                         line[place[j]] += sign * weight
-        away = np.array([value != self.reference for value in values])
-        shifts = np.array([point.shift - origin.shift for point in points])
-        means = lines @ self.prediction.log_mean[used] + np.where(away, shifts, 0.0)
-        covariance = lines @ self._covariance(used) @ lines.T
-        # What lies beyond the columns has its own doubt, the same wherever it is asked for.
-        doubt = np.where(away, [point.variance for point in points], 0.0)
-        same = np.array([[a == b for b in values] for a in values])
-        covariance += np.where(same, doubt, 0.0)
-        return means, covariance + self.noise_variance * np.outer(away, away)
+        return used, lines
 
     def _covariance(self, used: list[int]) -> Array:
         if len(used) == 1 or self._is_known_but_one(used):
@@ -113,6 +122,12 @@ class Axis:
     def _is_known_but_one(self, used: list[int]) -> bool:
         """Where at most one is not certain there is no covariance to work out."""
         return int((self.prediction.log_std[used] > 0).sum()) <= 1
+
+
+def are_same(values: Sequence[str]) -> NDArray[np.bool_]:
+    """(K, K) which of them are equal."""
+    numbers = np.unique(np.array(values, dtype=str), return_inverse=True)[1]
+    return np.asarray(numbers[:, None] == numbers)
 
 
 def _locate_servers(columns: Sequence[str], value: str) -> Point:
@@ -129,11 +144,9 @@ def _locate_configuration(columns: Sequence[str], value: str) -> Point:
             alike[j] = float(configuration.cpu_millicpus)
     point = _between(alike, float(wanted.cpu_millicpus))
     least = min(alike.values(), default=0.0)
-    return (
-        replace(point, shift=log(wanted.cpu_millicpus / least))
-        if (wanted.cpu_millicpus < least)
-        else point
-    )
+    if wanted.cpu_millicpus >= least:
+        return point
+    return replace(point, shift=log(wanted.cpu_millicpus / least))
 
 
 def _between(amounts: Mapping[int, float], wanted: float) -> Point:

@@ -23,7 +23,7 @@ from math import log
 
 import numpy as np
 
-from wharfinger.classification.axis import Axis
+from wharfinger.classification.axis import Axis, are_same
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.learning.base import Prediction
@@ -178,8 +178,8 @@ class Composite:
                     f"{self.reference.name}; measure known programs along it"
                 )
         misfits = [self.misfit.at(setting, self.reference) for setting in settings]
-        same = np.array([[a == b for b in settings] for a in settings])
         mean += [m for m, _ in misfits]
+        same = are_same([setting.name for setting in settings])
         covariance += np.where(same, [v for _, v in misfits], 0.0)
         return mean, covariance
 

@@ -162,6 +162,19 @@ def test_between_and_beyond_columns() -> None:
     assert composite.predict([parameters]).variances[0] > 0.2, "nobody was measured with it"
 
 
+def test_relative_to_what_nobody_knows_nothing_is_known() -> None:
+    strange = Setting("strange", Configuration(2000))
+    composite = made().classify(Found(strange, {strange: Entry(5.0, 0.02)})).performance
+    there = composite.predict([strange, Setting("fast", Configuration(2000))])
+    assert there.mean == pytest.approx([math.log(5.0)] * 2)
+    assert there.variances[0] < 0.01
+    assert there.variances[1] > 0.2
+    beyond = Setting("usual", Configuration(2000), 16)
+    composite = made().classify(Found(beyond, {beyond: Entry(5.0, 0.02)})).performance
+    one, two = composite.predict([replace(beyond, servers=4), replace(beyond, servers=2)]).variances
+    assert min(one, two) > 0.3, "16 are two doublings beyond what was measured"
+
+
 def test_cold_start_is_the_average_of_its_type_and_unsure() -> None:
     unknown = made().classify(Found(REFERENCE))
     assert unknown.measured == 0
