@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from wharfinger.classification.held import BUSY
 from wharfinger.ibench.ramp import Tolerance
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
-from wharfinger.placement.resizing import BUSY
 
 SINGLE_ERROR = 0.1
 """Relative error of a performance that was measured once: its noise is not known."""
