@@ -199,7 +199,7 @@ def test_a_service_is_told_by_what_it_could_answer_not_by_what_it_was_asked(
     findings = Findings(make_job(tmp_path))
     findings.add_performance(1000, answered, 0.1)
     findings.add_performance(1000, answered)  # Again, with what was seen later.
-    findings.add_performance(500, answered, 0.4)
+    findings.add_performance(500, answered, 0.47)
     found = findings.measurements(runs=1, seconds=8.0).performance
     assert found[throughput][1000].value == pytest.approx(400)
     assert found[throughput][1000].error == CAPACITY_ERROR
