@@ -101,7 +101,11 @@ class Classifier:
         """
         estimator = self.scale_up(type_).estimator
         made = self.classifications
-        rows = {q: row for q, row in measurements.performance.items() if row and q not in PROXIES}
+        positive = {
+            quantity: {cpu: entry for cpu, entry in row.items() if entry.value > 0}
+            for quantity, row in measurements.performance.items()
+        }
+        rows = {q: row for q, row in positive.items() if row and q not in PROXIES}
         curves = {quantity: self._curve(row, quantity, type_) for quantity, row in rows.items()}
         held = _held(measurements, curves, bound) if bound else {}
         if held:
@@ -149,7 +153,6 @@ class Classifier:
             {
                 cpu: Estimate(as_performance(quantity, entry.value), max(LEAST_ERROR, entry.error))
                 for cpu, entry in row.items()
-                if entry.value > 0
             },
             type_,
         )
@@ -273,9 +276,11 @@ def _found(measurements: Measurements, type_: WorkloadType | None) -> Found:
     known = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
     if quantity is None or not known:
         return Found(Setting(measurements.platform, Configuration(1000)), type=type_)
-    reference = Setting(measurements.platform, Configuration(max(known)))
     runs = {one.setting: one.entry for one in measurements.further[quantity]}
-    runs[reference] = known[max(known)]
+    planned = {setting.configuration.cpu_millicpus for setting in runs}
+    cpu = max(planned & known.keys(), default=max(known))
+    reference = Setting(measurements.platform, Configuration(cpu))
+    runs[reference] = known[cpu]
     performance = {
         setting: replace(entry, value=as_performance(quantity, entry.value))
         for setting, entry in runs.items()

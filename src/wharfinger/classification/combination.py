@@ -19,7 +19,7 @@ public data sets (docs/classification.md).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import log
+from math import log, sqrt
 
 import numpy as np
 
@@ -73,7 +73,8 @@ class Misfit:
     """What adding the three misses: ε.
 
     Attributes:
-        means: By setting's name, in logarithms; others 0.
+        means: By setting's name, in logarithms, over the root of how many further axes change;
+            others 0.
         variance: Of each about its mean, for each further axis that changes.
     """
 
@@ -85,7 +86,7 @@ class Misfit:
         further = len(axes_between(setting, reference)) - 1
         if further < 1:
             return 0.0, 0.0
-        return self.means.get(setting.name, 0.0), self.variance * further
+        return self.means.get(setting.name, 0.0) * sqrt(further), self.variance * further
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,8 @@ one. ``runtime.learning`` calls this, keeps the rows, and learns from them besid
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import hypot, log
 from pathlib import PurePath
 
 from wharfinger.classification.forgetting import corrected
@@ -24,6 +26,11 @@ LEAST_ENTRIES = 3
 others are predicted 3% better (decision 0024)."""
 MOST_ROWS = 500
 """Of those that were learnt; the ones that were corrected longest ago go first."""
+LEAST_COLUMNS = 2
+"""Of the known programs', that a learnt row must have something for."""
+MOST_APART, BETWEEN_ERROR = 2.5, 0.05
+"""Two amounts of CPU between which a third is told by both, and how well."""
+MOST_POINTS = 100.0
 LEARNT = "learnt:"
 """Begins the names of these rows."""
 INTERPRETERS = frozenset({"sh", "bash", "dash", "env", "python", "perl", "ruby", "node", "java"})
@@ -42,8 +49,12 @@ def program_of(command: Sequence[str]) -> str:
     name = PurePath(command[0]).name
     if name.rstrip("0123456789.") not in INTERPRETERS:
         return name
-    words = [word for word in command[1:] if not word.startswith("-")]
-    return PurePath(words[0]).name if words else name
+    for word in command[1:]:
+        if word == "-c":
+            return name  # What follows is the program itself, and nobody else's business.
+        if not word.startswith("-") and "=" not in word:
+            return PurePath(word).name
+    return name
 
 
 def row_name(command: Sequence[str]) -> str:
@@ -64,18 +75,19 @@ def learn(matrices: Matrices, workload: Workload, found: Measurements) -> dict[K
     name = row_name(workload.run.command)
     group = program_of(workload.run.command)
     for quantity, row in found.performance.items():
-        if quantity not in PROXIES and len(row) >= LEAST_ENTRIES:
+        entries = {
+            Configuration(cpu).name: replace(e, value=as_performance(quantity, e.value))
+            for cpu, e in row.items()
+            if e.value > 0
+        }
+        if quantity not in PROXIES and len(entries) >= LEAST_ENTRIES:
             suffix = "/latency" if quantity is Quantity.LATENCY else ""
-            entries = {
-                Configuration(cpu).name: replace(e, value=as_performance(quantity, e.value))
-                for cpu, e in row.items()
-                if e.value > 0
-            }
             new = UtilityRow(group, workload.type, entries)
             made[Kind.SCALE_UP] = _with_row(made, Kind.SCALE_UP, name + suffix, new)
     for kind, scores in ((Kind.TOLERATED, found.tolerated), (Kind.CAUSED, found.caused)):
-        if scores:
-            new = UtilityRow(group, workload.type, {str(s): e for s, e in scores.items()})
+        known = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MOST_POINTS}
+        if known:  # A bound is no score.
+            new = UtilityRow(group, workload.type, known)
             made[kind] = _with_row(made, kind, name, new)
     return made
 
@@ -93,7 +105,8 @@ def _with_row(matrices: Matrices, kind: Kind, name: str, new: UtilityRow) -> Uti
         )
     others = {n: row for n, row in matrix.rows.items() if n != name}
     kept = dict(list(others.items())[-(MOST_ROWS - 1) :])
-    return replace(matrix, rows=kept).with_row(name, replace(new, entries=entries))
+    columns = tuple(dict.fromkeys(column for row in kept.values() for column in row.entries))
+    return replace(matrix, rows=kept, columns=columns).with_row(name, replace(new, entries=entries))
 
 
 def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -108,10 +121,40 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
 
 
 def joined(known: Matrices, learnt: Matrices) -> dict[Kind, UtilityMatrix]:
-    """The known programs' matrices with the rows that were learnt."""
+    """The known programs' matrices with the rows that were learnt, on the columns that they have.
+
+    A workload runs with any amount of CPU; a column for each of them would be known of nobody
+    else. What lies between two that were measured is taken for the column there.
+    """
     made = dict(known)
     for kind, matrix in learnt.items():
-        whole = made.get(kind) or UtilityMatrix(kind, (), {})
-        columns = (*whole.columns, *(c for c in matrix.columns if c not in whole.columns))
-        made[kind] = replace(whole, columns=columns, rows={**whole.rows, **matrix.rows})
+        if kind not in known:
+            continue
+        rows = {
+            name: replace(row, entries=_on_columns(kind, row.entries, known[kind].columns))
+            for name, row in matrix.rows.items()
+        }
+        told = {name: row for name, row in rows.items() if len(row.entries) >= LEAST_COLUMNS}
+        made[kind] = replace(known[kind], rows={**known[kind].rows, **told})
     return made
+
+
+def _on_columns(
+    kind: Kind, entries: Mapping[str, Entry], columns: Sequence[str]
+) -> dict[str, Entry]:
+    found = {column: entries[column] for column in columns if column in entries}
+    if kind is not Kind.SCALE_UP:
+        return found
+    by_cpu = {Configuration.parse(name).cpu_millicpus: entry for name, entry in entries.items()}
+    measured = sorted(by_cpu.items(), key=lambda pair: pair[0])
+    for column in columns:
+        wanted = Configuration.parse(column)
+        if column in found or wanted != Configuration(wanted.cpu_millicpus):
+            continue
+        for (below, low), (above, high) in pairwise(measured):
+            if below < wanted.cpu_millicpus < above <= MOST_APART * below:
+                share = log(wanted.cpu_millicpus / below) / log(above / below)
+                value = low.value * (high.value / low.value) ** share
+                error = hypot(max(low.error, high.error), BETWEEN_ERROR)
+                found[column] = replace(low, value=value, error=error)
+    return found

@@ -18,6 +18,8 @@ import numpy as np
 from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.learning.matrix import Matrix, Scale, Transform
+from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
 
@@ -150,7 +152,9 @@ class UtilityMatrix:
         """
         rows = {name: row for name, row in self.rows.items() if row.measured}
         alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
-        if type_ is not None and len({row.group for row in alike.values()}) >= LEAST_PROGRAMS:
+        # A row of few entries tells too little to do without the others.
+        well = {r.group for r in alike.values() if 2 * len(r.measured) >= len(self.columns)}
+        if type_ is not None and len(well) >= LEAST_PROGRAMS:
             rows = alike
         if not rows:
             return None
@@ -185,7 +189,7 @@ class UtilityMatrix:
 
     def _check(self, entries: Iterable[tuple[str, Entry]]) -> None:
         for column, entry in entries:
-            problem = _problem(self.kind, entry)
+            problem = _problem(self.kind, entry) or _column_problem(self.kind, column)
             if problem:
                 raise InvalidInput(f"{self.kind}, column {column!r}: {problem}")
 
@@ -278,6 +282,28 @@ def _number(field_name: str, text: str) -> float:
     if not math.isfinite(number):
         raise InvalidInput(f"{field_name} {text!r} is not finite; leave the line out")
     return number
+
+
+def _column_problem(kind: Kind, column: str) -> str:
+    """Why that is no column of such a matrix; empty = it is."""
+    try:
+        if kind is Kind.SCALE_UP:
+            Configuration.parse(column)
+        elif kind is Kind.EXHAUSTIVE:
+            Setting.parse(column)
+        elif kind is Kind.SCALE_OUT and not (
+            column.isascii() and column.isdecimal() and int(column)
+        ):
+            return "a column is a number of servers"
+        elif kind.is_score and column not in {source.value for source in SharedResource}:
+            return "that is no source of interference"
+    except InvalidInput as error:
+        return str(error)
+    return ""
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) > 0
 
 
 def _problem(kind: Kind, entry: Entry) -> str:

@@ -9,7 +9,7 @@ than before something is added), an adjustment must have had time to show, and t
 adjustments a minute and no more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import log
 
@@ -21,7 +21,7 @@ from wharfinger.manager.state import Course, ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import MAX_PACE, PROXIES, Performance, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Entry, Measurements, Origin
+from wharfinger.model.profile import Classification, Entry, Measurements, Origin
 from wharfinger.model.view import ClusterView, OffTarget
 from wharfinger.model.workload import ProfileMode, Target
 from wharfinger.placement.resizing import BUSY, room_on
@@ -301,20 +301,50 @@ def corrected(record: WorkloadRecord, platform: str) -> Measurements:
     performance: dict[Quantity, dict[int, Entry]] = {
         quantity: dict(entries) for quantity, entries in found.performance.items()
     }
-    for quantity, entries in record.observed.items():
+    further = dict(found.further)
+    for quantity, seen in record.observed.items():
+        entries = _as_on_platform(record.classification, platform, quantity, seen)
         row = {**performance.get(quantity, {}), **entries}
         curve = record.classification and record.classification.curves.get(quantity)
         if curve and cpu in entries:
             level = entries[cpu].value / curve.at(cpu).mean
             row = {c: replace(e, value=e.value * level) for c, e in row.items()}
             row[cpu] = entries[cpu]
+            further[quantity] = tuple(
+                replace(one, entry=replace(one.entry, value=one.entry.value * level))
+                for one in found.further.get(quantity, ())
+            )
         _keep_newest(row)
         performance[quantity] = row
-    return replace(found, performance=performance, platform=found.platform or platform)
+    further = {quantity: runs for quantity, runs in further.items() if runs}
+    here = found.platform or platform
+    return replace(found, performance=performance, platform=here, further=further)
 
 
-def surprise(record: WorkloadRecord, now: float) -> str:
-    """Why a running workload should be classified anew by how it runs; empty = no reason."""
+def _as_on_platform(
+    known: Classification | None,
+    platform: str,
+    quantity: Quantity,
+    entries: Mapping[int, Entry],
+) -> dict[int, Entry]:
+    """What was observed on one platform, as it would have been where the curves hold."""
+    if known is None or not known.platform or quantity in PROXIES:
+        return dict(entries)
+    if platform == known.platform or platform not in known.platforms:
+        return dict(entries)
+    faster = known.platforms[platform].mean
+    factor = faster if quantity is Quantity.LATENCY else 1 / faster
+    return {cpu: replace(entry, value=entry.value * factor) for cpu, entry in entries.items()}
+
+
+def surprise(record: WorkloadRecord, now: float, platform: str) -> str:
+    """Why a running workload should be classified anew by how it runs; empty = no reason.
+
+    Args:
+        record: Of it.
+        now: Seconds since the epoch.
+        platform: On which it runs.
+    """
     known, before = record.classification, record.classified_at
     if known is None or record.classifying or not _learns(record):
         return ""
@@ -331,7 +361,8 @@ def surprise(record: WorkloadRecord, now: float) -> str:
         if curve is None:
             continue
         estimate = curve.at(cpu)
-        off = abs(log(entries[cpu].value / estimate.mean))
+        there = _as_on_platform(known, platform, quantity, {cpu: entries[cpu]})
+        off = abs(log(there[cpu].value / estimate.mean))
         if off > max(SURPRISE * estimate.std, LEAST_SURPRISE):
             return f"it runs {off:.0%} off what was predicted for {cpu}m CPU"
     return ""

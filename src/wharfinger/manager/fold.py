@@ -207,9 +207,7 @@ def _classification_planned(world: World, time: float, event: ev.ClassificationP
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
-    placed = world.state.servers.get(record.placements[0].server)
-    platform = placed.platform.name if placed else ""
-    record.measurements, record.classifying = corrected(record, platform), True
+    record.measurements, record.classifying = corrected(record, world.platform_of(record)), True
     record.observed, record.classified_at = {}, time
     world.touched[record.name] = None
 

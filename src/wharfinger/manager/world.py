@@ -176,6 +176,12 @@ class World:
         self.move(time, record, Trigger.SETTLE)
         self.room_changed = True
 
+    def platform_of(self, record: WorkloadRecord) -> str:
+        """The name of the one on which it runs; empty = it has no place, or its server is gone."""
+        placed = record.placements[:1]
+        server = self.state.servers.get(placed[0].server) if placed else None
+        return server.platform.name if server else ""
+
     def count_copies(self, record: WorkloadRecord, change: int) -> None:
         """Its profiling copies begin on their servers (1), or have ended (-1)."""
         self.columns.hold(held(record), sign=change)

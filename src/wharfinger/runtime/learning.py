@@ -6,6 +6,7 @@ which it keeps in the state directory. What is new is learnt from by a process b
 of the log: what was predicted is logged, and a row that a crash loses is measured again.
 """
 
+import csv
 import logging
 import os
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.learnt import joined, learn
 from wharfinger.classification.utility import Kind, UtilityMatrix
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import WharfingerError
 from wharfinger.learning.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
@@ -28,7 +29,11 @@ log = logging.getLogger(__name__)
 REFIT_SECONDS = 30.0
 """Between two refits at least, and after the start: what begins first is measured first."""
 CHILD_SECONDS = 1.0
-"""Between two looks at a child that is at work while more is to be learnt."""
+"""Between two looks at a child that is at work."""
+MOST_CHILD_SECONDS = 1800.0
+"""After these a child is taken to hang; at idle priority it may wait for long."""
+_DAMAGE = (OSError, ValueError, csv.Error, WharfingerError)
+"""What is learnt besides is never worth a manager."""
 ROWS, ALL = "rows", "all"
 """Folders: what was learnt, and what the child learns from."""
 
@@ -58,6 +63,7 @@ class LearningClassifier:
         self._estimator = estimator
         self._learnt = self._read(ROWS)
         self._child: subprocess.Popen[bytes] | None = None
+        self._began = 0.0
         self._due = clock() + REFIT_SECONDS
         now = joined(known, self._learnt)
         self.classifier = Classifier(now, first)
@@ -84,17 +90,20 @@ class LearningClassifier:
 
     def learn(self, workload: Workload, found: Measurements) -> None:
         """One more workload has ended; what was measured of it."""
-        learnt = learn(self._learnt, workload, found)
+        try:
+            learnt = learn(self._learnt, workload, found)
+        except _DAMAGE as error:
+            log.warning("nothing is learnt of %s: %s", workload.name, error)
+            return
         if learnt == self._learnt:
             return
         self._learnt, self._pending, self._unsaved = learnt, True, True
 
     def due_in(self) -> float | None:
         """After how many seconds ``go_on`` has something to do; ``None`` = nothing, by now."""
-        if not self._pending:
-            return None
-        left = self._due - self._clock()
-        return max(left, 0.0 if self._child is None else CHILD_SECONDS)
+        if self._child is not None:
+            return CHILD_SECONDS if self._child.poll() is None else 0.0
+        return max(0.0, self._due - self._clock()) if self._pending else None
 
     def close(self) -> None:
         """Keep what was learnt, and end the child, if there is one; it has nothing to lose."""
@@ -108,6 +117,8 @@ class LearningClassifier:
         """Take over what the child has learnt, or start one; neither takes time."""
         if self._child is not None:
             if self._child.poll() is None:
+                if self._clock() - self._began > MOST_CHILD_SECONDS:
+                    self._child.kill()
                 return
             failed, self._child = self._child.returncode, None
             if failed:
@@ -118,7 +129,8 @@ class LearningClassifier:
             self._start()
 
     def _start(self) -> None:
-        self._pending, self._due = False, self._clock() + REFIT_SECONDS
+        self._began = self._clock()
+        self._pending, self._due = False, self._began + REFIT_SECONDS
         self._save()
         directory = self._directory / ALL
         command = [sys.executable, "-m", "wharfinger.runtime.refit", str(directory)]
@@ -141,7 +153,7 @@ class LearningClassifier:
             if not model.exists():
                 return False
             matrices, fitted = refit.read_matrices(directory), refit.load(model)
-        except (OSError, InvalidInput) as error:
+        except _DAMAGE as error:
             log.warning("what was learnt is passed over: %s", error)
             return False
         self.classifier = Classifier(matrices, self._estimator, fitted=fitted)
@@ -159,7 +171,7 @@ class LearningClassifier:
     def _read(self, folder: str) -> dict[Kind, UtilityMatrix]:
         try:
             return refit.read_matrices(self._directory / folder)
-        except InvalidInput as error:
+        except _DAMAGE as error:
             log.warning("what was learnt is passed over: %s", error)
             return {}
 

@@ -6,9 +6,11 @@ beside them, under a name that tells of what: whoever finds that has it whole.
 """
 
 import argparse
+import ctypes
 import hashlib
 import os
 import shutil
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,12 +23,16 @@ from wharfinger.learning.recommender import Recommender
 from wharfinger.learning.registry import make_estimator
 
 MODEL = "model-"
+_PR_SET_PDEATHSIG = 1
 Fitted = list[tuple[Kind, Recommender]]
 
 
 def write_matrices(matrices: Mapping[Kind, UtilityMatrix], directory: Path) -> None:
-    """All of them, each whole."""
+    """All of them, each whole, and no others."""
     directory.mkdir(parents=True, exist_ok=True)
+    for kind in Kind:
+        if kind not in matrices:
+            (directory / f"{kind.value}.csv").unlink(missing_ok=True)
     for kind, matrix in matrices.items():
         new = directory / f"{kind.value}.csv.new"
         matrix.write(new)
@@ -81,7 +87,8 @@ def fit(directory: Path, estimator: str, seed: int = 0) -> Path:
 
 
 def main() -> None:
-    """Of the child."""
+    """Of the child; it ends with the manager."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parser = argparse.ArgumentParser(prog="python -m wharfinger.runtime.refit")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--estimator", required=True)

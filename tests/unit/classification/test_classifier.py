@@ -138,6 +138,12 @@ def test_what_was_observed_of_it_counts_more_than_its_copy() -> None:
     assert held.at(1000).mean == pytest.approx(expected, rel=0.1)
 
 
+def test_a_performance_of_zero_is_none() -> None:
+    found = CLASSIFIER.classify(rate({500: 0.0, 1000: 20.0}))
+    assert found.curves[Quantity.RATE].at(1000).mean == pytest.approx(20.0)
+    assert not CLASSIFIER.classify(rate({500: 0.0})).curves
+
+
 def test_more_cpu_never_means_less() -> None:
     curve = CLASSIFIER.classify(rate({500: 10.0, 1000: 21.0})).curves[Quantity.RATE]
     means = [estimate.mean for estimate in curve.estimates]

@@ -210,6 +210,21 @@ def test_scores_keep_what_was_measured_and_bounds_are_wide() -> None:
     assert not classifications.scores(Kind.CAUSED, {})
 
 
+def test_what_three_axes_miss_is_told_whole() -> None:
+    """On the fast platform all that is larger is half as fast as added up."""
+    rng = np.random.default_rng(0)
+    programs = []
+    for _ in range(20):
+        program = performance(rng)
+        for s in program:
+            if len(axes_between(s, REFERENCE)) == 3:
+                program[s] /= 2
+        programs.append(program)
+    misfit = misfit_of(on(Kind.EXHAUSTIVE, programs), REFERENCE)
+    told = [misfit.at(s, REFERENCE)[0] for s in ALL if len(axes_between(s, REFERENCE)) == 3]
+    assert told == pytest.approx([-math.log(2)] * len(told), abs=0.1)
+
+
 def test_misfit_without_programs_or_with_one_is_a_stated_doubt() -> None:
     assert misfit_of(UtilityMatrix(Kind.EXHAUSTIVE, (), {}), REFERENCE) == Misfit()
     one = on(Kind.EXHAUSTIVE, [performance(np.random.default_rng(0), twist=0.5)])

@@ -36,6 +36,8 @@ def found(entries: dict[int, float], at: float = 0.0, **others) -> Measurements:
         (("python3.11", "-m", "train"), "train"),
         (("bash",), "bash"),
         (("java", "-Xmx1g", "-jar", "/srv/app.jar"), "app.jar"),
+        (("bash", "-c", "curl http://host/?token=SECRET"), "bash"),
+        (("env", "PASSWORD=SECRET", "/srv/train"), "train"),
     ],
 )
 def test_a_command_is_a_run_of_its_program(command, program) -> None:
@@ -95,10 +97,36 @@ def test_the_rows_corrected_longest_ago_go_first() -> None:
     assert row_name(("job", "1")) not in rows
 
 
-def test_what_was_learnt_stands_beside_the_known_programs() -> None:
-    known = {Kind.SCALE_UP: UtilityMatrix.of(Kind.SCALE_UP, {"a": {"cpu=500m": 1.0}})}
-    learnt = learn({}, of("b"), found({500: 1.0, 1000: 2.0, 2000: 3.0}))
-    both = joined(known, learnt)[Kind.SCALE_UP]
+KNOWN = {
+    Kind.SCALE_UP: UtilityMatrix.of(
+        Kind.SCALE_UP, {"a": {f"cpu={cpu}m": cpu / 1000 for cpu in (250, 500, 1000, 2000)}}
+    )
+}
+
+
+def test_what_was_learnt_stands_beside_the_known_programs_on_their_columns() -> None:
+    """300m, 600m and 1200m tell 500m and 1000m, and neither 250m nor 2000m."""
+    learnt = learn({}, of("b"), found({300: 3.0, 600: 6.0, 1200: 12.0}))
+    both = joined(KNOWN, learnt)[Kind.SCALE_UP]
     assert list(both.rows) == ["a", row_name(("b",))]
-    assert both.columns == ("cpu=500m", "cpu=1000m", "cpu=2000m")
-    assert joined(known, {}) == known
+    assert both.columns == KNOWN[Kind.SCALE_UP].columns
+    entries = both.rows[row_name(("b",))].entries
+    assert {column: round(e.value, 6) for column, e in entries.items()} == {
+        "cpu=500m": 5.0,
+        "cpu=1000m": 10.0,
+    }
+    assert all(e.error > 0.03 for e in entries.values())
+    far = learn({}, of("c"), found({10: 1.0, 20: 2.0, 40: 3.0}))
+    assert list(joined(KNOWN, far)[Kind.SCALE_UP].rows) == ["a"], "it tells nothing of them"
+    assert joined(KNOWN, {}) == KNOWN
+    assert joined({}, learnt) == {}
+
+
+def test_a_bound_is_no_score() -> None:
+    scores = {
+        SharedResource.INTEGER: Entry(30.0, 0.0, censored=True),
+        SharedResource.TLB: Entry(100.0, 0.0, censored=True),
+    }
+    learnt = learn({}, of("a"), Measurements(tolerated=scores))
+    (row,) = learnt[Kind.TOLERATED].rows.values()
+    assert list(row.entries) == ["tlb"], "never broken at all is one"

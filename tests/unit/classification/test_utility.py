@@ -75,6 +75,34 @@ def test_each_type_is_classified_by_its_own_programs_once_there_are_enough() -> 
     assert UtilityMatrix(Kind.SCALE_UP, ("cpu=1000m",), {}).known_to(SINGLE) is None
 
 
+def test_rows_of_few_entries_do_not_put_the_others_out() -> None:
+    columns = tuple(f"cpu={cpu}m" for cpu in (250, 500, 1000, 2000, 4000))
+    matrix = UtilityMatrix(Kind.SCALE_UP, columns, {})
+    for number in range(LEAST_PROGRAMS):
+        entries = {"cpu=250m": Entry(1.0), "cpu=500m": Entry(2.0)}
+        matrix = matrix.with_row(f"s{number}", UtilityRow(f"s{number}", SERVICE, entries))
+    known = rows({"whole": SINGLE}).rows["whole"]
+    matrix = matrix.with_row("whole", known)
+    found = matrix.known_to(SERVICE)
+    assert found is not None
+    assert "whole" in found.rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        (Kind.SCALE_UP, "cpu"),
+        (Kind.SCALE_OUT, "x1"),
+        (Kind.SCALE_OUT, "0"),
+        (Kind.CAUSED, "noise"),
+        (Kind.EXHAUSTIVE, "usual"),
+    ],
+)
+def test_a_column_that_is_none_is_refused(kind: Kind, column: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{kind}, column '{column}'"):
+        UtilityMatrix(kind, (), {}).with_row("a", UtilityRow("a", None, {column: Entry(1.0)}))
+
+
 def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
     matrix = UtilityMatrix.of(Kind.HETEROGENEITY, {"a": {"x": 1.0}}, {"a": "program"})
     other = matrix.corrected("a", "new", observed(3.0, DAY))

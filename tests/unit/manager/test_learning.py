@@ -18,10 +18,19 @@ from tests.support.courses import (
 )
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import MOST_OBSERVED
+from wharfinger.manager.adaptation import MOST_OBSERVED, corrected, surprise
 from wharfinger.manager.lifecycle import Phase
+from wharfinger.manager.state import WorkloadRecord
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import Quantity, Reading, Sample
-from wharfinger.model.profile import Classification
+from wharfinger.model.profile import (
+    Classification,
+    Entry,
+    Estimate,
+    Measurements,
+    SettingEntry,
+)
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Profile, ProfileMode, Target
 
@@ -176,3 +185,34 @@ def test_so_many_allocations_are_remembered_and_no_more() -> None:
     observed = cluster.record("w").observed[Quantity.RATE]
     assert len(observed) == MOST_OBSERVED
     assert list(observed)[-1] == cluster.record("w").placements[0].allocation.cpu_millicpus
+
+
+def test_on_another_platform_it_surprises_only_by_more_than_that_explains() -> None:
+    """Profiled on a usual server, it runs on one that is half as fast."""
+    known = replace(curve((400, 200), (800, 300)), platform="usual")
+    known = replace(known, platforms={"old": Estimate(0.5, 0.0)})
+    profiled = {Quantity.RATE: {400: Entry(200.0), 800: Entry(300.0)}}
+    setting = Setting("usual", Configuration(400), 2)
+    record = WorkloadRecord(
+        workload("w"),
+        1,
+        0.0,
+        placements=(Placement("s", Allocation(400, 1)),),
+        classification=known,
+        measurements=Measurements(
+            profiled,
+            platform="usual",
+            further={Quantity.RATE: (SettingEntry(setting, Entry(360.0)),)},
+        ),
+    )
+    record.observed = {Quantity.RATE: {400: Entry(100.0)}}
+    assert not surprise(record, 100.0, "old")
+    assert "runs 69% off" in surprise(record, 100.0, "usual")
+
+    record.observed = {Quantity.RATE: {400: Entry(50.0)}}
+    assert "runs 69% off" in surprise(record, 100.0, "old")
+    found = corrected(record, "old")
+    assert found.platform == "usual", "all is told as it would be there"
+    rates = {cpu: entry.value for cpu, entry in found.performance[Quantity.RATE].items()}
+    assert rates == pytest.approx({400: 100.0, 800: 150.0})
+    assert found.further[Quantity.RATE][0].entry.value == pytest.approx(180.0)
