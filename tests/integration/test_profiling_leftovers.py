@@ -164,6 +164,7 @@ from pathlib import Path
 from wharfinger.engines.local import LocalEngine
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
+from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Measure, Run, Workload, WorkloadType
 folder, script, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
@@ -182,7 +183,7 @@ print(engine._profiling._plans["k"].process.pid, flush=True)
 while True:
     for report in engine.poll(1.0):
         if isinstance(report, ev.ProfilingFinished):
-            [entries] = report.measurements.performance.values()
+            entries = report.measurements.performance[Quantity.RATE]
             print(json.dumps([entry.value for entry in entries.values()]))
             engine.close()
             sys.exit()

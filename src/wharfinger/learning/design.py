@@ -190,15 +190,17 @@ class _Search:
             budget = self._cost(greedy)
         chosen = greedy
         for _ in range(len(greedy)):
-            before, chosen = chosen, self._exchange(chosen, budget * (1 + SAME))
+            # What is exchanged may be cheaper, and leave room for one more.
+            exchanged = self._exchange(chosen, budget * (1 + SAME))
+            before, chosen = chosen, self.greedy(rates, exchanged)
             if before == chosen:
                 break
         return [greedy, chosen]
 
-    def greedy(self, rates: Array) -> list[int]:
+    def greedy(self, rates: Array, begun: Sequence[int] = ()) -> list[int]:
         """One after the other, until it is enough or the budget is spent."""
-        chosen: list[int] = []
-        left, budget = self.covariance, self.limits.budget_seconds * (1 + SAME)
+        chosen = list(begun)
+        left, budget = after(self.covariance, chosen), self.limits.budget_seconds * (1 + SAME)
         while len(chosen) < self.size and not self._is_enough(left):
             rest = self._affordable(chosen, budget)
             if not rest.size:

@@ -5,7 +5,7 @@ from math import inf, log
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wharfinger.errors import InvalidInput
@@ -66,6 +66,7 @@ def every_choice(size: int):
     return chain.from_iterable(combinations(range(size), n) for n in range(size + 1))
 
 
+@example(222, 41.0)  # What is exchanged there is cheaper, and leaves room for one more.
 @given(st.integers(0, 10_000), st.floats(1.0, 60.0))
 def test_a_budget_is_kept_and_spent_nearly_as_well_as_can_be(seed: int, budget: float):
     whole = covariance(seed)
