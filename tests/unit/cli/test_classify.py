@@ -65,6 +65,7 @@ def test_the_same_seed_gives_the_same(
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_looking_for_the_best_stops_where_little_is_left_to_gain(
     capsys: pytest.CaptureFixture[str], train: str
 ):

@@ -77,6 +77,7 @@ def test_intervals_hold_on_programs_that_were_not_seen():
     assert 0.82 < found["gaussian"]["coverage_90"] < 0.97
 
 
+@pytest.mark.slow
 def test_designed_entries_are_worth_more_than_random_ones():
     matrix = performance(4)
     error = {
