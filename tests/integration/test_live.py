@@ -295,16 +295,17 @@ def test_two_that_share_no_bottleneck_are_packed_on_one_server(
         if written["servers"] == busy["servers"]:
             assert written["cpus"] < 0.3
             return
-        here, there = looked_at(written, busy["servers"]), looked_at(written, written["servers"])
+        decisions = json.loads(manager.run("explain", name, "-o", "json"))["decisions"]
+        here, there = (looked_at(decisions, of["servers"]) for of in (busy, written))
         why = f"beside busy {here}, alone {there}"
         assert here["reason"] != "ok" or need(here) > need(there), why
         manager.run("delete", name)
     pytest.skip(f"too noisy to tell: {why}")
 
 
-def looked_at(found: dict[str, Any], servers: list[str]) -> dict[str, Any]:
+def looked_at(decisions: list[dict[str, Any]], servers: list[str]) -> dict[str, Any]:
     """What its placement says of a server."""
-    placed = [d for d in found["decisions"] if d["stage"] == "placement" and d["accepted"]]
+    placed = [d for d in decisions if d["stage"] == "placement" and d["accepted"]]
     (one,) = [c for c in placed[-1]["candidates"] if c["name"] in servers]
     return dict(one)
 
