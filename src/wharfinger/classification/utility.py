@@ -291,9 +291,7 @@ def _column_problem(kind: Kind, column: str) -> str:
             Configuration.parse(column)
         elif kind is Kind.EXHAUSTIVE:
             Setting.parse(column)
-        elif kind is Kind.SCALE_OUT and not (
-            column.isascii() and column.isdecimal() and int(column)
-        ):
+        elif kind is Kind.SCALE_OUT and not _is_count(column):
             return "a column is a number of servers"
         elif kind.is_score and column not in {source.value for source in SharedResource}:
             return "that is no source of interference"

@@ -108,8 +108,8 @@ def _prediction_document(name: str, prediction: Prediction) -> dict[str, Any]:
         high.tolist(),
         strict=True,
     )
-    # In logarithms it is the mean, so of the values it is the median.
-    columns = {c: {"median": m, "std": s, "low_90": a, "high_90": b} for c, m, s, a, b in numbers}
+    # Of the logarithm; so it is the median of the value, as likely too high as too low.
+    columns = {c: {"mean": m, "std": s, "low_90": a, "high_90": b} for c, m, s, a, b in numbers}
     return {"name": name, "columns": columns}
 
 
@@ -139,7 +139,7 @@ def _suggestions(prediction: Prediction, size: int, limits: Limits) -> dict[str,
 PREDICTIONS: list[Column] = [
     ("NAME", lambda item: item[0]),
     ("COLUMN", lambda item: item[1]),
-    ("MEDIAN", lambda item: f"{item[2]['median']:.4g}"),
+    ("MEDIAN", lambda item: f"{item[2]['mean']:.4g}"),
     ("STD", lambda item: f"{item[2]['std']:.2g}"),
     ("LOW 90%", lambda item: f"{item[2]['low_90']:.4g}"),
     ("HIGH 90%", lambda item: f"{item[2]['high_90']:.4g}"),

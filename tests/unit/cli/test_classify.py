@@ -112,11 +112,11 @@ def test_predict_fills_in_rows(capsys: pytest.CaptureFixture[str], train: str, t
     assert [new["name"], nothing["name"]] == ["new", "nothing"]
     assert list(new["columns"]) == [f"config {j}" for j in range(6)]
     known = new["columns"]["config 4"]
-    assert known["median"] == pytest.approx(20)
+    assert known["mean"] == pytest.approx(20)
     assert known["std"] == 0
     for column in ("config 0", "config 2", "config 3", "config 5"):
         numbers, blind = new["columns"][column], nothing["columns"][column]
-        assert 0 < numbers["low_90"] < numbers["median"] < numbers["high_90"]
+        assert 0 < numbers["low_90"] < numbers["mean"] < numbers["high_90"]
         assert numbers["high_90"] / numbers["low_90"] < blind["high_90"] / blind["low_90"]
     assert len(new["suggest"]) == 2
     assert not {s["name"] for s in new["suggest"]} & {"config 1", "config 4"}
