@@ -55,14 +55,6 @@ def corrected(
     return replace(new, value=_between(old.value, new.value, share, transform), error=error)
 
 
-def aged(entry: Entry, now: float, half_life_seconds: float) -> Entry:
-    """The same with the error that it has by now: its precision halves with each half-life."""
-    if entry.measured_at is None:
-        return entry
-    half_lives = max(0.0, now - entry.measured_at) / half_life_seconds
-    return replace(entry, error=entry.error * 2 ** min(half_lives / 2, 500.0))
-
-
 def _remaining(old: Entry, new: Entry, half_life_seconds: float) -> float:
     """Which share of its precision the old one has left."""
     if old.measured_at is None or new.measured_at is None or half_life_seconds == inf:

@@ -65,10 +65,10 @@ class LearningClassifier:
         self._child: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         self._due = clock() + REFIT_SECONDS
-        now = joined(known, self._learnt)
-        self.classifier = Classifier(now, first)
+        self._handed = joined(known, self._learnt)
+        self.classifier = Classifier(self._handed, first)
         self._pending = bool(self._learnt) and not (
-            _same(now, self._read(ALL)) and self._take_over()
+            _same(self._handed, self._read(ALL)) and self._take_over()
         )
         self._unsaved = False
 
@@ -134,8 +134,9 @@ class LearningClassifier:
         self._save()
         directory = self._directory / ALL
         command = [sys.executable, "-m", "wharfinger.runtime.refit", str(directory)]
+        self._handed = joined(self._known, self._learnt)
         try:
-            refit.write_matrices(joined(self._known, self._learnt), directory)
+            refit.write_matrices(self._handed, directory)
             self._child = subprocess.Popen(
                 [*command, "--estimator", self._estimator],
                 stdin=subprocess.DEVNULL,
@@ -146,17 +147,17 @@ class LearningClassifier:
             log.warning("what ran is not learnt from: %s", error)
 
     def _take_over(self) -> bool:
-        """What a child has learnt; whether there is any."""
+        """What a child has learnt of what it was handed last; whether there is any."""
         directory = self._directory / ALL
         try:
             model = refit.model_of(directory, self._estimator)
             if not model.exists():
                 return False
-            matrices, fitted = refit.read_matrices(directory), refit.load(model)
+            fitted = refit.load(model)
         except _DAMAGE as error:
             log.warning("what was learnt is passed over: %s", error)
             return False
-        self.classifier = Classifier(matrices, self._estimator, fitted=fitted)
+        self.classifier = Classifier(self._handed, self._estimator, fitted=fitted)
         return True
 
     def _save(self) -> None:

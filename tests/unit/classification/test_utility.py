@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.classification.forgetting import aged, corrected
+from wharfinger.classification.forgetting import corrected
 from wharfinger.classification.utility import LEAST_PROGRAMS, Kind, UtilityMatrix, UtilityRow
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.learning.matrix import Transform
@@ -47,12 +47,6 @@ def test_a_lower_bound_says_nothing_of_what_lies_above_it() -> None:
     assert corrected(known, bound, Transform.IDENTITY, 60.0) is known
     higher = Entry(90.0, 0.0, censored=True)
     assert corrected(known, higher, Transform.IDENTITY, 60.0) is higher
-
-
-def test_an_old_entry_is_less_sure() -> None:
-    assert aged(observed(1.0, 0.0), 120.0, 60.0).error == pytest.approx(0.04)
-    assert aged(Entry(1.0, 0.02), 120.0, 60.0).error == 0.02, "nobody knows how old it is"
-    assert aged(observed(1.0, 0.0), 1e12, 60.0).error < float("inf")
 
 
 def rows(types: dict[str, WorkloadType | None]) -> UtilityMatrix:
