@@ -28,7 +28,7 @@ from wharfinger.learning.base import Prediction
 from wharfinger.learning.matrix import Transform
 from wharfinger.learning.recommender import Recommender, fit
 from wharfinger.learning.registry import DEFAULT_ESTIMATOR
-from wharfinger.model.configuration import Setting
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Estimate
 from wharfinger.model.workload import WorkloadType
@@ -131,6 +131,7 @@ class Classifications:
         self._matrices = matrices
         self._estimator = estimator
         self._seed = seed
+        self._plain: dict[tuple[str, ...], dict[int, int]] = {}
         self._by_rows = {(kind, one.matrix.rows): one for kind, one in fitted}
 
     @cached_property
@@ -146,6 +147,16 @@ class Classifications:
         if (kind, type_) not in self._by_type:
             self._by_type[kind, type_] = self._fit(kind, type_)
         return self._by_type[kind, type_]
+
+    def allocations(self, type_: WorkloadType | None = None) -> dict[int, int]:
+        """Columns of scale-up that say nothing but CPU, in thousandths: where each is, ascending."""
+        recommender = self.recommender(Kind.SCALE_UP, type_)
+        columns = recommender.matrix.columns if recommender else ()
+        if columns not in self._plain:
+            named = enumerate(map(Configuration.parse, columns))
+            plain = {c.cpu_millicpus: j for j, c in named if c == Configuration(c.cpu_millicpus)}
+            self._plain[columns] = dict(sorted(plain.items()))
+        return self._plain[columns]
 
     def fit_all(self) -> list[tuple[Kind, Recommender]]:
         """Learn now all that is learnt when it is first asked for."""

@@ -17,7 +17,6 @@ from wharfinger.classification.held import held_throughput
 from wharfinger.classification.known import as_performance
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.matrix import Array
 from wharfinger.learning.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import PROXIES, Quantity
@@ -51,7 +50,6 @@ class Classifier:
     ) -> None:
         self.classifications = Classifications(matrices, estimator, seed, fitted)
         self._shapes: dict[WorkloadType | None, Curve] = {}
-        self._plain: dict[tuple[str, ...], dict[int, int]] = {}
 
     def scale_up(self, type_: WorkloadType | None = None) -> Recommender:
         """Of performance by CPU; learnt when it is first asked for, in some 0.1 s.
@@ -64,23 +62,10 @@ class Classifier:
             raise InvalidInput("no known program was measured by CPU; wharfinger classify measure")
         return found
 
-    def columns(self, type_: WorkloadType | None = None) -> tuple[int, ...]:
-        """Allocations that known programs were measured at, ascending."""
-        return tuple(self._allocations(type_))
-
-    def _allocations(self, type_: WorkloadType | None) -> dict[int, int]:
-        """Columns that say nothing but CPU: where each is in the matrix."""
-        columns = self.scale_up(type_).matrix.columns
-        if columns not in self._plain:
-            named = enumerate(map(Configuration.parse, columns))
-            plain = {c.cpu_millicpus: j for j, c in named if c == Configuration(c.cpu_millicpus)}
-            self._plain[columns] = dict(sorted(plain.items()))
-        return self._plain[columns]
-
     def shape(self, type_: WorkloadType | None = None) -> Curve:
         """Performance by CPU of any program of a type, relative to that with one CPU."""
         if type_ not in self._shapes:
-            columns = self.columns(type_)
+            columns = tuple(self.classifications.allocations(type_))
             one = max((c for c in columns if c <= 1000), default=columns[0])
             self._shapes[type_] = self._curve({one: Entry(1.0)}, Quantity.RATE, type_)
         return self._shapes[type_]
@@ -181,7 +166,7 @@ class Classifier:
         means, deviations = predicted.mean, predicted.log_std
         return {
             cpu: Estimate(float(means[j]), float(deviations[j]))
-            for cpu, j in self._allocations(type_).items()
+            for cpu, j in self.classifications.allocations(type_).items()
         }
 
     def _weighed(
@@ -209,7 +194,7 @@ class Classifier:
         self, measured: Mapping[int, float], type_: WorkloadType | None
     ) -> dict[int, float]:
         """Entries between columns, as the nearest column would have them by the common shape."""
-        columns = self.columns(type_)
+        columns = tuple(self.classifications.allocations(type_))
         known = {cpu: value for cpu, value in measured.items() if cpu in columns}
         for cpu, value in measured.items():
             free = [column for column in columns if column not in known]
@@ -219,12 +204,6 @@ class Classifier:
             shape = self.shape(type_)
             known[nearest] = value * shape.at(nearest).mean / shape.at(cpu).mean
         return known
-
-    def design_covariance(self, type_: WorkloadType | None = None) -> Array:
-        """(columns, columns) of a row of which nothing is known, for choosing what to measure."""
-        places = list(self._allocations(type_).values())
-        covariance = self.scale_up(type_).predict({}).covariance
-        return np.asarray(covariance[np.ix_(places, places)])
 
 
 def _held(

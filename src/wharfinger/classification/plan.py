@@ -78,26 +78,18 @@ def joint_plan(
     reference = Setting(possible.reference, pair[0])
     runs = [Run(reference, _sources(made, possible.sources, type_, rng))]
     runs += [Run(Setting(possible.reference, other)) for other in pair[1:]]
-    runs += map(Run, runs_elsewhere(made, reference, possible, type_, rng))
+    runs += map(Run, _elsewhere(made, reference, possible, type_, rng))
     return tuple(runs[:MOST_RUNS])
 
 
-def runs_elsewhere(
+def _elsewhere(
     made: Classifications,
     reference: Setting,
     possible: Possible,
-    type_: WorkloadType | None = None,
-    rng: np.random.Generator | None = None,
+    type_: WorkloadType | None,
+    rng: np.random.Generator | None,
 ) -> list[Setting]:
-    """The third and the fourth run: on several servers, and on another platform.
-
-    Args:
-        made: As for ``joint_plan``, so are the others.
-        reference: The first run.
-        possible: Its ``servers`` and ``platforms``.
-        type_: Of the workload.
-        rng: Chooses at random.
-    """
+    """The third and the fourth run: on several servers, and on another platform."""
     few = [str(count) for count in possible.servers if 1 < count <= MOST_SERVERS]
     others = [platform for platform in possible.platforms if platform != reference.platform]
     count = _one_more(made.recommender(Kind.SCALE_OUT, type_), str(reference.servers), few, rng)

@@ -6,16 +6,15 @@ by what they would tell of the whole row (``plan``). Where no copy can be made, 
 would be over before it was copied, it is classified by its like and learnt from as it runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.base import Profiling
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.plan import MOST_SERVERS, Possible, runs_elsewhere
-from wharfinger.learning.design import variance_design
-from wharfinger.learning.matrix import Array
+from wharfinger.classification.plan import MOST_SERVERS, Possible, joint_plan
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -38,19 +37,12 @@ class JointPlanner:
     """Plans copies.
 
     Args:
-        columns: Allocations that known programs were measured at, ascending.
-        covariance: (columns, columns) of a row of which nothing is known.
-        made: Says which runs on several servers and on other platforms tell most; ``None`` =
-            nobody was measured there, and none are made.
+        made: Says which runs tell most; known programs were measured by CPU at least.
     """
 
     name = "joint-profiling"
 
-    def __init__(
-        self, columns: Sequence[int], covariance: Array, made: Classifications | None = None
-    ) -> None:
-        self._columns = np.array(columns, dtype=np.int64)
-        self._covariance = covariance
+    def __init__(self, made: Classifications) -> None:
         self._made = made
 
     def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
@@ -61,17 +53,21 @@ class JointPlanner:
         memory_bytes = workload.reservation.memory_bytes
         room = _room(memory_bytes, view)
         row = int(np.argmax(room)) if room.size else 0
-        chosen = self._allocations(int(room[row]), row, view) if room.size else []
-        if not chosen:
+        worth = self._worth(workload.type, row, room, view) if room.size else []
+        if not worth:
             return Profiling(self._no_room(view))
+        places = _Places.of(row, worth[-1], room, view)
+        runs = joint_plan(self._made, places.possible(worth, workload, view), workload.type)
+        own = [run.setting for run in runs if places.is_own(run.setting)]
+        chosen = [setting.configuration.cpu_millicpus for setting in own]
         plan = ProfilingPlan(
             server=view.names[row],
             cpu_millicpus=tuple(chosen),
             memory_bytes=memory_bytes,
-            sources=SOURCES,
+            sources=runs[0].sources,
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
-            further=self._further(workload, row, chosen[0], room, view),
+            further=tuple(places.further(r.setting) for r in runs if r.setting not in own),
         )
         allocations = " and ".join(f"{cpu}m" for cpu in chosen)
         message = (
@@ -82,64 +78,29 @@ class JointPlanner:
             message += f"; one on {', '.join(run.servers)} with {chosen[0]}m"
         return Profiling(self._decision(message), plan)
 
-    def _further(
-        self,
-        workload: Workload,
-        row: int,
-        cpu_millicpus: int,
-        room: NDArray[np.int64],
-        view: ClusterView,
-    ) -> tuple[FurtherRun, ...]:
-        """The same copy on several servers of the platform, and on another platform."""
-        if self._made is None:
-            return ()
-        here = int(view.platform[row])
-        free = np.flatnonzero(room >= cpu_millicpus)
-        free = free[np.argsort(-room[free], kind="stable")]
-        alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
-        best: dict[str, int] = {}
-        for at in free.tolist():
-            best.setdefault(view.platforms[view.platform[at]], at)
-        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
-        most = min(len(alike), able, MOST_SERVERS)
-        reference = Setting(view.platforms[here], Configuration(cpu_millicpus))
-        possible = Possible(
-            reference.platform,
-            [reference.configuration],
-            tuple(best),
-            range(1, most + 1),
-        )
-        found = runs_elsewhere(self._made, reference, possible, workload.type)
-        return tuple(
-            FurtherRun(
-                setting,
-                tuple(view.names[at] for at in alike[: setting.servers])
-                if setting.servers > 1
-                else (view.names[best[setting.platform]],),
-            )
-            for setting in found
-        )
-
-    def _allocations(self, room_millicpus: int, row: int, view: ClusterView) -> list[int]:
-        """The two that tell most, of those that there is room for; the larger one first.
+    def _worth(
+        self, type_: WorkloadType, row: int, room: NDArray[np.int64], view: ClusterView
+    ) -> list[int]:
+        """Allocations to choose from, ascending, in thousandths of a CPU.
 
         At most half of the server where that is possible: the other half is for the sources,
         which stand for neighbours, and neighbours are never given what a workload has.
         """
-        possible = np.flatnonzero(self._columns <= room_millicpus)
-        if not view.capabilities.fractional_cpu:
-            possible = possible[self._columns[possible] % MILLICPUS_PER_CPU == 0]
-        if room_millicpus < LEAST_MILLICPUS:
+        most_millicpus = int(room[row])
+        if most_millicpus < LEAST_MILLICPUS:
             return []
+        whole = not view.capabilities.fractional_cpu
+        possible = [
+            cpu
+            for cpu in self._made.allocations(type_)
+            if cpu <= most_millicpus and not (whole and cpu % MILLICPUS_PER_CPU)
+        ]
         half = int(view.cpu_capacity[row]) // 2
-        for least, most in ((LEAST_MILLICPUS, half), (LEAST_MILLICPUS, room_millicpus), (0, half)):
-            worth = possible[(self._columns[possible] >= least) & (self._columns[possible] <= most)]
-            if worth.size >= ENTRIES:
-                break
-        else:
-            worth = possible
-        design = variance_design(self._covariance, worth, ENTRIES)
-        return sorted((int(self._columns[at]) for at in design), reverse=True)
+        for least, most in ((LEAST_MILLICPUS, half), (LEAST_MILLICPUS, most_millicpus), (0, half)):
+            worth = [cpu for cpu in possible if least <= cpu <= most]
+            if len(worth) >= ENTRIES:
+                return worth
+        return possible
 
     def _decision(self, message: str) -> Decision:
         return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message)
@@ -156,6 +117,54 @@ class JointPlanner:
             considered=len(view.names),
             numbers={"copies": float(busy), "cpu_needed_millicpus": float(LEAST_MILLICPUS)},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Servers on which a copy's runs may be, by name.
+
+    Attributes:
+        platform: Of the plan's own server.
+        alike: Servers of that platform, the plan's own first.
+        others: Of each platform, the server with the most room.
+    """
+
+    platform: str
+    alike: tuple[str, ...]
+    others: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
+    ) -> "_Places":
+        """Those with so much room, the plan's own server being ``row``."""
+        here = int(view.platform[row])
+        free = np.flatnonzero(room >= cpu_millicpus)
+        free = free[np.argsort(-room[free], kind="stable")]
+        alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
+        others: dict[str, str] = {}
+        for at in free.tolist():
+            others.setdefault(view.platforms[view.platform[at]], view.names[at])
+        return cls(view.platforms[here], tuple(view.names[at] for at in alike), others)
+
+    def possible(self, worth: Sequence[int], workload: Workload, view: ClusterView) -> Possible:
+        """What can be run now."""
+        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
+        most = min(len(self.alike), able, MOST_SERVERS)
+        configurations = [Configuration(cpu) for cpu in worth]
+        return Possible(
+            self.platform, configurations, tuple(self.others), range(1, most + 1), SOURCES
+        )
+
+    def is_own(self, setting: Setting) -> bool:
+        """Whether that is run on the plan's own server alone."""
+        return setting.platform == self.platform and setting.servers == 1
+
+    def further(self, setting: Setting) -> FurtherRun:
+        """Where another one is run."""
+        if setting.servers > 1:
+            return FurtherRun(setting, self.alike[: setting.servers])
+        return FurtherRun(setting, (self.others[setting.platform],))
 
 
 def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:

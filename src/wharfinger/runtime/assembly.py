@@ -97,10 +97,8 @@ def assemble(
 
     planner = None
     if classifier is not None:
-        known_well = classifier.classifier
-        planner = JointPlanner(
-            known_well.columns(), known_well.design_covariance(), known_well.classifications
-        )
+        classifier.classifier.shape()  # Learnt while nobody waits; and nothing known is told here.
+        planner = JointPlanner(classifier.classifier.classifications)
 
     def make_manager(state: ManagerState | None) -> Manager:
         return Manager(

@@ -1,5 +1,6 @@
 """Who is copied, where, and at which allocations."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +11,24 @@ from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.planner import LEAST_MILLICPUS, JointPlanner
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.manager import events as ev
+from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Measure, Profile, ProfileMode, Scale, Target, WorkloadType
 
 COLUMNS = (100, 250, 500, 750, 1000, 2000)
-_LOGS = np.log(COLUMNS)
-COVARIANCE = 4 + np.exp(-np.abs(_LOGS[:, None] - _LOGS))
-PLANNER = JointPlanner(COLUMNS, COVARIANCE)
+_RNG = np.random.default_rng(0)
+BY_CPU = UtilityMatrix.of(
+    Kind.SCALE_UP,
+    {
+        f"p{number}": {
+            Configuration(cpu).name: min(cpu, limit) * math.exp(_RNG.normal(0, 0.05))
+            for cpu in COLUMNS
+        }
+        for number, limit in enumerate((500, 1000, 2000) * 4)
+    },
+)
+PLANNER = JointPlanner(Classifications({Kind.SCALE_UP: BY_CPU}, "gaussian"))
 TARGETED = replace(workload("w"), target=Target(rate_per_second=1.0))
 ABLE = Capabilities(profiles=True)
 
@@ -96,13 +107,15 @@ def test_what_is_over_before_it_is_copied_is_not_profiled() -> None:
 def test_several_servers_and_another_platform_are_tried_where_the_engine_can() -> None:
     known = Classifications(
         {
+            Kind.SCALE_UP: BY_CPU,
             Kind.SCALE_OUT: UtilityMatrix.of(
                 Kind.SCALE_OUT, {"a": {"1": 1.0, "2": 1.9, "8": 5.0}, "b": {"1": 1.0, "2": 1.2}}
             ),
             Kind.HETEROGENEITY: UtilityMatrix.of(
                 Kind.HETEROGENEITY, {"a": {"test": 1.0, "fast": 2.0}, "b": {"test": 1.0}}
             ),
-        }
+        },
+        "gaussian",
     )
     cluster = Cluster()
     for name, cpu in (("s0", 2000), ("s1", 1000), ("s2", 2000)):
@@ -112,7 +125,7 @@ def test_several_servers_and_another_platform_are_tried_where_the_engine_can() -
     cluster.tell(ev.ServerReported(fast))
     able = Capabilities(profiles=True, max_servers_per_workload=8)
     seen = replace(cluster.manager.view, capabilities=able)
-    planner = JointPlanner(COLUMNS, COVARIANCE, known)
+    planner = JointPlanner(known)
     wide = replace(TARGETED, scale=Scale(max_servers=4))
 
     found = planner.plan(wide, seen)
