@@ -1,0 +1,108 @@
+"""The ground truth: how fast each workload really is, from who else is there.
+
+An interface, and its plainest implementation. A policy never sees it: it gets what a real cluster
+would show, noisy measurements of what it profiled and of what runs. Only the oracle looks.
+
+Rates change only when something changes on a server (someone comes, goes, is resized, is asked
+more), so the cluster asks only then, and nothing polls.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from wharfinger.model.interference import SharedResource
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """One who runs on a server, as far as that matters to the others and to its own speed.
+
+    Attributes:
+        application: As the ground truth knows it.
+        cpu_millicpus: CPU time per second that it has there, in thousandths of a CPU: what it was
+            given, or for best-effort work its part of what the others leave.
+        memory_bytes: That it takes.
+        load_per_second: What it is asked there, if it serves; ``None`` = it does not.
+        servers: On how many servers it runs.
+    """
+
+    application: str
+    cpu_millicpus: float
+    memory_bytes: int
+    load_per_second: float | None = None
+    servers: int = 1
+
+
+class GroundTruth(Protocol):
+    """How fast workloads really are. The same question always has the same answer."""
+
+    @property
+    def unit(self) -> str:
+        """Of work: rates are in this per second, e.g. ``"steps"``; services answer queries."""
+
+    @property
+    def sources(self) -> frozenset[SharedResource]:
+        """Sources of interference that it knows; ``source_name`` names such a resident."""
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Applications that may be run beside another to learn how the two get on; may be empty."""
+
+    def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
+        """Whether all of these can be on one server at once, for their memory."""
+
+    def rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+        """What each of them does per second on one server; of a service, what it could at most.
+
+        Of those that run on several servers, the part that is done here.
+        """
+
+    def alone(self, platform: str, resident: Resident) -> float:
+        """The same of one that has a server to itself."""
+
+    def most(self, platform: str, application: str) -> float:
+        """Of one that has a whole server to itself, with all the CPU that it can use; 0 = never."""
+
+
+class Undisturbed:
+    """Workloads that do not touch one another: each runs at the speed of the CPU that it has.
+
+    For traces that say what was asked for and for how long it ran, and nothing of interference:
+    with what it asked for a workload takes as long as it took. One unit of work is a second with
+    all that it can use; with half the CPU it takes twice as long.
+
+    Args:
+        cpu_millicpus: What each application can make use of; those that are absent, one CPU.
+        memory_bytes: Of each platform's servers; absent = never too little.
+    """
+
+    unit = "seconds"
+    sources: frozenset[SharedResource] = frozenset()
+    references: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        cpu_millicpus: "dict[str, int] | None" = None,
+        memory_bytes: "dict[str, int] | None" = None,
+    ) -> None:
+        self._cpu = cpu_millicpus or {}
+        self._memory = memory_bytes or {}
+
+    def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
+        """Within the server's memory."""
+        memory = self._memory.get(platform)
+        return memory is None or sum(resident.memory_bytes for resident in residents) <= memory
+
+    def rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+        """Each its own, whoever is there."""
+        return [self.alone(platform, resident) for resident in residents]
+
+    def alone(self, _platform: str, resident: Resident) -> float:
+        """Seconds of work per second."""
+        wanted = self._cpu.get(resident.application, 1000)
+        return min(1.0, resident.cpu_millicpus / wanted) if wanted else 1.0
+
+    def most(self, _platform: str, _application: str) -> float:
+        """As long as the trace says."""
+        return 1.0
