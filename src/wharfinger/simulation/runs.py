@@ -1,0 +1,268 @@
+"""One start of a workload in the simulated cluster, and the account of what becomes of a job.
+
+A run is what one key names; a job that is moved has several, and one account. Called by
+``cluster``, which knows the servers; ``report`` reads the accounts at the end.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from math import inf
+
+from wharfinger.manager import events as ev
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.simulation.jobs import Job
+from wharfinger.simulation.latency import held_per_second
+from wharfinger.simulation.machines import Machine
+from wharfinger.simulation.truth import GroundTruth, Resident
+
+
+class State(Enum):
+    """Where a run is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    ENDED = "ended"
+
+
+class Part:
+    """What a run does on one server.
+
+    Attributes:
+        machine: Where.
+        allocation: What it was given there.
+        cpu_millicpus: CPU time per second that it has, in thousandths.
+        resident: As the ground truth sees it; ``None`` = something about it has changed.
+        rate: Work per second done here; of a service, what it could do.
+        alone: The same if nobody else were there.
+        most: The same with the whole server to itself.
+    """
+
+    __slots__ = (
+        "allocation",
+        "alone",
+        "cpu_millicpus",
+        "machine",
+        "most",
+        "rate",
+        "resident",
+        "run",
+    )
+
+    def __init__(self, run: "Run", machine: Machine, allocation: Allocation) -> None:
+        self.run = run
+        self.machine = machine
+        self.allocation = allocation
+        best_effort = allocation.best_effort
+        given = 0 if best_effort else min(allocation.cpu_millicpus, run.job.cpu_millicpus)
+        self.cpu_millicpus = float(given)
+        self.resident: Resident | None = None
+        self.rate = self.alone = self.most = 0.0
+
+    def give(self, cpu_millicpus: float, truth: GroundTruth) -> None:
+        """So much CPU time from now on."""
+        if cpu_millicpus == self.cpu_millicpus and self.resident is not None:
+            return
+        self.cpu_millicpus = cpu_millicpus
+        self.look(truth)
+
+    def look(self, truth: GroundTruth) -> None:
+        """Something about it has changed: how fast it could be alone."""
+        run, job = self.run, self.run.job
+        servers = len(run.parts)
+        load = None if job.load is None else run.load_per_second / servers
+        platform = self.machine.platform
+        self.resident = Resident(
+            job.application, self.cpu_millicpus, job.memory_bytes, load, servers
+        )
+        self.alone = truth.alone(platform, self.resident)
+        whole = min(float(job.cpu_millicpus), self.machine.cpu_millicpus)
+        if whole == self.cpu_millicpus:
+            self.most = self.alone
+        else:
+            most = Resident(job.application, whole, job.memory_bytes, load, servers)
+            self.most = truth.alone(platform, most)
+
+    @property
+    def used_millicpus(self) -> float:
+        """CPU time per second that does something; a service that is asked little leaves some."""
+        load = self.run.load_per_second
+        if self.run.job.load is None:
+            return self.cpu_millicpus
+        asked = load / len(self.run.parts)
+        return self.cpu_millicpus * min(1.0, asked / self.rate) if self.rate > 0 else 0.0
+
+
+class Account:
+    """What became of one job, over all its runs.
+
+    Attributes:
+        best: Its rate alone on its best platform.
+        first_run_at: When it ran first; ``None`` = never.
+        ended_at: When it ended; ``None`` = it has not.
+        failed: It was killed, vanished or could not start.
+        running_seconds: Of the run that counts: what was begun anew does not.
+        alone_seconds: That its work so far would have taken with no neighbours.
+        most_seconds: The same with whole servers.
+        kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
+        kept_alone_seconds: The same with no neighbours; ``kept_most_seconds`` with whole servers.
+        done: Work.
+        on: Seconds by platform.
+    """
+
+    __slots__ = (
+        "alone_seconds",
+        "best",
+        "done",
+        "ended_at",
+        "failed",
+        "first_run_at",
+        "job",
+        "kept_alone_seconds",
+        "kept_most_seconds",
+        "kept_seconds",
+        "most_seconds",
+        "on",
+        "running_seconds",
+        "submitted_at",
+    )
+
+    def __init__(self, job: Job, submitted_at: float, best: float) -> None:
+        self.job = job
+        self.submitted_at = submitted_at
+        self.best = best
+        self.first_run_at: float | None = None
+        self.ended_at: float | None = None
+        self.failed = False
+        self.on: dict[str, float] = {}
+        self.kept_seconds = self.kept_alone_seconds = self.kept_most_seconds = 0.0
+        self.running_seconds = self.begin_anew()
+
+    def begin_anew(self) -> float:
+        """What was done so far is lost."""
+        self.done = self.alone_seconds = self.most_seconds = 0.0
+        if self.job.load is None:
+            self.running_seconds = 0.0
+        return 0.0
+
+    def add(self, run: "Run", seconds: float) -> None:
+        """A stretch in which nothing has changed."""
+        self.running_seconds += seconds
+        platform = run.parts[0].machine.platform
+        self.on[platform] = self.on.get(platform, 0.0) + seconds
+        if self.job.load is not None:
+            self.kept_seconds += run.kept * seconds
+            self.kept_alone_seconds += run.kept_alone * seconds
+            self.kept_most_seconds += run.kept_most * seconds
+            return
+        work = run.rate * seconds
+        self.done += work
+        if work > 0:
+            self.alone_seconds += work / run.alone
+            self.most_seconds += work / run.most
+
+
+class Run:
+    """One start.
+
+    Attributes:
+        key: Its identity.
+        since: What came before is in the account.
+        rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``Part``.
+        kept: Of a service: what it could answer within its bound over what is asked, at most 1.
+        kept_alone: The same without neighbours; so is ``kept_most`` with whole servers.
+        handle: The event of its end in the loop.
+        end: The report of it; ``None`` = it has not ended.
+        measured: Somebody wants to know how it does.
+    """
+
+    __slots__ = (
+        "account",
+        "alone",
+        "end",
+        "handle",
+        "job",
+        "kept",
+        "kept_alone",
+        "kept_most",
+        "key",
+        "load_per_second",
+        "measured",
+        "measurements",
+        "most",
+        "parts",
+        "placements",
+        "rate",
+        "resizes",
+        "since",
+        "started",
+        "state",
+    )
+
+    def __init__(
+        self, key: str, job: Job, account: Account, placements: tuple[Placement, ...]
+    ) -> None:
+        self.key = key
+        self.job = job
+        self.account = account
+        self.placements = placements
+        self.parts: list[Part] = []
+        self.state = State.STARTING
+        self.since = 0.0
+        self.rate = self.alone = self.most = 0.0
+        self.kept = self.kept_alone = self.kept_most = 0.0
+        self.load_per_second = 0.0
+        self.handle = 0
+        self.started: ev.WorkloadStarted | None = None
+        self.end: ev.Report | None = None
+        self.measured = False
+        self.measurements = 0
+        self.resizes = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a job's own run, and not a copy of it."""
+        return True
+
+    def settle(self, now: float) -> None:
+        """Put what was done since the last time into the account."""
+        if self.state is State.RUNNING and now > self.since:
+            self.account.add(self, now - self.since)
+        self.since = now
+
+    def pace(self) -> None:
+        """Its parts' rates have changed."""
+        parts = self.parts
+        if self.job.load is not None:
+            self.kept = self._kept([part.rate for part in parts])
+            self.kept_alone = self._kept([part.alone for part in parts])
+            self.kept_most = self._kept([part.most for part in parts])
+        if len(parts) == 1:
+            part = parts[0]
+            self.rate, self.alone, self.most = part.rate, part.alone, part.most
+            return
+        self.rate = sum(part.rate for part in parts)
+        self.alone = sum(part.alone for part in parts)
+        self.most = sum(part.most for part in parts)
+
+    def left_seconds(self) -> float:
+        """Until its work is done, at the present rate."""
+        if self.rate <= 0:
+            return inf
+        return max(0.0, self.job.work - self.account.done) / self.rate
+
+    def _kept(self, rates: Sequence[float]) -> float:
+        asked = self.asked_per_second
+        if asked <= 0:
+            return 1.0
+        each, target = asked / len(rates), self.job.workload.target
+        bound = target.latency if target else None
+        held = [held_per_second(rate, bound) for rate in rates] if bound else rates
+        return min(1.0, sum(min(could, each) for could in held) / asked)
+
+    @property
+    def asked_per_second(self) -> float:
+        """Of a service: what its target has it answer of what it is asked."""
+        target = self.job.workload.target
+        wanted = target.throughput_per_second if target else None
+        return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
