@@ -14,6 +14,7 @@ from math import exp, log, sqrt
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Setting
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 
 EXTRAPOLATION_LOG_STD = 0.3
@@ -47,6 +48,8 @@ class ProfilingPlan:
         tolerance: How far performance may drop, as a share of performance alone.
         further: Runs elsewhere, at the same time; engines that run a workload on one server at a
             time and have one platform are never asked for any.
+        beside: Names of known programs to run beside the copy, one after the other, on the
+            plan's own server; engines that have none to run are never asked for any.
     """
 
     server: str
@@ -56,6 +59,7 @@ class ProfilingPlan:
     seconds: float
     tolerance: float = 0.05
     further: tuple[FurtherRun, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def allocation(self) -> Allocation:
@@ -134,6 +138,9 @@ class Measurements:
         seconds: How long it all took.
         platform: Of the server on which ``performance`` was measured; empty = not known.
         further: By quantity, what the runs elsewhere gave.
+        beside: By known program: its performance beside that one, over its performance alone;
+            0 = the two do not fit on one server.
+        upon: By known program: performance of that one beside it, over that alone; 0 as above.
     """
 
     performance: Mapping[Quantity, Mapping[int, Entry]] = field(default_factory=dict)
@@ -145,6 +152,8 @@ class Measurements:
     seconds: float = 0.0
     platform: str = ""
     further: Mapping[Quantity, tuple[SettingEntry, ...]] = field(default_factory=dict)
+    beside: Mapping[str, Entry] = field(default_factory=dict)
+    upon: Mapping[str, Entry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +223,8 @@ class Classification:
         servers: Performance on so many servers together, relative to one.
         held_below_seconds: The latency bound of the curve ``Quantity.HELD``.
         asked_per_second: Load under which a service was measured; ``None`` = not known.
+        pairs: By platform: how it and others slow one another where that is known between
+            pairs, instead of by source; ``model.pairs.profile_on`` finds the one that holds.
     """
 
     estimator: str
@@ -229,6 +240,7 @@ class Classification:
     servers: Mapping[int, Estimate] = field(default_factory=dict)
     held_below_seconds: float | None = None
     asked_per_second: float | None = None
+    pairs: Mapping[str, PairProfile] = field(default_factory=dict)
 
 
 def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:

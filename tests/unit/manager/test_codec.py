@@ -12,6 +12,7 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import Condition, ConditionKind, Server
 from wharfinger.model.profile import (
@@ -98,6 +99,7 @@ PROFILING = ProfilingPlan(
     (SharedResource.INTEGER,),
     8.0,
     further=(FurtherRun(SETTING, ("s", "t")),),
+    beside=("sort",),
 )
 MEASUREMENTS = Measurements(
     {Quantity.RATE: {500: Entry(10.0, 0.02), 1000: Entry(19.5, 0.01)}},
@@ -109,6 +111,8 @@ MEASUREMENTS = Measurements(
     seconds=8.5,
     platform="usual",
     further={Quantity.RATE: (SettingEntry(SETTING, Entry(36.0, origin=Origin.OBSERVED)),)},
+    beside={"sort": Entry(0.7, 0.02)},
+    upon={"sort": Entry(0.0)},
 )
 CLASSIFICATION = Classification(
     "gaussian",
@@ -122,6 +126,9 @@ CLASSIFICATION = Classification(
     "usual",
     {"fast": Estimate(1.5, 0.2)},
     {2: Estimate(1.8, 0.1)},
+    pairs={
+        "fast": PairProfile("b", (0.1, 1.0), (1.0, 0.2), (0.01, 0.0), (0.0, 0.1), (0.5,), (1.0,))
+    },
 )
 
 EXAMPLES: tuple[ev.Event, ...] = (
@@ -191,6 +198,13 @@ def test_a_state_comes_back_with_its_servers_in_the_order_in_which_they_joined()
     assert state == cluster.manager.state
     assert list(state.servers) == ["z", "m", "a"]
     assert encode_state(state) == encode_state(cluster.manager.state)
+
+
+def test_what_older_versions_logged_has_no_pairs() -> None:
+    classified = b'{"key": "k", "classification": {"estimator": "gaussian", "version": "1"}}'
+    event = decode_event("WorkloadClassified", classified)
+    assert isinstance(event, ev.WorkloadClassified)
+    assert event.classification.pairs == {}
 
 
 def test_an_event_of_a_newer_version_may_have_more_fields() -> None:

@@ -1,0 +1,1 @@
+"""How workloads on one server slow each other."""
