@@ -38,12 +38,21 @@ class JointPlanner:
 
     Args:
         made: Says which runs tell most; known programs were measured by CPU at least.
+        sources: That can be injected where the copies run.
+        beside: Known programs to run beside a copy, where interference is known between pairs.
     """
 
     name = "joint-profiling"
 
-    def __init__(self, made: Classifications) -> None:
+    def __init__(
+        self,
+        made: Classifications,
+        sources: Sequence[SharedResource] = SOURCES,
+        beside: tuple[str, ...] = (),
+    ) -> None:
         self._made = made
+        self._sources = sources
+        self._beside = beside
 
     def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
         """A plan for a copy where one can and may be made; else it goes by its like."""
@@ -57,7 +66,8 @@ class JointPlanner:
         if not worth:
             return Profiling(self._no_room(view))
         places = _Places.of(row, worth[-1], room, view)
-        runs = joint_plan(self._made, places.possible(worth, workload, view), workload.type)
+        possible = places.possible(worth, workload, self._sources, view)
+        runs = joint_plan(self._made, possible, workload.type)
         own = [run.setting for run in runs if places.is_own(run.setting)]
         chosen = [setting.configuration.cpu_millicpus for setting in own]
         plan = ProfilingPlan(
@@ -68,12 +78,14 @@ class JointPlanner:
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
             further=tuple(places.further(r.setting) for r in runs if r.setting not in own),
+            beside=self._beside,
         )
         allocations = " and ".join(f"{cpu}m" for cpu in chosen)
         message = (
-            f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU, beside "
-            f"{' and '.join(SOURCES)}"
+            f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
         )
+        if neighbours := [*plan.sources, *plan.beside]:
+            message += f", beside {' and '.join(neighbours)}"
         for run in plan.further:
             message += f"; one on {', '.join(run.servers)} with {chosen[0]}m"
         return Profiling(self._decision(message), plan)
@@ -147,13 +159,19 @@ class _Places:
             others.setdefault(view.platforms[view.platform[at]], view.names[at])
         return cls(view.platforms[here], tuple(view.names[at] for at in alike), others)
 
-    def possible(self, worth: Sequence[int], workload: Workload, view: ClusterView) -> Possible:
+    def possible(
+        self,
+        worth: Sequence[int],
+        workload: Workload,
+        sources: Sequence[SharedResource],
+        view: ClusterView,
+    ) -> Possible:
         """What can be run now."""
         able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
         most = min(len(self.alike), able, MOST_SERVERS)
         configurations = [Configuration(cpu) for cpu in worth]
         return Possible(
-            self.platform, configurations, tuple(self.others), range(1, most + 1), SOURCES
+            self.platform, configurations, tuple(self.others), range(1, most + 1), sources
         )
 
     def is_own(self, setting: Setting) -> bool:

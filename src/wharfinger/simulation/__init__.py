@@ -1,1 +1,1 @@
-"""A simulated cluster: clock, ground truth, populations, scenarios, and what is reported of a run."""
+"""A simulated cluster: clock, ground truth, populations, scenarios, reports of what became."""

@@ -107,6 +107,7 @@ class SimulatedCluster:
         """A job is handed in: from now on it is waited for."""
         self.jobs[job.name] = job
         account = self.accounts[job.name] = Account(job, self.now, self.best(job.application))
+        account.recorder = self.ledger.recorder
         return account
 
     def best(self, application: str) -> float:
@@ -245,9 +246,9 @@ class SimulatedCluster:
         if run.job.load is not None and run.job.lifetime_seconds < inf:
             ends_at = max(self.now, account.submitted_at + run.job.lifetime_seconds)
             run.handle = self.loop.schedule(ends_at, self._complete, run, ENDS)
-        self._settle_in(run, run.placements)
+        self.settle_in(run, run.placements)
 
-    def _settle_in(self, run: Run, placements: Sequence[Placement]) -> None:
+    def settle_in(self, run: Run, placements: Sequence[Placement]) -> None:
         """It holds these from now on; whoever is there feels it."""
         run.placements = tuple(placements)
         run.parts = [Part(run, self.machines[p.server], p.allocation) for p in placements]
@@ -258,7 +259,7 @@ class SimulatedCluster:
             if run.state is State.RUNNING:
                 self.refresh(part.machine, joined=True)
 
-    def _leave(self, run: Run) -> None:
+    def leave(self, run: Run) -> None:
         """It holds nothing any more."""
         parts, run.parts = run.parts, []
         for part in parts:
@@ -285,7 +286,7 @@ class SimulatedCluster:
             run.handle = 0
         self.ledger.present -= 1
         run.state = State.ENDED
-        self._leave(run)
+        self.leave(run)
         self._settle(run, report)
 
     def _settle(self, run: Run, report: ev.Report) -> None:
@@ -343,8 +344,8 @@ class SimulatedCluster:
             return
         if number == run.resizes:
             run.settle(self.now)
-            self._leave(run)
-            self._settle_in(run, placements)
+            self.leave(run)
+            self.settle_in(run, placements)
         if run.end is None:
             self.tell(ev.AllocationResized(run.key, placements))
 

@@ -24,8 +24,8 @@ class Load:
         per_second: Queries per second from each of these on.
 
     >>> load = Load((0.0, 60.0), (100.0, 250.0))
-    >>> load.at(59.0), load.at(60.0), load.next_change(0.0), load.next_change(60.0), load.mean(120.0)
-    (100.0, 250.0, 60.0, None, 175.0)
+    >>> load.at(59.0), load.next_change(0.0), load.next_change(60.0), load.mean(120.0)
+    (100.0, 60.0, None, 175.0)
     """
 
     times: tuple[float, ...]
@@ -65,6 +65,7 @@ class Job:
         memory_bytes: What it really takes on each server.
         load: What a service is asked; ``None`` = it is none.
         exit_code: How it ends when its work is done.
+        output: What it prints.
         stated: What its user would reserve, who does not know what it needs; ``None`` = just that.
     """
 
@@ -77,6 +78,7 @@ class Job:
     memory_bytes: int = 1
     load: Load | None = None
     exit_code: int = 0
+    output: bytes = b""
     stated: Reservation | None = None
 
     @property

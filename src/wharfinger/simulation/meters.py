@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from wharfinger.manager import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulation.latency import latency_seconds
 from wharfinger.simulation.machines import Machine
-from wharfinger.simulation.runs import Run, State
+from wharfinger.simulation.runs import Run, State, service_values
 from wharfinger.simulation.setup import Measuring
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 SOURCE = "simulated"
 MEASURES = 20
 """Priority in the loop: what happens at a moment is measured after it."""
-USUAL_PERCENTILE = 99.0
 
 
 class Meters:
@@ -108,16 +106,3 @@ def true_values(run: Run) -> dict[Quantity, float]:
         if left < inf:
             found[Quantity.REMAINING] = left
     return found
-
-
-def service_values(run: Run) -> dict[Quantity, float]:
-    """Throughput, and the percentile of latency that its target bounds."""
-    target = run.job.workload.target
-    bound = target.latency if target else None
-    each = run.load_per_second / max(1, len(run.parts))
-    parts = [(each, part.rate) for part in run.parts]
-    percentile = bound.percentile if bound else USUAL_PERCENTILE
-    return {
-        Quantity.THROUGHPUT: sum(min(load, could) for load, could in parts),
-        Quantity.LATENCY: latency_seconds(parts, percentile),
-    }

@@ -32,6 +32,7 @@ class Fate:
             it had not ended.
         platform: On which it did most; empty = it never ran.
         submitted_at: Seconds from the run's beginning.
+        ended_at: The same of its end; ``None`` = it had not ended.
         wait_seconds: Until it ran first; to the end of the run where it never did.
         performance: 1 = alone on its best platform; 0 where it failed.
         target_performance: Achieved over target, at most 1; ``None`` = it has no target.
@@ -46,6 +47,7 @@ class Fate:
     end: str
     platform: str
     submitted_at: float
+    ended_at: float | None
     wait_seconds: float
     performance: float
     target_performance: float | None
@@ -68,8 +70,10 @@ class Series:
         required_cpus: (B,) CPUs that the workloads could use, which are there and have not ended.
         allocated_cpus: (B,) that were given away.
         used_cpus: (B,) that did something.
-        latency_edges_seconds: (L + 1,) of the histograms of latency, ascending.
-        latency: By service, (L,) share of its queries' time in each.
+        latency_edges_seconds: (L + 1,) of the histograms of latency, ascending; the last is
+            infinite.
+        latency: By service, (L,) share of its time with a latency (at the percentile that its target
+            bounds) in each.
     """
 
     edges: NDArray[np.float64]

@@ -7,13 +7,22 @@ A run is what one key names; a job that is moved has several, and one account. C
 from collections.abc import Sequence
 from enum import Enum
 from math import inf
+from typing import TYPE_CHECKING
 
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.simulation.jobs import Job
-from wharfinger.simulation.latency import held_per_second
+from wharfinger.model.performance import Quantity
+from wharfinger.simulation.latency import held_per_second, latency_seconds
 from wharfinger.simulation.machines import Machine
 from wharfinger.simulation.truth import GroundTruth, Resident
+
+if TYPE_CHECKING:
+    from wharfinger.simulation.series import Recorder
+
+
+USUAL_PERCENTILE = 99.0
+"""Where no target bounds another."""
 
 
 class State(Enum):
@@ -108,6 +117,7 @@ class Account:
         kept_alone_seconds: The same with no neighbours; ``kept_most_seconds`` with whole servers.
         done: Work.
         on: Seconds by platform.
+        recorder: Is told of a service's latency; ``None`` = nobody wants to know.
     """
 
     __slots__ = (
@@ -123,6 +133,7 @@ class Account:
         "kept_seconds",
         "most_seconds",
         "on",
+        "recorder",
         "running_seconds",
         "submitted_at",
     )
@@ -135,6 +146,7 @@ class Account:
         self.ended_at: float | None = None
         self.failed = False
         self.on: dict[str, float] = {}
+        self.recorder: Recorder | None = None
         self.kept_seconds = self.kept_alone_seconds = self.kept_most_seconds = 0.0
         self.running_seconds = self.begin_anew()
 
@@ -154,6 +166,9 @@ class Account:
             self.kept_seconds += run.kept * seconds
             self.kept_alone_seconds += run.kept_alone * seconds
             self.kept_most_seconds += run.kept_most * seconds
+            if self.recorder is not None:
+                latency = service_values(run)[Quantity.LATENCY]
+                self.recorder.latency(self.job.name, seconds, latency)
             return
         work = run.rate * seconds
         self.done += work
@@ -266,3 +281,16 @@ class Run:
         target = self.job.workload.target
         wanted = target.throughput_per_second if target else None
         return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
+
+
+def service_values(run: Run) -> dict[Quantity, float]:
+    """Throughput, and the percentile of latency that its target bounds."""
+    target = run.job.workload.target
+    bound = target.latency if target else None
+    each = run.load_per_second / max(1, len(run.parts))
+    parts = [(each, part.rate) for part in run.parts]
+    percentile = bound.percentile if bound else USUAL_PERCENTILE
+    return {
+        Quantity.THROUGHPUT: sum(min(load, could) for load, could in parts),
+        Quantity.LATENCY: latency_seconds(parts, percentile),
+    }

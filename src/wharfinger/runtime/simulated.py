@@ -1,0 +1,417 @@
+"""One simulated run: the live core, the simulated engine, the loop's clock, and no store.
+
+What ``Runtime`` does with a clock, a store and a descriptor, this does with the simulation's loop:
+an event happens, the core decides, the engine acts, and what the core decided may be recorded in
+the log's form (``recording``). Nothing of the core knows the difference.
+"""
+
+import gc
+import resource
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+from wharfinger import __version__
+from wharfinger.admission.registry import make_admission
+from wharfinger.engines.simulated import SimulatedEngine
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.manager.manager import Manager
+from wharfinger.manager.state import WorkloadRecord
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Plan, Refusal
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.workload import Workload
+from wharfinger.placement.base import Policy
+from wharfinger.runtime.estimating import Estimates, estimates_for
+from wharfinger.runtime.recording import Recording
+from wharfinger.simulation.cluster import SimulatedCluster
+from wharfinger.simulation.jobs import Job
+from wharfinger.simulation.loop import EventLoop
+from wharfinger.simulation.outcome import Fate, Outcome
+from wharfinger.simulation.report import UNFINISHED, Effort, fate_of, ideal_seconds, summarise
+from wharfinger.simulation.scenario import build
+from wharfinger.simulation.scenario_files import load_scenario
+from wharfinger.simulation.series import Recorder
+from wharfinger.simulation.setup import Outage, Setup
+from wharfinger.simulation.streams import Streams
+
+OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
+"""Priorities of events of one moment, after what ends and what is told of it."""
+LEAST_WAIT_SECONDS = 1e-3
+IDLE_WAKES = 3
+"""When nothing runs and nobody comes, time may pass so often without anything happening."""
+KEEP_ENDED = 1_000
+"""Records of ended workloads that the core keeps: their fates are in the accounts."""
+LOOK_EVERY = 2_000
+"""Events between two looks at how far the run is."""
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run, in words that can be handed to another process.
+
+    Attributes:
+        scenario: A file, or a name; see docs/scenarios.md.
+        policy: Name in ``wharfinger.runtime.estimating``.
+        admission: Name in ``wharfinger.admission.registry``.
+        seed: Of every stream.
+        servers: How many; ``None`` = as the scenario says.
+        workloads: How many; ``None`` = as the scenario says.
+        confidence: With which a target must be reached.
+        series: Whether to keep what pictures over time need.
+        record: File for the log of the run; ``None`` = none is kept.
+        explain: A workload whose record is handed back; empty = none.
+    """
+
+    scenario: str
+    policy: str = "quasar"
+    admission: str = "fifo"
+    seed: int = 0
+    servers: int | None = None
+    workloads: int | None = None
+    confidence: float = 0.8
+    series: bool = False
+    record: Path | None = None
+    explain: str = ""
+
+
+def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
+    """Run a scenario.
+
+    Args:
+        spec: What to run.
+        progress: Is told the share that is done, now and then.
+
+    Raises:
+        InvalidInput: A file, a name or a number of the scenario is wrong.
+    """
+    scenario = load_scenario(spec.scenario)
+    setup = build(scenario, spec.seed, spec.servers, spec.workloads)
+    return Simulation(setup, spec).run(progress)
+
+
+class Simulation:
+    """One run of a setup.
+
+    Args:
+        setup: The world.
+        spec: Policy, seed, and what is wanted of the run.
+    """
+
+    def __init__(self, setup: Setup, spec: RunSpec) -> None:
+        self._setup, self._spec = setup, spec
+        streams = Streams(spec.seed)
+        estimates = estimates_for(spec.policy, setup, confidence=spec.confidence)
+        admission = make_admission(spec.admission)
+        self._estimates: Estimates = estimates
+        self.policy = TimedPolicy(estimates.policy)
+        self.manager = Manager(
+            self.policy,
+            admission,
+            planner=estimates.planner,
+            keep_ended=len(setup.jobs) + 1 if spec.explain else KEEP_ENDED,
+        )
+        self.cluster = SimulatedCluster(
+            EventLoop(),
+            setup.truth,
+            setup.servers,
+            streams=streams,
+            costs=setup.costs,
+            faults=setup.faults,
+            measuring=setup.measuring,
+            capabilities=Capabilities(
+                max_servers_per_workload=setup.max_servers,
+                fractional_cpu=setup.fractional_cpu,
+                measures=estimates.policy.adapts,
+                profiles=estimates.planner is not None,
+            ),
+        )
+        if spec.series:
+            self._record_changes()
+        self.loop = self.cluster.loop
+        self.engine = SimulatedEngine(self.cluster)
+        self._requests: deque[ev.Report | ev.Request] = deque()
+        self._recording: Recording | None = None
+        self._next_job = 0
+        self._outages_left = len(setup.faults.outages)
+        self._wake_handle, self._wake_due = 0, inf
+        self._idle_wakes = 0
+
+    # --- the run -----------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        """All of it."""
+        began = time.perf_counter()
+        with self._recorded(), _seldom_collected():
+            self.start()
+            until = self._setup.until_seconds
+            self._go_on(inf if until is None else until, progress)
+        return self._outcome(time.perf_counter() - began)
+
+    def start(self) -> None:
+        """The manager takes the empty cluster over; arrivals and outages are to come."""
+        self.engine.open()
+        self._requests.append(
+            ev.ManagerStarted(
+                nonce=f"s{self._spec.seed}",
+                version=__version__,
+                policy=self.policy.name,
+                admission=self._spec.admission,
+                engine=self.engine.name,
+                capabilities=self.engine.capabilities,
+            )
+        )
+        self.pump()
+        self._expect_arrival()
+        for outage in self._setup.faults.outages:
+            self.loop.schedule(outage.at_seconds, self._fail, outage, OUTAGES)
+
+    def step(self) -> bool:
+        """One event, and what the core makes of it; whether there was any."""
+        if not self.loop.step():
+            return False
+        self.pump()
+        return True
+
+    def _go_on(self, until: float, progress: Progress | None) -> None:
+        loop, count = self.loop, 0
+        while not self._is_over():
+            due = loop.peek()
+            if due is None or due > until:
+                break
+            loop.step()
+            self.pump()
+            count += 1
+            if progress is not None and count % LOOK_EVERY == 0:
+                progress(self._done_share())
+        if until < inf and not self._is_over():
+            loop.run(until)
+        self.cluster.ledger.advance(self.loop.now)
+
+    def pump(self) -> None:
+        """Everything that was reported or asked goes through the core, and what it wants is done."""
+        requests, engine, manager = self._requests, self.engine, self.manager
+        busy = False
+        while True:
+            requests.extend(engine.take())
+            if not requests:
+                break
+            busy = True
+            event = requests.popleft()
+            step = manager.handle(self.loop.now, event)
+            if self._recording is not None and step.events:
+                self._recording.write(self.loop.now, step.events)
+            for action in step.actions:
+                self._perform(action)
+        if busy:
+            self._set_wake()
+
+    def _perform(self, action: act.Action) -> None:
+        if isinstance(action, act.ClassifyWorkload):
+            self._requests.append(self._estimates.classify(action))
+        else:
+            self.engine.perform(action)
+
+    # --- what happens of itself ------------------------------------------------------------------
+
+    def _expect_arrival(self) -> None:
+        if self._next_job < len(self._setup.jobs):
+            job = self._setup.jobs[self._next_job]
+            self.loop.schedule(max(self.loop.now, job.arrives_at), self._arrive, job, ARRIVALS)
+
+    def _arrive(self, job: Job) -> None:
+        self._next_job += 1
+        self.cluster.submitted(job)
+        self._requests.append(ev.WorkloadSubmitted(self._as_handed_in(job)))
+        if job.lifetime_seconds < inf:
+            leaves_at = self.loop.now + job.lifetime_seconds
+            self.loop.schedule(leaves_at, self._leave, job, LEAVES)
+        self._expect_arrival()
+
+    def _as_handed_in(self, job: Job) -> Workload:
+        """Users who reserve do not know what they need (Quasar, figure 1d)."""
+        if job.stated is None or not self._estimates.by_reservation:
+            return job.workload
+        return replace(job.workload, reservation=job.stated)
+
+    def _leave(self, job: Job) -> None:
+        """A service is wanted no more, whether it ever ran or not."""
+        record = self.manager.state.workloads.get(job.name)
+        if record is not None and not record.ended and not record.revoking:
+            self._requests.append(ev.WorkloadRevoked(job.name))
+
+    def _fail(self, outage: Outage) -> None:
+        self._outages_left -= 1
+        machine = self.cluster.machines.get(outage.server)
+        if machine is None:
+            return
+        back_at = self.loop.now + outage.for_seconds
+        self.cluster.remove_server(outage.server)
+        self._outages_left += 1
+        self.loop.schedule(back_at, self._return, outage.server, OUTAGES)
+
+    def _return(self, name: str) -> None:
+        self._outages_left -= 1
+        server = next(server for server in self._setup.servers if server.name == name)
+        self.cluster.put_server(server)
+
+    # --- the core's own time ---------------------------------------------------------------------
+
+    def _set_wake(self) -> None:
+        now = self.loop.now
+        due = self.manager.wake_at(now)
+        wanted = inf if due is None else max(due, now + LEAST_WAIT_SECONDS)
+        if wanted == self._wake_due:
+            return
+        if self._wake_handle:
+            self.loop.cancel(self._wake_handle)
+            self._wake_handle = 0
+        self._wake_due = wanted
+        if wanted < inf:
+            self._wake_handle = self.loop.schedule(wanted, self._wake, None, WAKES)
+
+    def _wake(self, _nothing: None) -> None:
+        self._wake_handle, self._wake_due = 0, inf
+        self._idle_wakes = 0 if self.cluster.is_busy() else self._idle_wakes + 1
+        self._requests.append(ev.TimePassed())
+
+    def _is_over(self) -> bool:
+        """Nothing runs, nobody comes, and no server returns: what waits will wait for ever."""
+        if self._next_job < len(self._setup.jobs) or self.cluster.is_busy() or self._outages_left:
+            return False
+        waiting = len(self.loop) - (1 if self._wake_handle else 0)
+        return waiting == 0 and (not self._wake_handle or self._idle_wakes > IDLE_WAKES)
+
+    def _done_share(self) -> float:
+        """By arrivals and ends, each half."""
+        total = max(1, len(self._setup.jobs))
+        ended = sum(a.ended_at is not None for a in self.cluster.accounts.values())
+        return (self._next_job + ended) / (2 * total)
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        if self._spec.record is None:
+            yield
+            return
+        with Recording.open(self._spec.record, self._spec) as self._recording:
+            yield
+
+    def _record_changes(self) -> None:
+        recorder = self.cluster.ledger.recorder = Recorder()
+        for machine in self.cluster.machines.values():
+            recorder.capacity(0.0, machine, present=True)
+
+    def fates(self) -> tuple[Fate, ...]:
+        """Of all who were handed in, in order of arrival."""
+        now = self.loop.now
+        for run in self.cluster.runs:
+            run.settle(now)
+        found = []
+        for job in self._setup.jobs:
+            account = self.cluster.accounts.get(job.name)
+            if account is not None:
+                found.append(fate_of(account, self._end_of(job.name), now))
+        return tuple(found)
+
+    def _end_of(self, name: str) -> str:
+        record = self.manager.state.workloads.get(name)
+        account = self.cluster.accounts[name]
+        if record is not None:
+            return str(record.phase) if record.ended else UNFINISHED
+        return "failed" if account.failed else "completed"
+
+    def _outcome(self, wall_seconds: float) -> Outcome:
+        fates, spec, ledger = self.fates(), self._spec, self.cluster.ledger
+        began = self._setup.jobs[0].arrives_at if self._setup.jobs else 0.0
+        ends = [fate.ended_at for fate in fates]
+        finished = all(end is not None for end in ends) and bool(ends)
+        ended = max(end or 0.0 for end in ends) if finished else self.loop.now
+        best = {job.application: self.cluster.best(job.application) for job in self._setup.jobs}
+        effort = Effort(
+            self.policy.seconds,
+            self.loop.executed,
+            wall_seconds,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+        summary = summarise(
+            fates,
+            ledger,
+            began=began,
+            ended=ended,
+            ideal_seconds=ideal_seconds(self._setup.jobs, best, began),
+            effort=effort,
+        )
+        series = None
+        if ledger.recorder is not None:
+            series = ledger.recorder.series(self.cluster.jobs, fates, ended)
+        return Outcome(
+            self._setup.name,
+            self.policy.name,
+            spec.admission,
+            spec.seed,
+            summary,
+            fates,
+            series,
+        )
+
+    def record_of(self, name: str) -> WorkloadRecord:
+        """The core's record of a workload, for ``explain``.
+
+        Raises:
+            NotFound: There is none of that name.
+        """
+        return self.manager.find(name)
+
+
+class TimedPolicy:
+    """A policy, and how long each of its decisions took.
+
+    Args:
+        policy: That decides.
+
+    Attributes:
+        seconds: Of each placement that was asked for.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.name = policy.name
+        self.adapts = policy.adapts
+        self.follows_load = policy.follows_load
+        self.seconds: list[float] = []
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """As the policy does."""
+        began = time.perf_counter()
+        verdict = self._policy.place(request, view)
+        self.seconds.append(time.perf_counter() - began)
+        return verdict
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """As the policy does."""
+        return self._policy.resize(request, placements, view)
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Most of what a run makes it keeps to its end: looking for cycles in it costs a third."""
+    before: Sequence[int] = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -1,0 +1,371 @@
+"""Profiling in the simulated cluster: copies run on real servers, for real time, beside who is there.
+
+A plan is a sequence of phases: the copy at each allocation on the plan's own server, then its runs
+on several servers and other platforms, then for each known program that program alone and beside
+the copy. Each phase gives the mean over its time, with a measurement's error. A copy presses on its neighbours
+as the workload itself would; it has no effect otherwise.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from wharfinger.manager import actions as act
+from wharfinger.manager import events as ev
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
+from wharfinger.model.workload import ProfileMode
+from wharfinger.simulation.jobs import Job
+from wharfinger.simulation.machines import Machine
+from wharfinger.simulation.meters import CPU
+from wharfinger.simulation.runs import Account, Part, Run, State, service_values
+
+if TYPE_CHECKING:
+    from wharfinger.simulation.cluster import SimulatedCluster
+
+LEAST_ERROR = 1e-4
+"""Of an entry, relative: nothing is measured exactly."""
+
+
+class Copy(Run):
+    """A copy, or a known program beside one: it is nobody's workload."""
+
+    __slots__ = ()
+
+    @property
+    def counts(self) -> bool:
+        """It does not."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One stretch of a plan.
+
+    Attributes:
+        cpu_millicpus: Of the copy; 0 = it does not run.
+        beside: The known program that runs, too; empty = none.
+        further: Place in the plan of the run elsewhere that it is; ``None`` = none.
+    """
+
+    cpu_millicpus: int
+    beside: str = ""
+    further: int | None = None
+
+
+@dataclass(slots=True)
+class Task:
+    """One plan at work.
+
+    Attributes:
+        action: That asked for it.
+        job: Of which copies are made.
+        phases: Still to come, the next first.
+        phase: That is on.
+        runs: Of this phase: the copy and the known program, where they run.
+        handle: The event of the phase's end.
+    """
+
+    action: act.ProfileWorkload
+    job: Job
+    phases: list[Phase]
+    phase: Phase
+    began: float
+    runs: list[Copy] = field(default_factory=list)
+    handle: int = 0
+    performance: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
+    further: dict[Quantity, list[SettingEntry]] = field(default_factory=dict)
+    alone: dict[str, float] = field(default_factory=dict)
+    beside: dict[str, Entry] = field(default_factory=dict)
+    upon: dict[str, Entry] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+
+    @property
+    def key(self) -> str:
+        """Of the asking."""
+        return self.action.key
+
+
+class Copies:
+    """Runs profiling plans.
+
+    Args:
+        cluster: Where.
+    """
+
+    def __init__(self, cluster: "SimulatedCluster") -> None:
+        self._cluster = cluster
+        self._tasks: dict[str, Task] = {}
+        self._answers: dict[str, ev.Report] = {}
+
+    # --- what is asked --------------------------------------------------------------------------
+
+    def profile(self, action: act.ProfileWorkload) -> None:
+        """Run a plan; asked for again it is answered as before."""
+        key, workload, plan = action.key, action.workload, action.plan
+        if key in self._tasks:
+            return
+        if key in self._answers:
+            self._cluster.tell(self._answers[key])
+            return
+        job = self._cluster.job_of(workload)
+        if job is None:
+            self._answer(key, ev.ProfilingFailed(key, "no such program"))
+        elif workload.best_effort or workload.profile.mode is not ProfileMode.COPY:
+            self._answer(key, ev.ProfilingFailed(key, "it is not to be copied"))
+        else:
+            phases = _phases(plan)
+            task = self._tasks[key] = Task(action, job, phases, phases[0], self._cluster.now)
+            self._cluster.ledger.present += 1
+            begins_at = self._cluster.now + self._cluster.costs.start_seconds
+            task.handle = self._cluster.loop.schedule(begins_at, self._begin, task)
+
+    def stop(self, key: str) -> bool:
+        """End the plan of a key; whether there is, or was, one."""
+        if key in self._tasks:
+            self.fail(key, "stopped")
+        return key in self._answers
+
+    def clear(self) -> None:
+        """Nobody waits for answers any more: all copies are gone, and so is what was answered."""
+        for task in list(self._tasks.values()):
+            self._drop(task)
+        self._answers.clear()
+
+    def server_left(self, machine: Machine, reason: str) -> None:
+        """The plans of which a run was there have failed."""
+        for task in list(self._tasks.values()):
+            if any(part.machine is machine for run in task.runs for part in run.parts):
+                self.fail(task.key, reason)
+
+    def fail(self, key: str, reason: str) -> None:
+        """A plan gives nothing."""
+        key = key.split("/")[0]
+        task = self._tasks.get(key)
+        if task is not None:
+            self._drop(task)
+            self._answer(key, ev.ProfilingFailed(key, reason))
+
+    # --- phases ---------------------------------------------------------------------------------
+
+    def _begin(self, task: Task) -> None:
+        plan = task.action.plan
+        gone = [p.server for p in plan.placements if p.server not in self._cluster.machines]
+        if gone:
+            self.fail(task.key, f"no server {gone[0]!r} here")
+            return
+        self._next(task)
+
+    def _next(self, task: Task) -> None:
+        """The next phase, or the answer."""
+        if task.key not in self._tasks:
+            return
+        if not task.phases:
+            self._finish(task)
+            return
+        task.phase = phase = task.phases.pop(0)
+        if not self._may_run(task, phase):
+            self._next(task)
+            return
+        for job, places, name in self._wanted(task, phase):
+            run = self._run(task, job, places, name)
+            if task.key not in self._tasks:
+                return  # it did not fit in memory
+            task.runs.append(run)
+        seconds = self._phase_seconds(task)
+        at = self._cluster.now + seconds
+        task.handle = self._cluster.loop.schedule(at, self._end_phase, task)
+
+    def _wanted(self, task: Task, phase: Phase) -> list[tuple[Job, tuple[Placement, ...], str]]:
+        """What runs in a phase: the copy, a known program, or both."""
+        plan = task.action.plan
+        found: list[tuple[Job, tuple[Placement, ...], str]] = []
+        if phase.cpu_millicpus:
+            servers = (plan.server,)
+            if phase.further is not None:
+                servers = plan.further[phase.further].servers
+            held = Allocation(phase.cpu_millicpus, plan.memory_bytes)
+            found.append((task.job, tuple(Placement(s, held) for s in servers), "copy"))
+        if phase.beside:
+            cpu = plan.cpu_millicpus[0]
+            held = Allocation(cpu, plan.memory_bytes)
+            known = _reference(task.job, phase.beside, cpu)
+            found.append((known, (Placement(plan.server, held),), phase.beside))
+        return found
+
+    def _may_run(self, task: Task, phase: Phase) -> bool:
+        """Whether memory is enough for the copy and a known program; if not, that is an answer."""
+        if not phase.beside:
+            return True
+        machine = self._cluster.machines[task.action.plan.server]
+        here = [part.resident for part in machine.parts if part.resident is not None]
+        cpu = task.action.plan.cpu_millicpus[0]
+        names = [phase.beside] if not phase.cpu_millicpus else [task.job.application, phase.beside]
+        own = [
+            Part(Copy("", _reference(task.job, name, cpu), self._account(task), ()), machine, _NONE)
+            for name in names
+        ]
+        for part in own:
+            part.run.parts = [part]
+            part.look(self._cluster.truth)
+        residents = [*here, *(part.resident for part in own if part.resident is not None)]
+        if self._cluster.truth.fits(machine.platform, residents):
+            return True
+        if phase.cpu_millicpus and phase.beside in task.alone:
+            error = max(self._cluster.meters.noise, LEAST_ERROR)
+            task.beside[phase.beside] = task.upon[phase.beside] = Entry(0.0, error)
+        else:
+            task.silent[f"beside/{phase.beside}"] = "it does not fit beside those who are there"
+        return False
+
+    def _phase_seconds(self, task: Task) -> float:
+        told = self._cluster.costs.phase_seconds
+        if told is not None:
+            return told
+        plan = task.action.plan
+        return plan.seconds / len(_phases(plan))
+
+    def _end_phase(self, task: Task) -> None:
+        task.handle = 0
+        for run in task.runs:
+            run.settle(self._cluster.now)
+        self._note(task)
+        for run in task.runs:
+            self._end(run)
+        task.runs = []
+        self._next(task)
+
+    # --- what was found -------------------------------------------------------------------------
+
+    def _note(self, task: Task) -> None:
+        """What this phase has shown."""
+        phase = task.phase
+        task.count += len(task.runs)
+        rates = [_mean_rate(run) for run in task.runs]
+        if phase.further is not None:
+            self._note_further(task, phase.further, rates[0])
+        elif not phase.beside:
+            for quantity, value in _performance(task.runs[0]).items():
+                entry = self._entry(task, value, str(quantity), phase.cpu_millicpus)
+                task.performance.setdefault(quantity, {})[phase.cpu_millicpus] = entry
+        elif not phase.cpu_millicpus:
+            task.alone[phase.beside] = rates[0]
+        else:
+            own, its = rates
+            first = task.performance.get(_work_quantity(task.job), {})
+            alone = first.get(task.action.plan.cpu_millicpus[0])
+            if alone is not None and alone.value > 0 and phase.beside in task.alone:
+                task.beside[phase.beside] = self._entry(
+                    task, own / alone.value, "beside", phase.beside
+                )
+                before = task.alone[phase.beside]
+                if before > 0:
+                    task.upon[phase.beside] = self._entry(task, its / before, "upon", phase.beside)
+
+    def _note_further(self, task: Task, at: int, rate: float) -> None:
+        if rate > 0:
+            setting = task.action.plan.further[at].setting
+            entry = self._entry(task, rate, "further", at)
+            found = task.further.setdefault(_work_quantity(task.job), [])
+            found.append(SettingEntry(setting, entry))
+
+    def _entry(self, task: Task, value: float, *what: str | int) -> Entry:
+        meters = self._cluster.meters
+        seen = meters.error(value, task.job.name, *what) if value else 0.0
+        return Entry(seen, max(meters.noise, LEAST_ERROR))
+
+    def _finish(self, task: Task) -> None:
+        plan, key = task.action.plan, task.key
+        machine = self._cluster.machines[plan.server]
+        if not any(entry.value > 0 for row in task.performance.values() for entry in row.values()):
+            self.fail(key, "the copy did nothing")
+            return
+        for source in plan.sources:
+            why = "nothing injects it in this ground truth"
+            task.silent[f"tolerated/{source.value}"] = task.silent[f"caused/{source.value}"] = why
+        found = Measurements(
+            performance=task.performance,
+            total=None if task.job.is_service else task.job.work,
+            silent=task.silent,
+            runs=task.count,
+            seconds=self._cluster.now - task.began,
+            platform=machine.platform,
+            further={quantity: tuple(rows) for quantity, rows in task.further.items()},
+            beside=task.beside,
+            upon=task.upon,
+        )
+        self._drop(task)
+        self._answer(key, ev.ProfilingFinished(key, found))
+
+    # --- pieces ---------------------------------------------------------------------------------
+
+    def _account(self, task: Task) -> Account:
+        return Account(task.job, self._cluster.now, 1.0)
+
+    def _run(self, task: Task, job: Job, places: tuple[Placement, ...], name: str) -> Copy:
+        run = Copy(f"{task.key}/{name}", job, Account(job, self._cluster.now, 1.0), places)
+        run.state, run.since = State.RUNNING, self._cluster.now
+        if job.load is not None:
+            asked = self._cluster.accounts.get(job.name)
+            passed = self._cluster.now - (asked.submitted_at if asked else self._cluster.now)
+            run.load_per_second = job.load.at(passed)
+        self._cluster.settle_in(run, places)
+        return run
+
+    def _end(self, run: Copy) -> None:
+        run.state = State.ENDED
+        self._cluster.leave(run)
+
+    def _drop(self, task: Task) -> None:
+        del self._tasks[task.key]
+        self._cluster.ledger.present -= 1
+        if task.handle:
+            self._cluster.loop.cancel(task.handle)
+        for run in task.runs:
+            self._end(run)
+        task.runs = []
+
+    def _answer(self, key: str, answer: ev.Report) -> None:
+        self._answers[key] = answer
+        self._cluster.tell(answer)
+
+
+_NONE = Allocation(0, 0)
+
+
+def _phases(plan: ProfilingPlan) -> list[Phase]:
+    """In the order in which they run; interference last, at the first allocation."""
+    phases = [Phase(cpu) for cpu in plan.cpu_millicpus]
+    for at, further in enumerate(plan.further):
+        phases.append(Phase(further.setting.configuration.cpu_millicpus, further=at))
+    for name in plan.beside:
+        phases += [Phase(0, name), Phase(plan.cpu_millicpus[0], name)]
+    return phases
+
+
+def _reference(job: Job, application: str, cpu_millicpus: int) -> Job:
+    """A known program that is run beside a copy of a job."""
+    return replace(
+        job, application=application, load=None, memory_bytes=1, cpu_millicpus=cpu_millicpus
+    )
+
+
+def _mean_rate(run: Run) -> float:
+    if run.job.load is not None:
+        return run.rate
+    seconds = run.account.running_seconds
+    return run.account.done / seconds if seconds > 0 else 0.0
+
+
+def _work_quantity(job: Job) -> Quantity:
+    return Quantity.THROUGHPUT if job.is_service else Quantity.RATE
+
+
+def _performance(run: Run) -> dict[Quantity, float]:
+    """Of a copy alone at one allocation; of a service, what it could answer."""
+    if run.job.load is None:
+        return {Quantity.RATE: _mean_rate(run)}
+    used = sum(part.used_millicpus for part in run.parts) / 1000
+    latency = service_values(run)[Quantity.LATENCY]
+    return {Quantity.THROUGHPUT: run.rate, Quantity.LATENCY: latency, CPU: used}
