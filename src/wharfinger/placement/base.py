@@ -30,6 +30,13 @@ class Policy(Protocol):
     def name(self) -> str:
         """As in ``wharfinger up --policy NAME``."""
 
+    @property
+    def adapts(self) -> bool:
+        """Whether what is measured of those who run changes what it does.
+
+        Who runs a policy that does not, a simulator say, may leave the measuring out.
+        """
+
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Where the workload goes, or why it can't go anywhere now."""
 
@@ -39,6 +46,19 @@ class Policy(Protocol):
         """Other allocations for a running workload, in place; ``None`` = as they are."""
 
 
+class ByReservation:
+    """What is the same in all policies that size by reservation and follow no measurement."""
+
+    name = ""
+    adapts = False
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """The changed reservation, in place."""
+        return resize_in_place(self.name, request, placements, view)
+
+
 def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uint8]:
     """(S,) 1 where this workload may go: accepting, and not one that failed to start it."""
     if not request.excluded:
@@ -46,6 +66,15 @@ def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uin
     accepting = view.accepting.copy()
     accepting[list(request.excluded)] = 0
     return accepting
+
+
+def with_room(request: PlacementRequest, need: Allocation, view: ClusterView) -> NDArray[np.bool_]:
+    """(S,) where this workload may go, and what it needs is free."""
+    return (
+        open_servers(request, view).astype(np.bool_)
+        & (view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus)
+        & (view.memory_capacity - view.memory_allocated >= need.memory_bytes)
+    )
 
 
 def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
@@ -101,16 +130,30 @@ def plan(
     view: ClusterView,
     ranked: list[Candidate],
     message: str,
+    probed: list[Candidate] | None = None,
 ) -> Plan:
-    """A plan for the first of the ranked candidates, the others and the misfits kept."""
-    misfits = rejected(request, need, view, CANDIDATES_KEPT - len(ranked))
+    """A plan for the first of the ranked candidates, the others and the misfits kept.
+
+    Args:
+        policy: Its name.
+        request: What was asked.
+        need: What the workload gets.
+        view: The servers.
+        ranked: Where it could go, best first.
+        message: Why there.
+        probed: Of a policy that looks at some servers only, those that can't take it; ``None``
+            = it has looked at all.
+    """
+    left = CANDIDATES_KEPT - len(ranked)
+    misfits = rejected(request, need, view, left) if probed is None else probed[:left]
+    looked_at = len(view.names) if probed is None else len(ranked) + len(probed)
     decision = Decision(
         stage=Stage.PLACEMENT,
         decided_by=policy,
         accepted=True,
         reason=ReasonCode.OK,
         message=message,
-        considered=len(view.names),
+        considered=looked_at,
         candidates=(*ranked, *misfits),
         numbers=_need_numbers(need),
     )
