@@ -11,6 +11,7 @@ from wharfinger.placement.quasar import CONFIDENCE, Quasar
 from wharfinger.placement.random_choice import RandomChoice
 from wharfinger.placement.reservation import Reservation
 from wharfinger.placement.round_robin import RoundRobin
+from wharfinger.placement.sparrow import Sparrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
     Feedback.name: lambda _: Feedback(),
     RandomChoice.name: lambda options: RandomChoice(options.seed),
     Reservation.name: lambda _: Reservation(),
+    Sparrow.name: lambda options: Sparrow(options.seed),
 }
 
 
