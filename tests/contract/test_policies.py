@@ -6,7 +6,7 @@ import pytest
 
 from wharfinger.admission.registry import ADMISSIONS, make_admission
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, Refusal
+from wharfinger.model.decisions import Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.placement.least_loaded import LeastLoaded
 from wharfinger.placement.registry import POLICIES, make_policy
@@ -49,9 +49,23 @@ class Silent(LeastLoaded):
         return replace(answer, decision=replace(answer.decision, message=""))
 
 
+class Fickle(LeastLoaded):
+    """Says that it waits for one server, and would go to any."""
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        answer = super().place(request, view)
+        full = isinstance(answer, Refusal) and answer.decision.reason is ReasonCode.NO_ROOM
+        return replace(answer, waits_for=(view.names[0],)) if full else answer
+
+
 @pytest.mark.parametrize(
     ("policy", "complaint"),
-    [(Greedy(), "1000000"), (Forgetful(), "excluded"), (Silent(), "no message")],
+    [
+        (Greedy(), "1000000"),
+        (Forgetful(), "excluded"),
+        (Silent(), "no message"),
+        (Fickle(), "room elsewhere"),
+    ],
 )
 def test_what_breaks_a_promise_is_found(policy: LeastLoaded, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):

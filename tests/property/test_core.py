@@ -19,15 +19,17 @@ from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, MOST_GIVEN_WAY
 from wharfinger.manager.codec import decode_event, encode_state
 from wharfinger.manager.lifecycle import ON_SERVER, Phase
 from wharfinger.manager.manager import Manager, Mode
+from wharfinger.model.decisions import ReasonCode, Refusal
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Target
+from wharfinger.placement.registry import make_policy
 
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 SERVERS = st.sampled_from(["a", "b", "c"])
-POLICIES = ["quasar", "feedback", "least-loaded", "round-robin"]
+POLICIES = ["quasar", "feedback", "least-loaded", "round-robin", "random", "sparrow"]
 TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
 ABLE = st.builds(
     Capabilities,
@@ -244,6 +246,16 @@ class AnyHistory(RuleBasedStateMachine):
         self.acknowledged = kept
 
     @invariant()
+    def nobody_waits_for_servers_that_have_room(self) -> None:
+        cluster = self.cluster
+        view = cluster.manager.view
+        for record in cluster.manager.state.workloads.values():
+            if record.phase is Phase.QUEUED and record.held is ReasonCode.PROBES_BUSY:
+                request = cluster.manager._world.request(record, cluster.now)
+                verdict = make_policy(cluster.policy).place(request, view)
+                assert isinstance(verdict, Refusal) or not cluster.manager.state.synced
+
+    @invariant()
     def no_start_is_asked_for_under_two_keys_at_once(self) -> None:
         live = [
             r.key for r in self.cluster.manager.state.workloads.values() if r.phase in ON_SERVER
@@ -457,10 +469,14 @@ def test_the_same_events_give_the_same_state_and_actions(names, policy) -> None:
     assert one.manager.state == other.manager.state
 
 
-@given(cut=st.integers(0, 200), submitted=st.lists(WORKLOADS, min_size=1, max_size=15))
-def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitted) -> None:
+@given(
+    cut=st.integers(0, 200),
+    submitted=st.lists(WORKLOADS, min_size=1, max_size=15),
+    policy=st.sampled_from(["least-loaded", "sparrow"]),
+)
+def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitted, policy) -> None:
     """The events that follow the next request are the same before and after a replay."""
-    cluster = Cluster()
+    cluster = Cluster(policy)
     for name in "ab":
         cluster.tell(ev.ServerReported(server(name, 3)))
     cluster.sync()

@@ -5,6 +5,7 @@ removes workloads; ``Manager`` goes through the open ones when there may be a pl
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from wharfinger.manager.state import WorkloadRecord
@@ -19,13 +20,16 @@ class Lines:
     """One line per queue.
 
     A workload that no server can take even when empty stands aside until the servers change;
-    one whose start failed waits out its time; one behind a blocked head is not looked at. So
-    what an event costs does not grow with those who wait.
+    one that waits for a few servers stands aside until one of these has room; one whose start
+    failed waits out its time; one behind a blocked head is not looked at. So what an event costs
+    does not grow with those who wait.
     """
 
     def __init__(self) -> None:
         self._all: dict[str, list[Entry]] = {}
         self._open: dict[str, list[Entry]] = {}
+        self._aside: dict[str, tuple[str, Entry]] = {}
+        self._awaited: dict[str, dict[str, None]] = {}
         self._blocked: dict[str, Entry] = {}
         self._until: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
@@ -57,6 +61,7 @@ class Lines:
         """Take a workload out."""
         for lines in (self._all, self._open):
             _take_out(lines[record.queue], entry_of(record))
+        self._aside.pop(record.name, None)
         self._until.pop(record.name, None)
 
     # --- who need not be tried -----------------------------------------------------------
@@ -65,8 +70,25 @@ class Lines:
         """No server can take it, even when empty."""
         _take_out(self._open[record.queue], entry_of(record))
 
+    def await_room(self, record: WorkloadRecord, servers: Iterable[str]) -> None:
+        """Only room on one of these servers would give it a place."""
+        self.set_aside(record)
+        self._aside[record.name] = record.queue, entry_of(record)
+        for server in servers:
+            self._awaited.setdefault(server, {})[record.name] = None
+
+    def freed(self, server: str) -> None:
+        """There may be room on a server: those who wait for it stand in line again."""
+        for name in self._awaited.pop(server, ()):
+            # One that has left since, or stands in line again, has nothing to wait for there.
+            queue, entry = self._aside.pop(name, ("", None))
+            if entry is not None:
+                insort(self._open[queue], entry)
+
     def take_back(self) -> None:
         """The servers have changed: those who stood aside stand in line again."""
+        self._aside.clear()
+        self._awaited.clear()
         for queue, line in self._all.items():
             if len(self._open[queue]) != len(line):
                 self._open[queue] = list(line)

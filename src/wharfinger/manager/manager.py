@@ -358,13 +358,15 @@ class Manager:
                 case Plan(placements, decision):
                     key = self._new_key(record)
                     self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
-                case Refusal(decision):
+                case Refusal(decision, waits_for):
                     self._hold(now, record, decision)
                     if self._admission.blocks(decision.reason):
                         self._world.lines.block(record)
                         return
                     if decision.reason in UNTIL_SERVERS_CHANGE:
                         self._world.lines.set_aside(record)
+                    elif waits_for:
+                        self._world.lines.await_room(record, waits_for)
                     else:
                         position += 1
 

@@ -170,11 +170,12 @@ class World:
         record = self.record_of(event.key)
         if record is None or not answers_resize(event, record):
             return
-        self.columns.hold(held(record), sign=-1)
+        before = held(record)
+        self.columns.hold(before, sign=-1)
         record.placements, record.planned = placements, ()
         self.columns.hold(held(record))
         self.move(time, record, Trigger.SETTLE)
-        self.room_changed = True
+        self.free(before)
 
     def platform_of(self, record: WorkloadRecord) -> str:
         """The name of the one on which it runs; empty = it has no place, or its server is gone."""
@@ -196,7 +197,7 @@ class World:
         self.count_copies(record, -1)
         record.profiling = None
         self.drop_departed(held_there)
-        self.room_changed = True
+        self.free(held_there)
 
     def reported(self, time: float, event: ev.Event) -> WorkloadRecord | None:
         """Move the workload that a report is about; ``None`` where the report is stale."""
@@ -256,7 +257,13 @@ class World:
             if not self.residents[placement.server]:
                 del self.residents[placement.server]
         self.drop_departed(placements)
+        self.free(placements)
+
+    def free(self, placements: tuple[Placement, ...]) -> None:
+        """There may be room on these servers."""
         self.room_changed = True
+        for placement in placements:
+            self.lines.freed(placement.server)
 
     def settle_in(self, record: WorkloadRecord) -> None:
         """It holds resources on its servers from now on."""

@@ -35,6 +35,9 @@ class ReasonCode(StrEnum):
     """Some server would be large enough when empty; it waits until others end."""
     TOO_LARGE = "too-large"
     """No server is large enough even when empty; it waits for one, and holds nobody up."""
+    PROBES_BUSY = "probes-busy"
+    """The servers that were drawn for it have no room; it waits for one of them, holding nobody
+    up."""
     SERVERS_EXCLUDED = "servers-excluded"
     """The servers with room failed to start it; it waits for another."""
     BEHIND_OTHERS = "behind-others"
@@ -158,6 +161,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why it can't go anywhere now, and what would change that."""
+    """Why it can't go anywhere now, and what would change that.
+
+    Attributes:
+        waits_for: Names of the servers of which one must have more room, or change, before
+            asking again could have another answer; empty = that hangs on all of them.
+    """
 
     decision: Decision
+    waits_for: tuple[str, ...] = ()

@@ -30,6 +30,13 @@ class Policy(Protocol):
     def name(self) -> str:
         """As in ``wharfinger up --policy NAME``."""
 
+    @property
+    def adapts(self) -> bool:
+        """Whether what is measured of those who run changes what it does.
+
+        Who runs a policy that does not, a simulator say, may leave the measuring out.
+        """
+
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Where the workload goes, or why it can't go anywhere now."""
 
@@ -39,6 +46,19 @@ class Policy(Protocol):
         """Other allocations for a running workload, in place; ``None`` = as they are."""
 
 
+class ByReservation:
+    """What is the same in all policies that size by reservation and follow no measurement."""
+
+    name = ""
+    adapts = False
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """The changed reservation, in place."""
+        return resize_in_place(self.name, request, placements, view)
+
+
 def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uint8]:
     """(S,) 1 where this workload may go: accepting, and not one that failed to start it."""
     if not request.excluded:
@@ -46,6 +66,15 @@ def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uin
     accepting = view.accepting.copy()
     accepting[list(request.excluded)] = 0
     return accepting
+
+
+def with_room(request: PlacementRequest, need: Allocation, view: ClusterView) -> NDArray[np.bool_]:
+    """(S,) where this workload may go, and what it needs is free."""
+    return (
+        open_servers(request, view).astype(np.bool_)
+        & (view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus)
+        & (view.memory_capacity - view.memory_allocated >= need.memory_bytes)
+    )
 
 
 def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
@@ -101,18 +130,32 @@ def plan(
     view: ClusterView,
     ranked: list[Candidate],
     message: str,
+    probed: list[Candidate] | None = None,
 ) -> Plan:
-    """A plan for the first of the ranked candidates, the others and the misfits kept."""
-    misfits = rejected(request, need, view, CANDIDATES_KEPT - len(ranked))
+    """A plan for the first of the ranked candidates, the others and the misfits kept.
+
+    Args:
+        policy: Its name.
+        request: What was asked.
+        need: What the workload gets.
+        view: The servers.
+        ranked: Where it could go, best first.
+        message: Why there.
+        probed: Of a policy that looks at some servers only, those that can't take it; ``None``
+            = it has looked at all.
+    """
+    left = CANDIDATES_KEPT - len(ranked)
+    misfits = rejected(request, need, view, left) if probed is None else probed[:left]
+    looked_at = len(view.names) if probed is None else len(ranked) + len(probed)
     decision = Decision(
         stage=Stage.PLACEMENT,
         decided_by=policy,
         accepted=True,
         reason=ReasonCode.OK,
         message=message,
-        considered=len(view.names),
+        considered=looked_at,
         candidates=(*ranked, *misfits),
-        numbers=_need_numbers(need),
+        numbers=needed(need),
     )
     return Plan((Placement(ranked[0].server, need),), decision)
 
@@ -133,8 +176,8 @@ def refuse(
         view: The servers.
         cpu_needed: (S,) thousandths of a CPU, where that is not the same on each server.
     """
-    needed = np.full(len(view.names), need.cpu_millicpus) if cpu_needed is None else cpu_needed
-    reason, message, would_change = _diagnose(need, needed, view)
+    cpu = np.full(len(view.names), need.cpu_millicpus) if cpu_needed is None else cpu_needed
+    reason, message, would_change = _diagnose(need, cpu, view)
     return Refusal(
         Decision(
             stage=Stage.PLACEMENT,
@@ -145,12 +188,13 @@ def refuse(
             would_change=would_change,
             considered=len(view.names),
             candidates=tuple(rejected(request, need, view, CANDIDATES_KEPT)),
-            numbers=_need_numbers(need),
+            numbers=needed(need),
         )
     )
 
 
-def _need_numbers(need: Allocation) -> dict[str, float]:
+def needed(need: Allocation) -> dict[str, float]:
+    """What a workload would get, as a decision's numbers."""
     return {
         "cpu_needed_millicpus": float(need.cpu_millicpus),
         "memory_needed_bytes": float(need.memory_bytes),
@@ -163,15 +207,15 @@ def _diagnose(
     accepting = view.accepting.astype(bool)
     if not accepting.any():
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
-    wanted = _wanted(need.cpu_millicpus, need)
+    in_words = wanted(need)
     large_enough = (
         accepting & (view.cpu_capacity >= cpu_needed) & (view.memory_capacity >= need.memory_bytes)
     )
     if not large_enough.any():
         return (
             ReasonCode.TOO_LARGE,
-            f"no server has {wanted}, even when empty",
-            f"a server of at least {wanted}, or a smaller reservation",
+            f"no server has {in_words}, even when empty",
+            f"a server of at least {in_words}, or a smaller reservation",
         )
     cpu_free = view.cpu_capacity - view.cpu_allocated
     memory_free = view.memory_capacity - view.memory_allocated
@@ -184,19 +228,21 @@ def _diagnose(
         )
     spare = np.where(large_enough, cpu_free - cpu_needed, np.iinfo(np.int64).min)
     freest = int(np.argmax(spare))
-    wanted = _wanted(int(cpu_needed[freest]), need)
+    in_words = wanted(need, int(cpu_needed[freest]))
     return (
         ReasonCode.NO_ROOM,
-        f"no server has {wanted} free",
+        f"no server has {in_words} free",
         (
-            f"{wanted} free on one server; {view.names[freest]} has "
+            f"{in_words} free on one server; {view.names[freest]} has "
             f"{int(cpu_free[freest])}m CPU and {int(memory_free[freest]) // 2**20} MiB free"
         ),
     )
 
 
-def _wanted(cpu_millicpus: int, need: Allocation) -> str:
-    return f"{cpu_millicpus}m CPU and {need.memory_bytes // 2**20} MiB"
+def wanted(need: Allocation, cpu_millicpus: int | None = None) -> str:
+    """An allocation in words, perhaps with another amount of CPU."""
+    cpu = need.cpu_millicpus if cpu_millicpus is None else cpu_millicpus
+    return f"{cpu}m CPU and {need.memory_bytes // 2**20} MiB"
 
 
 def resize_in_place(
@@ -245,7 +291,7 @@ def change_in_place(
         candidates=tuple(
             candidate(view, rows[p.server], None, reason) for p in placements[:CANDIDATES_KEPT]
         ),
-        numbers=_need_numbers(need),
+        numbers=needed(need),
     )
     if reason is not ReasonCode.OK:
         return Refusal(decision)

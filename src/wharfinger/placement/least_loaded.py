@@ -4,14 +4,13 @@ The baseline of Paragon (section 5), Quasar (section 5) and of most clusters: it
 cores and memory only, and neither at platforms nor at interference.
 """
 
-from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import least_loaded
-from wharfinger.placement.base import candidate, open_servers, plan, refuse, resize_in_place
+from wharfinger.placement.base import ByReservation, candidate, open_servers, plan, refuse
 
 
-class LeastLoaded:
+class LeastLoaded(ByReservation):
     """Reservation plus least-loaded assignment.
 
     A server's load is (allocated + needed) / capacity of its CPU; ties go by the same of its
@@ -41,9 +40,3 @@ class LeastLoaded:
         ]
         message = f"{ranked[0].server} is the least loaded of the servers with room"
         return plan(self.name, request, need, view, ranked, message)
-
-    def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
-        """The changed reservation, in place."""
-        return resize_in_place(self.name, request, placements, view)

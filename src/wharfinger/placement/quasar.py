@@ -74,6 +74,7 @@ class Quasar:
     """
 
     name = "quasar"
+    adapts = True
 
     def __init__(self, confidence: float = CONFIDENCE) -> None:
         self._confidence = confidence

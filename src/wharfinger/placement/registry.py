@@ -8,7 +8,10 @@ from wharfinger.placement.base import Policy
 from wharfinger.placement.feedback import Feedback
 from wharfinger.placement.least_loaded import LeastLoaded
 from wharfinger.placement.quasar import CONFIDENCE, Quasar
+from wharfinger.placement.random_choice import RandomChoice
+from wharfinger.placement.reservation import Reservation
 from wharfinger.placement.round_robin import RoundRobin
+from wharfinger.placement.sparrow import Sparrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +20,11 @@ class PolicyOptions:
 
     Attributes:
         confidence: With which a target must be reached.
+        seed: Of policies that draw.
     """
 
     confidence: float = CONFIDENCE
+    seed: int = 0
 
 
 POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
@@ -27,6 +32,9 @@ POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
     LeastLoaded.name: lambda _: LeastLoaded(),
     RoundRobin.name: lambda _: RoundRobin(),
     Feedback.name: lambda _: Feedback(),
+    RandomChoice.name: lambda options: RandomChoice(options.seed),
+    Reservation.name: lambda _: Reservation(),
+    Sparrow.name: lambda options: Sparrow(options.seed),
 }
 
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.placement.base import candidate, open_servers, plan, refuse, resize_in_place
+from wharfinger.placement.base import ByReservation, candidate, plan, refuse, with_room
 
 
-class RoundRobin:
+class RoundRobin(ByReservation):
     """Starts behind the server that took the newest placement; a candidate's score is its turn."""
 
     name = "round-robin"
@@ -16,12 +15,7 @@ class RoundRobin:
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Filter by room, rank by turn, size by reservation."""
         need = request.reserved(view.capabilities)
-        fits = (
-            open_servers(request, view).astype(bool)
-            & (view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus)
-            & (view.memory_capacity - view.memory_allocated >= need.memory_bytes)
-        )
-        rows = np.flatnonzero(fits)
+        rows = np.flatnonzero(with_room(request, need, view))
         if not len(rows):
             return refuse(self.name, request, need, view)
         first = int(np.searchsorted(rows, view.last_placed, side="right"))
@@ -32,9 +26,3 @@ class RoundRobin:
         ]
         message = f"{ranked[0].server} is the next in turn with room"
         return plan(self.name, request, need, view, ranked, message)
-
-    def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
-        """The changed reservation, in place."""
-        return resize_in_place(self.name, request, placements, view)

@@ -142,7 +142,8 @@ def check_policy(policy: Policy, *, rounds: int = 200) -> None:
     """Hold a policy to what the core relies on.
 
     * It places only on servers that accept work, did not fail to start this one, and have room.
-    * It refuses only with a reason, a message, and what would change it.
+    * It refuses only with a reason, a message, and what would change it; where it says that a
+      workload waits for some servers alone, room on others changes nothing.
     * Its decision has at most ``CANDIDATES_KEPT`` candidates, the scored ones first and best first.
     * The same question has the same answer, and asking changes nothing.
 
@@ -169,6 +170,24 @@ def _check_answer(policy: Policy, question: Question, answer: Plan | Refusal) ->
     _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
     if isinstance(answer, Plan):
         _check_places(question, answer.placements)
+    elif answer.waits_for:
+        _check_waiting(policy, question, answer.waits_for)
+
+
+def _check_waiting(policy: Policy, question: Question, servers: tuple[str, ...]) -> None:
+    """Room on other servers than those that it waits for changes nothing."""
+    view = question.view
+    expect(set(servers) <= set(view.names), f"{question}: {servers} are not all there")
+    awaited = np.array([name in servers for name in view.names])
+    cpu, memory = (
+        _frozen(np.where(awaited, column, 0))
+        for column in (view.cpu_allocated, view.memory_allocated)
+    )
+    elsewhere = replace(view, cpu_allocated=cpu, memory_allocated=memory)
+    expect(
+        isinstance(policy.place(question.request, elsewhere), Refusal),
+        f"{question}: it waits for {servers}, and goes where there is room elsewhere",
+    )
 
 
 def _check_places(question: Question, placements: tuple[Placement, ...]) -> None:

@@ -1,0 +1,43 @@
+"""Servers in a random order, for policies that draw: the same question, the same draw.
+
+A policy keeps nothing between calls and knows no chance. It draws by a stable hash of a seed and of
+who asks, so that every machine, process and version of Python draws the same.
+"""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from struct import Struct
+
+_EIGHT = Struct("<8Q")
+
+
+def in_random_order(count: int, seed: int, *asks: str) -> Iterator[int]:
+    """The numbers from 0 to ``count`` - 1, each once, in an order drawn for who asks.
+
+    Fisher's and Yates's shuffle (Knuth, volume 2, 3.4.2, algorithm P) that keeps only what it has
+    swapped: what a number costs does not grow with ``count``. Who takes the first that suits has
+    drawn uniformly among all that suit; who takes the first n has a sample without repetition.
+
+    Args:
+        count: Of numbers.
+        seed: Of all draws.
+        asks: For whom, and for what, it is drawn.
+
+    >>> list(in_random_order(5, 0, "encode"))
+    [4, 0, 3, 1, 2]
+    """
+    swapped: dict[int, int] = {}
+    drawn = _draws(f"{seed}/{'/'.join(asks)}")
+    for at in range(count):
+        # Of 64 bits: what the remainder prefers is less than 1 in 10^13 at a million servers.
+        other = at + next(drawn) % (count - at)
+        yield swapped.get(other, other)
+        swapped[other] = swapped.pop(at, at)
+
+
+def _draws(asks: str) -> Iterator[int]:
+    """Whole numbers of 64 bits, uniform, without end."""
+    block = 0
+    while True:
+        yield from _EIGHT.unpack(blake2b(f"{block}/{asks}".encode()).digest())
+        block += 1
