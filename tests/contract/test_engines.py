@@ -4,12 +4,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
+from wharfinger.engines.simulated import SimulatedEngine
+from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.simulation.cluster import SimulatedCluster
+from wharfinger.simulation.jobs import APPLICATION, Job
+from wharfinger.simulation.loop import EventLoop
+from wharfinger.simulation.setup import Costs
+from wharfinger.simulation.truth import Undisturbed
 from wharfinger.testing import (
     EngineHarness,
     FaultyEngine,
@@ -67,6 +75,68 @@ def _local_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> Eng
     )
 
 
+class SimulatedPrograms:
+    """Programs are jobs of the cluster; what they have done is in their accounts."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def _job(self, key: str, **job: Any) -> Run:
+        run = Run((APPLICATION, key))
+        workload = Workload(key, WorkloadType.SINGLE_NODE, run)
+        self._cluster.jobs[key] = Job(workload, key, **job)
+        return run
+
+    def exiting(self, key: str, status: int) -> Run:
+        return self._job(key, work=0.0, exit_code=status)
+
+    def lasting(self, key: str) -> Run:
+        return self._job(key)
+
+    def printing(self, key: str, text: str) -> Run:
+        return self._job(key, work=0.0, output=text.encode())
+
+    def working(self, key: str) -> Run:
+        return self._job(key)
+
+    def missing(self, key: str) -> Run:
+        return Run(("no-such-program",))
+
+    def starts(self, key: str) -> int:
+        self._cluster.loop.run(self._cluster.now)  # what is due by now has happened
+        runs = [run for run in self._cluster.runs if run.job.name == key]
+        return sum(run.started is not None for run in runs)
+
+    def work_done(self, key: str) -> int:
+        self._cluster.loop.run(self._cluster.now + 1.0)
+        for run in self._cluster.runs:
+            run.settle(self._cluster.now)
+        return int(self._cluster.accounts[key].done)
+
+
+def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
+    cluster = SimulatedCluster(EventLoop(), Undisturbed(), [make_server("a")], costs=at_once)
+
+    def remove_servers() -> None:
+        if "a" in cluster.machines:
+            cluster.remove_server("a")
+            cluster.put_server(make_server("b"))
+
+    def make_elsewhere(_state: Path) -> Engine:
+        remove_servers()
+        return wrap(lambda: SimulatedEngine(cluster))
+
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: SimulatedEngine(cluster)),
+        SimulatedPrograms(cluster),
+        make_elsewhere,
+        lambda _engine: remove_servers(),
+        deadline_seconds=5.0,
+    )
+
+
 def _bare(make_engine: MakeEngine) -> Engine:
     return make_engine()
 
@@ -83,6 +153,16 @@ def test_memory_engine(check: EngineCheck, tmp_path: Path) -> None:
 @every_check
 def test_faulty_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
     check(_memory_harness(tmp_path, _faulty))
+
+
+@every_check
+def test_simulated_engine(check: EngineCheck, tmp_path: Path) -> None:
+    check(_simulated_harness(tmp_path, _bare))
+
+
+@every_check
+def test_faulty_simulated_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
+    check(_simulated_harness(tmp_path, _faulty))
 
 
 @every_check

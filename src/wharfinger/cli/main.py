@@ -35,6 +35,8 @@ COMMANDS = {
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
     "classify": "predict performance from a few measurements, or see how well that works",
+    "simulate": "run a scenario of servers and workloads under one policy or several",
+    "replay": "decide a recorded log again, and see whether the same comes of it",
     "version": "print the version",
 }
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.admission.registry import make_admission
+from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
+from wharfinger.manager.events import ManagerStarted
 from wharfinger.manager.manager import Manager, Mode
 from wharfinger.manager.state import ManagerState
 from wharfinger.placement.quasar import Quasar
@@ -122,6 +124,33 @@ def assemble(
     except BaseException:
         store.close()
         raise
+
+
+def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Manager]:
+    """Makes the core that a log says led it, for ``replay``; its policy is the log's.
+
+    What a classifier has found is in the log; what known programs say is worth measuring is not,
+    so they must be the ones that the manager knew.
+
+    Raises:
+        InvalidInput: An option names what there is not.
+    """
+    policy, mode = PolicyOptions(_confidence(options)), _mode(options)
+    planners: dict[str, JointPlanner] = {}
+
+    def make(started: ManagerStarted, state: ManagerState | None) -> Manager:
+        if started.policy == Quasar.name and not planners:
+            known = Classifier(KnownPrograms.load(options.known).matrices)
+            planners[Quasar.name] = JointPlanner(known.classifications)
+        return Manager(
+            make_policy(started.policy, policy),
+            make_admission(started.admission),
+            planner=planners.get(started.policy),
+            state=state,
+            mode=mode,
+        )
+
+    return make
 
 
 def _confidence(options: Options) -> float:

@@ -119,7 +119,7 @@ def replay(log: Iterable[Entry], make_manager: MakeManager) -> Replay:
             )
         workloads += isinstance(cause, ev.WorkloadSubmitted)
         steps += 1
-        decided = [encode_event(event) for event in manager.handle(entry.time, cause).events]  # type: ignore[arg-type]
+        decided = [encode_event(event) for event in manager.handle(entry.time, cause).events]
         # The cause comes first where it was news; a log has nothing else.
         for at, (kind, payload) in enumerate(decided or [("", b"")]):
             logged = entry if at == 0 else next(entries, None)

@@ -18,17 +18,19 @@ from pathlib import Path
 from wharfinger import __version__
 from wharfinger.admission.registry import make_admission
 from wharfinger.engines.simulated import SimulatedEngine
+from wharfinger.errors import InvalidInput
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import WorkloadRecord
+from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Plan, Refusal
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 from wharfinger.placement.base import Policy
 from wharfinger.runtime.estimating import Estimates, estimates_for
-from wharfinger.runtime.recording import Recording
+from wharfinger.runtime.recording import Recording, read_recording
+from wharfinger.runtime.replay import Replay, replay
 from wharfinger.simulation.cluster import SimulatedCluster
 from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.loop import EventLoop
@@ -46,7 +48,6 @@ LEAST_WAIT_SECONDS = 1e-3
 IDLE_WAKES = 3
 """When nothing runs and nobody comes, time may pass so often without anything happening."""
 KEEP_ENDED = 1_000
-"""Records of ended workloads that the core keeps: their fates are in the accounts."""
 LOOK_EVERY = 2_000
 """Events between two looks at how far the run is."""
 
@@ -67,7 +68,8 @@ class RunSpec:
         confidence: With which a target must be reached.
         series: Whether to keep what pictures over time need.
         record: File for the log of the run; ``None`` = none is kept.
-        explain: A workload whose record is handed back; empty = none.
+        explain: A workload that will be asked for; empty = none.
+        keep_ended: Records of ended workloads that the core keeps: their fates are in accounts.
     """
 
     scenario: str
@@ -80,6 +82,7 @@ class RunSpec:
     series: bool = False
     record: Path | None = None
     explain: str = ""
+    keep_ended: int = KEEP_ENDED
 
 
 def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
@@ -92,9 +95,47 @@ def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
     Raises:
         InvalidInput: A file, a name or a number of the scenario is wrong.
     """
-    scenario = load_scenario(spec.scenario)
-    setup = build(scenario, spec.seed, spec.servers, spec.workloads)
-    return Simulation(setup, spec).run(progress)
+    return prepare(spec).run(progress)
+
+
+def prepare(spec: RunSpec) -> "Simulation":
+    """The run, ready to begin.
+
+    Raises:
+        InvalidInput: A file, a name or a number of the scenario is wrong.
+    """
+    setup = build(load_scenario(spec.scenario), spec.seed, spec.servers, spec.workloads)
+    if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
+        raise InvalidInput(f"--explain: {spec.explain!r} is no workload of {setup.name}")
+    if spec.explain:
+        spec = replace(spec, keep_ended=max(spec.keep_ended, len(setup.jobs)))
+    return Simulation(setup, spec)
+
+
+def replay_recording(path: Path) -> Replay:
+    """Decide a recorded run again.
+
+    Raises:
+        InvalidInput: The file is none, or its scenario can't be built again.
+    """
+    told, log = read_recording(path)
+    try:
+        spec = RunSpec(**told)
+    except TypeError as error:
+        raise InvalidInput(f"{path}: its first line does not say what was run: {error}") from error
+    setup = prepare(spec).setup
+    estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
+
+    def make_manager(started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
+        return Manager(
+            estimates.policy,
+            make_admission(started.admission),
+            planner=estimates.planner,
+            keep_ended=spec.keep_ended,
+            state=state,
+        )
+
+    return replay(log, make_manager)
 
 
 class Simulation:
@@ -106,9 +147,11 @@ class Simulation:
     """
 
     def __init__(self, setup: Setup, spec: RunSpec) -> None:
-        self._setup, self._spec = setup, spec
+        self.setup, self._spec = setup, spec
         streams = Streams(spec.seed)
-        estimates = estimates_for(spec.policy, setup, confidence=spec.confidence)
+        estimates = estimates_for(
+            spec.policy, setup, seed=spec.seed, confidence=spec.confidence
+        )
         admission = make_admission(spec.admission)
         self._estimates: Estimates = estimates
         self.policy = TimedPolicy(estimates.policy)
@@ -116,7 +159,7 @@ class Simulation:
             self.policy,
             admission,
             planner=estimates.planner,
-            keep_ended=len(setup.jobs) + 1 if spec.explain else KEEP_ENDED,
+            keep_ended=spec.keep_ended,
         )
         self.cluster = SimulatedCluster(
             EventLoop(),
@@ -151,7 +194,7 @@ class Simulation:
         began = time.perf_counter()
         with self._recorded(), _seldom_collected():
             self.start()
-            until = self._setup.until_seconds
+            until = self.setup.until_seconds
             self._go_on(inf if until is None else until, progress)
         return self._outcome(time.perf_counter() - began)
 
@@ -170,7 +213,7 @@ class Simulation:
         )
         self.pump()
         self._expect_arrival()
-        for outage in self._setup.faults.outages:
+        for outage in self.setup.faults.outages:
             self.loop.schedule(outage.at_seconds, self._fail, outage, OUTAGES)
 
     def step(self) -> bool:
@@ -222,8 +265,8 @@ class Simulation:
     # --- what happens of itself ------------------------------------------------------------------
 
     def _expect_arrival(self) -> None:
-        if self._next_job < len(self._setup.jobs):
-            job = self._setup.jobs[self._next_job]
+        if self._next_job < len(self.setup.jobs):
+            job = self.setup.jobs[self._next_job]
             self.loop.schedule(max(self.loop.now, job.arrives_at), self._arrive, job, ARRIVALS)
 
     def _arrive(self, job: Job) -> None:
@@ -259,7 +302,7 @@ class Simulation:
 
     def _return(self, name: str) -> None:
         self._outages_left -= 1
-        server = next(server for server in self._setup.servers if server.name == name)
+        server = next(server for server in self.setup.servers if server.name == name)
         self.cluster.put_server(server)
 
     # --- the core's own time ---------------------------------------------------------------------
@@ -284,14 +327,14 @@ class Simulation:
 
     def _is_over(self) -> bool:
         """Nothing runs, nobody comes, and no server returns: what waits will wait for ever."""
-        if self._next_job < len(self._setup.jobs) or self.cluster.is_busy() or self._outages_left:
+        if self._next_job < len(self.setup.jobs) or self.cluster.is_busy() or self._outages_left:
             return False
         waiting = len(self.loop) - (1 if self._wake_handle else 0)
         return waiting == 0 and (not self._wake_handle or self._idle_wakes > IDLE_WAKES)
 
     def _done_share(self) -> float:
         """By arrivals and ends, each half."""
-        total = max(1, len(self._setup.jobs))
+        total = max(1, len(self.setup.jobs))
         ended = sum(a.ended_at is not None for a in self.cluster.accounts.values())
         return (self._next_job + ended) / (2 * total)
 
@@ -316,7 +359,7 @@ class Simulation:
         for run in self.cluster.runs:
             run.settle(now)
         found = []
-        for job in self._setup.jobs:
+        for job in self.setup.jobs:
             account = self.cluster.accounts.get(job.name)
             if account is not None:
                 found.append(fate_of(account, self._end_of(job.name), now))
@@ -331,11 +374,11 @@ class Simulation:
 
     def _outcome(self, wall_seconds: float) -> Outcome:
         fates, spec, ledger = self.fates(), self._spec, self.cluster.ledger
-        began = self._setup.jobs[0].arrives_at if self._setup.jobs else 0.0
+        began = self.setup.jobs[0].arrives_at if self.setup.jobs else 0.0
         ends = [fate.ended_at for fate in fates]
         finished = all(end is not None for end in ends) and bool(ends)
         ended = max(end or 0.0 for end in ends) if finished else self.loop.now
-        best = {job.application: self.cluster.best(job.application) for job in self._setup.jobs}
+        best = {job.application: self.cluster.best(job.application) for job in self.setup.jobs}
         effort = Effort(
             self.policy.seconds,
             self.loop.executed,
@@ -347,14 +390,14 @@ class Simulation:
             ledger,
             began=began,
             ended=ended,
-            ideal_seconds=ideal_seconds(self._setup.jobs, best, began),
+            ideal_seconds=ideal_seconds(self.setup.jobs, best, began),
             effort=effort,
         )
         series = None
         if ledger.recorder is not None:
             series = ledger.recorder.series(self.cluster.jobs, fates, ended)
         return Outcome(
-            self._setup.name,
+            self.setup.name,
             self.policy.name,
             spec.admission,
             spec.seed,
@@ -367,9 +410,14 @@ class Simulation:
         """The core's record of a workload, for ``explain``.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: It had not arrived when the run was over.
         """
         return self.manager.find(name)
+
+    @property
+    def now(self) -> float:
+        """Seconds from the run's beginning."""
+        return self.loop.now
 
 
 class TimedPolicy:

@@ -182,7 +182,9 @@ class SimulatedCluster:
         """Say what happened, now or later; an answer may be lost, and is found again."""
         key = getattr(report, "key", None)
         if key is not None and self.faults.lost_answers:
-            draw = self.streams.uniform("lost", key, type(report).__name__)
+            run = self._runs.get(key)
+            what = (run.job.name, run.account.starts) if run else ("", key)
+            draw = self.streams.uniform("lost", *what, type(report).__name__)
             if draw < self.faults.lost_answers:
                 after_seconds += self.faults.found_seconds
         if after_seconds > 0:
@@ -208,6 +210,7 @@ class SimulatedCluster:
             self._settle(run, ev.StartFailed(key, "no such program", retryable=False))
             return
         account = self.accounts.get(job.name) or self.submitted(job)
+        account.starts += 1
         run = self._runs[key] = Run(key, job, account, action.placements)
         self.tell(ev.StartAccepted(key))
         self.ledger.present += 1
@@ -217,8 +220,8 @@ class SimulatedCluster:
         costs = self.costs
         seconds = costs.start_seconds
         if seconds and costs.start_spread:
-            draw = self.streams.normal("start", run.job.name, run.key.split("-")[1:2])
-            seconds *= 2.718281828459045 ** (costs.start_spread * draw)
+            name = run.job.name, run.account.starts
+            seconds *= self.streams.lognormal("start", *name, sigma=costs.start_spread)
         return seconds + (costs.move_seconds if run.account.first_run_at is not None else 0.0)
 
     def _begin(self, run: Run) -> None:
@@ -228,13 +231,13 @@ class SimulatedCluster:
         if gone:
             self.end(run, ev.StartFailed(run.key, f"no server {gone[0]!r} here", retryable=True))
             return
+        account = run.account
         if self.faults.start_failures:
-            draw = self.streams.uniform("start-failure", run.key)
+            draw = self.streams.uniform("start-failure", run.job.name, account.starts)
             if draw < self.faults.start_failures:
                 why = "it was killed before the program began"
                 self.end(run, ev.StartFailed(run.key, why, retryable=True))
                 return
-        account = run.account
         if account.first_run_at is None:
             account.first_run_at = self.now
         elif not self.costs.keeps_work:

@@ -182,9 +182,8 @@ class Copies:
         plan = task.action.plan
         found: list[tuple[Job, tuple[Placement, ...], str]] = []
         if phase.cpu_millicpus:
-            servers = (plan.server,)
-            if phase.further is not None:
-                servers = plan.further[phase.further].servers
+            at = phase.further
+            servers = (plan.server,) if at is None else plan.further[at].servers
             held = Allocation(phase.cpu_millicpus, plan.memory_bytes)
             found.append((task.job, tuple(Placement(s, held) for s in servers), "copy"))
         if phase.beside:

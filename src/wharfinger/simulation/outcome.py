@@ -74,6 +74,7 @@ class Series:
             infinite.
         latency: By service, (L,) share of its time with a latency (at the percentile that its target
             bounds) in each.
+        bounds_seconds: Of latency, by service; those without a bound are absent.
     """
 
     edges: NDArray[np.float64]
@@ -84,6 +85,7 @@ class Series:
     used_cpus: NDArray[np.float64]
     latency_edges_seconds: NDArray[np.float64]
     latency: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    bounds_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

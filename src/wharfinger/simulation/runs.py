@@ -109,6 +109,7 @@ class Account:
         best: Its rate alone on its best platform.
         first_run_at: When it ran first; ``None`` = never.
         ended_at: When it ended; ``None`` = it has not.
+        starts: How often it was to be started.
         failed: It was killed, vanished or could not start.
         running_seconds: Of the run that counts: what was begun anew does not.
         alone_seconds: That its work so far would have taken with no neighbours.
@@ -135,6 +136,7 @@ class Account:
         "on",
         "recorder",
         "running_seconds",
+        "starts",
         "submitted_at",
     )
 
@@ -145,17 +147,16 @@ class Account:
         self.first_run_at: float | None = None
         self.ended_at: float | None = None
         self.failed = False
+        self.starts = 0
         self.on: dict[str, float] = {}
         self.recorder: Recorder | None = None
         self.kept_seconds = self.kept_alone_seconds = self.kept_most_seconds = 0.0
-        self.running_seconds = self.begin_anew()
+        self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
 
-    def begin_anew(self) -> float:
-        """What was done so far is lost."""
-        self.done = self.alone_seconds = self.most_seconds = 0.0
+    def begin_anew(self) -> None:
+        """What was done so far is lost; what was answered is not."""
         if self.job.load is None:
-            self.running_seconds = 0.0
-        return 0.0
+            self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
 
     def add(self, run: "Run", seconds: float) -> None:
         """A stretch in which nothing has changed."""

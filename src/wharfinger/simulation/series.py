@@ -112,7 +112,13 @@ class Recorder:
             used_cpus=per_server.sum(axis=0) / MILLICPUS_PER_CPU,
             latency_edges_seconds=np.concatenate(([0.0], LATENCY_EDGES_SECONDS, [np.inf])),
             latency={name: h / h.sum() for name, h in self._latency.items() if h.sum() > 0},
+            bounds_seconds={name: b for name in self._latency if (b := _bound(jobs[name]))},
         )
+
+
+def _bound(job: Job) -> float | None:
+    target = job.workload.target
+    return target.latency.below_seconds if target and target.latency else None
 
 
 def _wanted(

@@ -1,0 +1,82 @@
+"""``wharfinger replay``: decide a recorded log again, and see whether the same comes of it."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wharfinger.cli.main import NOT_AS_EXPECTED, OK
+from wharfinger.cli.options import add_output
+from wharfinger.cli.output import fields, show
+
+if TYPE_CHECKING:
+    from wharfinger.runtime.replay import Replay
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument(
+        "log",
+        metavar="FILE",
+        type=Path,
+        help="a file that simulate --record wrote, or the state directory of a manager that does "
+        "not run now",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=float,
+        default=0.8,
+        metavar="P",
+        help="that the manager was started with; for a state directory (default: 0.8)",
+    )
+    parser.add_argument(
+        "--known",
+        metavar="DIR",
+        type=Path,
+        help="programs that the manager knew; for a state directory (default: the site's)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("act", "recommend"),
+        default="act",
+        help="that the manager was started with; for a state directory (default: act)",
+    )
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay and compare; exit status 3 where the core decides otherwise."""
+    found = _replay(arguments)
+    document = {"name": str(arguments.log), "same": found.difference is None, **asdict(found)}
+    show(document, arguments.output, lambda: _text(document))
+    return OK if found.difference is None else NOT_AS_EXPECTED
+
+
+def _replay(arguments: argparse.Namespace) -> "Replay":
+    from wharfinger.runtime.replay import log_of_state, replay  # noqa: PLC0415 - once it is needed
+
+    if not arguments.log.is_dir():
+        from wharfinger.runtime.simulated import replay_recording  # noqa: PLC0415 - as above
+
+        return replay_recording(arguments.log)
+    from wharfinger.runtime.assembly import Options, core_of  # noqa: PLC0415 - as above
+
+    options = Options(
+        confidence=arguments.confidence, known=arguments.known, mode=arguments.mode
+    )
+    return replay(log_of_state(arguments.log), core_of(options))
+
+
+def _text(document: dict[str, Any]) -> str:
+    keys = ("events", "steps", "decisions", "managers", "workloads")
+    counts = fields([(key, f"{document[key]:,}") for key in keys])
+    different = document["difference"]
+    if different is None:
+        return f"{counts}\n\nthe core decides all of it as the log has it"
+    lines = [
+        f"event {different['entry']:,}, {different['time']:.3f} s, of a {different['cause']}: "
+        "the core decides otherwise",
+        f"the log has:   {different['logged'] or 'nothing more'}",
+        f"decided now:   {different['decided'] or 'nothing more'}",
+    ]
+    return "\n".join([counts, "", *lines])

@@ -1,0 +1,294 @@
+"""``wharfinger simulate``: a scenario under one policy, or several on the same draws."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wharfinger.cli.main import OK
+from wharfinger.cli.options import add_output
+from wharfinger.cli.output import Column, fields, show, table
+from wharfinger.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wharfinger.experiments.comparison import Comparison
+    from wharfinger.runtime.simulated import RunSpec, Simulation
+    from wharfinger.simulation.outcome import Outcome
+
+REPEATS = 7
+_SHARES = ("_fraction", "_mean", "_p5", "_relative")
+_NOT_SHARES = ("servers_used_mean",)
+SHOWN_FIRST = (
+    "qos_kept_fraction",
+    "target_performance_mean",
+    "performance_mean",
+    "interference_loss_mean",
+    "platform_loss_mean",
+    "waiting_loss_mean",
+    "utilization_cpu_mean",
+)
+"""What a comparison's table has columns for; ``-o wide`` and JSON have all."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    add = parser.add_argument
+    add("scenario", metavar="SCENARIO", nargs="?", help="a file, or a name; see --list")
+    add("--list", action="store_true", help="list the scenarios that are shipped")
+    add("--policy", default=None, help="who places and sizes (default: quasar)")
+    add("--compare", metavar="P,Q,...", help="several policies on identical draws, the first "
+        "being what the others are held against")
+    add("--repeats", type=_positive, metavar="N", help=f"seeds of a comparison (default: {REPEATS})")
+    add("--processes", type=_positive, metavar="N", help="runs of a comparison at a time "
+        "(default: one for each CPU)")
+    add("--admission", default="fifo", help="who lets in and orders (default: fifo)")
+    add("--seed", type=int, default=0, help="the same gives the same run (default: 0)")
+    add("--servers", type=_positive, metavar="N", help="so many, in the scenario's proportions")
+    add("--workloads", type=_positive, metavar="N", help="so many of them")
+    add("--confidence", type=float, default=0.8, metavar="P",
+        help="with which a target must be reached (default: 0.8)")
+    add("--record", type=Path, metavar="FILE", help="write the run's log, for replay")
+    add("--explain", metavar="WORKLOAD", help="say why a workload was where it was")
+    add("--plots", type=Path, metavar="DIR", help="draw performance, utilisation, cores and "
+        "latency as PNG and SVG")
+    add_output(parser)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate and print."""
+    # Every process of a comparison is to have one thread; NumPy looks when it is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if arguments.list:
+        return _list(arguments)
+    _check(arguments)
+    return _compare(arguments) if arguments.compare else _one(arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if not arguments.scenario:
+        raise InvalidInput("SCENARIO is missing; name a file, or one of simulate --list")
+    if not arguments.compare and (arguments.repeats or arguments.processes):
+        raise InvalidInput("--repeats and --processes go with --compare; add it, or drop them")
+    if arguments.compare and arguments.policy:
+        raise InvalidInput("--policy and --compare exclude one another; name all with --compare")
+    if arguments.compare and (arguments.record or arguments.explain):
+        raise InvalidInput("--record and --explain are for one run; give --policy, not --compare")
+    if not 0.5 <= arguments.confidence < 1:
+        raise InvalidInput(
+            f"--confidence: {arguments.confidence:g} is not a probability from 0.5 to below 1"
+        )
+    if arguments.plots:
+        from wharfinger.experiments import plots  # noqa: PLC0415 - only where it is needed
+
+        plots.check()
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from wharfinger.simulation.scenario_files import shipped  # noqa: PLC0415 - as above
+
+    found = [{"name": name, "description": words} for name, words in shipped().items()]
+    columns: list[Column] = [
+        ("NAME", lambda each: each["name"]),
+        ("DESCRIPTION", lambda each: each["description"]),
+    ]
+    show(found, arguments.output, lambda: table(found, columns))
+    return OK
+
+
+def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
+    from wharfinger.runtime.estimating import policies  # noqa: PLC0415 - as above
+    from wharfinger.runtime.simulated import RunSpec  # noqa: PLC0415 - as above
+
+    if policy not in policies():
+        option = "--compare" if arguments.compare else "--policy"
+        raise InvalidInput(
+            f"{option}: {policy!r} is not a policy; there are {', '.join(policies())}"
+        )
+    return RunSpec(
+        scenario=arguments.scenario,
+        policy=policy,
+        admission=arguments.admission,
+        seed=arguments.seed,
+        servers=arguments.servers,
+        workloads=arguments.workloads,
+        confidence=arguments.confidence,
+        series=arguments.plots is not None,
+        record=arguments.record,
+        explain=arguments.explain or "",
+    )
+
+
+# --- one run ----------------------------------------------------------------------------------
+
+
+def _one(arguments: argparse.Namespace) -> int:
+    from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
+    from wharfinger.runtime.simulated import prepare  # noqa: PLC0415 - as above
+
+    spec = _spec(arguments, arguments.policy or "quasar")
+    simulation = prepare(spec)
+    with Progress(f"simulating {Path(spec.scenario).stem}") as progress:
+        outcome = simulation.run(progress.share)
+    document = {
+        "name": outcome.scenario,
+        "policy": outcome.policy,
+        "admission": outcome.admission,
+        "seed": outcome.seed,
+        **outcome.summary,
+    }
+    told = _explanation(simulation, spec.explain) if spec.explain else None
+    if told is not None:
+        document["explanation"] = told
+    if arguments.plots:
+        document["files"] = _draw(arguments.plots, {outcome.policy: (outcome,)}, outcome.scenario)
+    show(document, arguments.output, lambda: _text(document, arguments.output == "wide"))
+    return OK
+
+
+def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
+    from wharfinger.service import views  # noqa: PLC0415 - as above
+
+    record = simulation.record_of(name)
+    detail = views.workload_detail(record, simulation.now, None)
+    made = views.explanation(simulation.manager, record, detail, simulation.now)
+    return made.model_dump(mode="json")
+
+
+def _text(document: dict[str, Any], wide: bool) -> str:
+    head = ("name", "policy", "admission", "seed")
+    rest = {k: v for k, v in document.items() if k not in (*head, "explanation", "files")}
+    words = [f"{document['name']} under {document['policy']}, seed {document['seed']}"]
+    words.append(fields([(_label(key), _value(key, value)) for key, value in rest.items()]))
+    if document.get("explanation"):
+        from wharfinger.cli.explain import explanation_text  # noqa: PLC0415 - as above
+
+        words.append(explanation_text(document["explanation"], wide=wide))
+    words += [f"wrote {file}" for file in document.get("files", [])]
+    return "\n\n".join(words[:3]) + "".join(f"\n{line}" for line in words[3:])
+
+
+def _label(key: str) -> str:
+    """``wait_seconds_p99`` as people read it."""
+    for unit in ("_fraction", "_relative"):
+        key = key.removesuffix(unit)
+    return key.replace("_", " ")
+
+
+def _value(key: str, value: Any) -> str:
+    from wharfinger.cli import human  # noqa: PLC0415 - as above
+
+    if value is None:
+        return "-"
+    if "seconds" in key and "microseconds" not in key:
+        return human.duration(value)
+    if key.endswith("bytes"):
+        return human.size(value)
+    if key.endswith(_SHARES) and key not in _NOT_SHARES:
+        return f"{value:.1%}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+# --- several ----------------------------------------------------------------------------------
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
+    from wharfinger.experiments.comparison import as_json, compare  # noqa: PLC0415 - as above
+    from wharfinger.runtime.simulated import prepare, run  # noqa: PLC0415 - as above
+
+    names = [name.strip() for name in arguments.compare.split(",")]
+    if len(set(names)) < len(names):
+        raise InvalidInput(f"--compare: {arguments.compare!r} names a policy twice")
+    specs = [_spec(arguments, name) for name in names]
+    prepare(specs[0])  # What is wrong with the scenario is said here, once.
+    words = f"comparing {len(names)} policies"
+    with Progress(words) as progress:
+        repeats = arguments.repeats or REPEATS
+        found = compare(run, specs, repeats, arguments.processes, progress.count)
+    documents = as_json(found)
+    files: list[str] = []
+    if arguments.plots:
+        runs = {policy.name: policy.outcomes for policy in found.policies}
+        files = _draw(arguments.plots, runs, Path(arguments.scenario).stem)
+    show(documents, arguments.output, lambda: _compared(found, arguments.output == "wide", files))
+    return OK
+
+
+def _compared(found: "Comparison", wide: bool, files: "Sequence[str]") -> str:
+    first = found.policies[0]
+    keys = list(first.metrics) if wide else list(SHOWN_FIRST)
+    rows = [
+        [policy.name, *(_interval(policy.metrics.get(key), key) for key in keys)]
+        for policy in found.policies
+    ]
+    columns: list[Column] = [("POLICY", lambda row: row[0])]
+    for at, key in enumerate(keys, 1):
+        columns.append((_label(key).removesuffix(" mean").upper(), _cell(at)))
+    seeds = f"seeds {found.seeds[0]} to {found.seeds[-1]}"
+    words = [table(rows, columns), f"mean ± half of the 95% interval over {seeds}"]
+    for policy in found.policies[1:]:
+        told = [
+            f"{_label(key)} {_signed(key, diff.mean)}"
+            for key in SHOWN_FIRST
+            if (diff := policy.difference.get(key)) is not None and diff.excludes_zero
+        ]
+        words.append(
+            f"{policy.name} differs from {first.name} on the same draws: "
+            + (", ".join(told) or "in nothing that these seeds tell")
+        )
+    return "\n".join([*words, *(f"wrote {file}" for file in files)])
+
+
+def _cell(at: int) -> Any:
+    return lambda row: row[at]
+
+
+def _interval(found: Any, key: str) -> str:
+    if found is None:
+        return "-"
+    if found.low is None:
+        return _value(key, found.mean)
+    half = (found.high - found.low) / 2
+    if key.endswith(_SHARES) and key not in _NOT_SHARES:
+        return f"{found.mean * 100:.1f} ± {half * 100:.1f}%"
+    return f"{_value(key, found.mean)} ± {_value(key, half)}"
+
+
+def _signed(key: str, value: float) -> str:
+    if key.endswith(_SHARES) and key not in _NOT_SHARES:
+        return f"{value * 100:+.1f} points"
+    return f"{'+' if value > 0 else '-'}{_value(key, abs(value))}"
+
+
+# --- pictures ---------------------------------------------------------------------------------
+
+
+def _draw(
+    directory: Path, runs: "Mapping[str, Sequence[Outcome]]", scenario: str
+) -> list[str]:
+    from wharfinger.experiments import plots  # noqa: PLC0415 - as above
+
+    series = {name: each[0].series for name, each in runs.items() if each[0].series is not None}
+    drawn = {
+        "performance": plots.performance(runs, f"{scenario}: performance of each workload"),
+        "utilization": plots.utilization(series, f"{scenario}: CPU used, server by server"),
+        "cores": plots.cores(series, f"{scenario}: CPUs required, allocated and used"),
+    }
+    bounds = {name: b for one in series.values() for name, b in one.bounds_seconds.items()}
+    if bounds:
+        title = f"{scenario}: latency of services against their bounds"
+        drawn["latency"] = plots.latency(series, bounds, title)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        written = [path for name, figure in drawn.items() for path in plots.save(figure, directory / name)]
+    except OSError as error:
+        raise InvalidInput(f"--plots {directory}: {error.strerror}; name another") from error
+    return [str(path) for path in written]
