@@ -1,6 +1,6 @@
 """When workloads are handed in.
 
-``build`` calls this with the mean gap, which it knows where a scenario states a load instead of one.
+``scenario.build`` calls this with the mean gap, which it knows where a scenario states a load.
 """
 
 from dataclasses import dataclass
@@ -115,10 +115,13 @@ def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.
         case Pattern.REGULAR:
             return np.arange(count) * gap_seconds
         case Pattern.GAUSSIAN:
-            gaps = np.maximum(random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0)
+            gaps: Array = np.maximum(
+                random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0
+            )
         case Pattern.POISSON:
             gaps = random.exponential(gap_seconds, count)
-    return np.cumsum(gaps)
+    times: Array = np.cumsum(gaps)
+    return times
 
 
 def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Array:

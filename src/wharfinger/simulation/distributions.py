@@ -59,7 +59,8 @@ class Distribution:
             case Shape.LOGNORMAL:
                 # exp(mu + sigma²/2) is the mean.
                 values = random.lognormal(log(self.mean) - self.sigma**2 / 2, self.sigma, count)
-        return np.clip(values, self.low, self.high)
+        clipped: Array = np.clip(values, self.low, self.high)
+        return clipped
 
 
 def constant(value: float) -> Distribution:

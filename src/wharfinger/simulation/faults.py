@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.simulation.scenario import FaultModel
+from wharfinger.simulation.scenario_types import FaultModel
 from wharfinger.simulation.setup import Faults, Outage
 
 _MOST_OUTAGES = 1_000_000

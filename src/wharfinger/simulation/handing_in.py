@@ -1,6 +1,6 @@
 """Makes jobs of what was drawn: as users hand them in, with targets and what they would reserve.
 
-``build`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for all
+``scenario.build`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for all
 of them, whatever policy runs, so that a policy that reads reservations changes no other's draws.
 """
 
@@ -22,7 +22,7 @@ from wharfinger.model.workload import (
 from wharfinger.simulation.distributions import Array
 from wharfinger.simulation.jobs import APPLICATION, Job
 from wharfinger.simulation.population import Draft, World
-from wharfinger.simulation.scenario import (
+from wharfinger.simulation.scenario_types import (
     PopulationClass,
     Reservations,
     Scenario,

@@ -1,6 +1,6 @@
 """Draws a population from the classes of a scenario: what each workload is, and how much of it.
 
-``build`` calls this, and ``handing_in`` makes the jobs. Each class and each purpose has a stream
+``scenario.build`` calls this, and ``handing_in`` makes the jobs. Each class and each purpose has a stream
 of its own, and each workload the same number of draws, so that a change of one number in a scenario
 leaves all other draws as they were.
 """
@@ -17,7 +17,7 @@ from wharfinger.model.units import format_cpu
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulation.jobs import Load
 from wharfinger.simulation.loads import make_load
-from wharfinger.simulation.scenario import PopulationClass, Scenario
+from wharfinger.simulation.scenario_types import PopulationClass, Scenario
 from wharfinger.simulation.streams import Streams
 from wharfinger.simulation.truth import GroundTruth
 

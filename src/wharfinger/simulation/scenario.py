@@ -1,231 +1,326 @@
-"""A scenario: what an operator writes down of a cluster and of what comes to it.
+"""From a scenario and a seed to one run's world, the ``Setup``.
 
-``scenario_files`` reads one from YAML, or from a name such as ``measured:DIR``; ``build`` draws
-one run's world of it, the ``Setup``. Nothing here is drawn yet.
+Reads from top to bottom: what is on disk, the servers, the ground truth, the population, its
+arrivals, what goes wrong. Whatever is drawn comes from a stream of its own, by purpose.
 """
 
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
 
-from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
-from wharfinger.simulation.arrivals import Arrivals
-from wharfinger.simulation.distributions import Distribution, constant
-from wharfinger.simulation.loads import LoadModel
-from wharfinger.simulation.measured import Rule
-from wharfinger.simulation.setup import Costs, Measuring, Outage
-from wharfinger.simulation.swf import SwfTrace
-from wharfinger.simulation.traces import CsvTrace
+from wharfinger.errors import InvalidInput
+from wharfinger.model.platform import Platform, Server
+from wharfinger.simulation.arrivals import Arrivals, Pattern, arrival_times, base_gap
+from wharfinger.simulation.faults import draw_faults
+from wharfinger.simulation.handing_in import hand_in
+from wharfinger.simulation.measured import Measured
+from wharfinger.simulation.population import (
+    Draft,
+    World,
+    applications_of,
+    apportion,
+    cpu_seconds,
+    draw_population,
+    mean_gap,
+)
+from wharfinger.simulation.scenario_types import PopulationClass, Scenario, ServerGroup
+from wharfinger.simulation.setup import Setup
+from wharfinger.simulation.streams import Streams
+from wharfinger.simulation.tables import Tables, read_tables
+from wharfinger.simulation.trace_population import (
+    application_of,
+    chosen_jobs,
+    drafts_of,
+    groups_of,
+    read_trace,
+    slug,
+)
+from wharfinger.simulation.traces import TraceJob, tell
+from wharfinger.simulation.truth import GroundTruth, Undisturbed
 
-GIB = 1024**3
+_AFTER = 4.0  # faults are drawn for so many times the longest workload after the last arrival
+
+
+def build(
+    scenario: Scenario, seed: int, servers: int | None = None, workloads: int | None = None
+) -> Setup:
+    """One run's world: the same for the same arguments, on every machine.
+
+    Args:
+        scenario: What is stated.
+        seed: Of all that is drawn.
+        servers: So many instead of what is stated, in the same proportions.
+        workloads: Likewise.
+
+    Raises:
+        InvalidInput: Files that it names are wrong, or it contradicts them.
+    """
+    streams = Streams(seed)
+    contents = _read(scenario, servers, workloads, streams)
+    scenario, truth = contents.scenario, contents.truth
+    world = World(scenario, truth, tuple(_platforms(contents.groups)), streams, {})
+    drafts, times = _population(world, contents, workloads)
+    jobs = tuple(hand_in(world, drafts, times))
+    there = tuple(_servers(contents.groups))
+    return Setup(
+        scenario.name,
+        there,
+        jobs,
+        truth,
+        scenario.costs,
+        draw_faults(
+            scenario.faults,
+            [server.name for server in there],
+            _horizon(world, drafts, times),
+            streams.of("faults/outages"),
+        ),
+        scenario.measuring,
+        _training(contents.applications, scenario.training, streams),
+        scenario.until_seconds,
+        scenario.fractional_cpu,
+        max([scenario.max_servers, *(draft.of.scale.max_servers for draft in drafts)]),
+        contents.notes,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class ServerGroup:
-    """Servers of one platform.
+class _Contents:
+    """A scenario with what the files that it names hold.
 
     Attributes:
-        platform: Its name, and the beginning of theirs.
-        count: How many.
-        cpu_millicpus: Of each.
-        memory_bytes: Of each.
-        speed: Under a ground truth without interference, how fast work is done; 1 = as stated.
-        zones: They are spread over so many, in turn.
+        scenario: With classes and servers filled in.
+        groups: Of servers, as many as run.
+        truth: How fast everything is.
+        applications: All that may come.
+        trace_jobs: What comes, where a trace says it.
+        notes: What a reader of results should know.
     """
 
-    platform: str
-    count: int = 4
-    cpu_millicpus: int = 2000
-    memory_bytes: int = 16 * GIB
-    speed: float = 1.0
-    zones: int = 1
+    scenario: Scenario
+    groups: tuple[ServerGroup, ...]
+    truth: GroundTruth
+    applications: tuple[str, ...]
+    trace_jobs: tuple[TraceJob, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredTruth:
-    """A ground truth of measured tables.
-
-    Attributes:
-        directory: Where they are.
-        rule: What several neighbours do to one.
-        unit: Of work.
-    """
-
-    directory: str
-    rule: Rule = Rule.PRODUCT
-    unit: str = "operations"
+def _read(
+    scenario: Scenario, servers: int | None, workloads: int | None, streams: Streams
+) -> _Contents:
+    if scenario.trace is not None:
+        return _from_trace(scenario, servers, workloads, streams)
+    if scenario.measured is not None:
+        return _from_tables(scenario, servers)
+    groups = _scaled(_listed(scenario), servers)
+    return _Contents(scenario, groups, _undisturbed(scenario, groups), _applications(scenario))
 
 
-class TargetOf(StrEnum):
-    """Against which platform's performance targets are stated."""
-
-    BEST = "best"
-    """The one on which the workload is fastest."""
-    RANDOM_PLATFORM = "random-platform"
-    """That of a server drawn at random: what the user has seen somewhere."""
-    NONE = "none"
-    """No targets, but for services."""
+# --- servers --------------------------------------------------------------------------------
 
 
-class TargetKind(StrEnum):
-    """In which terms."""
-
-    COMPLETION_TIME = "completionTime"
-    RATE = "rate"
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share drawn evenly between two ends; they may be one."""
-
-    low: float
-    high: float
+def _listed(scenario: Scenario) -> tuple[ServerGroup, ...]:
+    if not scenario.servers:
+        raise InvalidInput(f"scenario {scenario.name}: no servers; list them under spec.servers")
+    return scenario.servers
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """What is asked of workloads that have work to complete.
-
-    Attributes:
-        of: Against which platform.
-        share: Of the performance alone there.
-        kind: In which terms; with ``RATE`` the mean counts from being handed in.
-        room_seconds: Added to a completion time, for starting.
-    """
-
-    of: TargetOf = TargetOf.BEST
-    share: Share = Share(0.9, 0.9)
-    kind: TargetKind = TargetKind.RATE
-    room_seconds: float = 0.0
+def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
+    """So many servers in all, in the same proportions; platforms that get none are left out."""
+    if servers is None:
+        return tuple(groups)
+    counts = apportion([float(group.count) for group in groups], servers)
+    pairs = zip(groups, counts, strict=True)
+    return tuple(replace(group, count=count) for group, count in pairs if count)
 
 
-@dataclass(frozen=True, slots=True)
-class Reservations:
-    """How users misjudge what they need (Quasar, Figure 1d); factors are log-uniform.
-
-    Attributes:
-        over: Share of users that reserve too much.
-        over_up_to: By at most this factor, of CPU and of memory.
-        under: Share of those that reserve too little.
-        under_up_to: By at most this factor, of CPU; a program without its memory dies, so nobody
-            goes on reserving less of that.
-    """
-
-    over: float = 0.7
-    over_up_to: float = 10.0
-    under: float = 0.2
-    under_up_to: float = 5.0
+def _platforms(groups: Sequence[ServerGroup]) -> Iterator[tuple[Platform, int]]:
+    for group in groups:
+        yield (
+            Platform(group.platform, "simulated", "", group.cpu_millicpus, group.memory_bytes),
+            group.count,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class FaultModel:
-    """What goes wrong.
-
-    Attributes:
-        mtbf_seconds: Mean time that a server is there between two failures; ``None`` = it never
-            fails. Times are exponentially distributed.
-        repair_seconds: Mean time until it is back.
-        outages: Besides, those that are listed.
-        start_failures: Share of starts that fail and may be tried again.
-        lost_answers: Share of the engine's answers that are lost.
-        found_seconds: Until the engine looks again.
-    """
-
-    mtbf_seconds: float | None = None
-    repair_seconds: float = 600.0
-    outages: tuple[Outage, ...] = ()
-    start_failures: float = 0.0
-    lost_answers: float = 0.0
-    found_seconds: float = 30.0
+def _servers(groups: Sequence[ServerGroup]) -> Iterator[Server]:
+    """Named by platform and number."""
+    taken: set[str] = set()
+    for group, (platform, count) in zip(groups, _platforms(groups), strict=True):
+        prefix = slug(group.platform)
+        while prefix in taken:
+            prefix += "x"
+        taken.add(prefix)
+        width = len(str(count))
+        for number in range(1, count + 1):
+            zone = f"zone-{(number - 1) % group.zones + 1}" if group.zones > 1 else ""
+            name = f"{prefix}-{number:0{width}}"
+            yield Server(name, platform, group.cpu_millicpus, group.memory_bytes, zone)
 
 
-@dataclass(frozen=True, slots=True)
-class PopulationClass:
-    """Workloads that are alike, but for what is drawn.
-
-    Attributes:
-        name: Beginning of theirs.
-        share: Of all workloads, relative to the others' shares.
-        count: So many, instead of a share; then all classes have one.
-        type: Quasar's kind.
-        applications: What they are in the ground truth, each drawn as often; empty = all that the
-            tables have, or without tables one named as the class.
-        cpus_millicpus: What one can make use of on one server; one is drawn.
-        memory_bytes: That one takes on each server; one is drawn.
-        duration: Seconds of its work alone on the best platform.
-        lifetime: Seconds that a service is wanted.
-        load: What a service is asked.
-        per_cpu: Without tables, queries per second that a service answers with one CPU.
-        latency: A service's bound.
-        throughput_per_second: A service's target; ``None`` = the load, if that is flat.
-        targets: Other than the scenario's; ``None`` = those.
-        tolerance: QoS: by how much a target may be missed and still is kept.
-        best_effort: Share of them that is handed in as best-effort work.
-        priority: Higher goes first.
-        scale: How far they may scale out.
-        restartable: They may be moved.
-        profile: How they may be profiled.
-    """
-
-    name: str
-    share: float = 1.0
-    count: int | None = None
-    type: WorkloadType = WorkloadType.BATCH
-    applications: tuple[str, ...] = ()
-    cpus_millicpus: tuple[int, ...] = (1000,)
-    memory_bytes: tuple[int, ...] = (GIB,)
-    duration: Distribution = field(default_factory=lambda: constant(600.0))
-    lifetime: Distribution | None = None
-    load: LoadModel | None = None
-    per_cpu: float = 100.0
-    latency: LatencyBound | None = None
-    throughput_per_second: float | None = None
-    targets: Targets | None = None
-    tolerance: float = 0.05
-    best_effort: float = 0.0
-    priority: int = 0
-    scale: Scale = field(default_factory=Scale)
-    restartable: bool = True
-    profile: Profile = field(default_factory=Profile)
+# --- what is on disk ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A cluster, and what comes to it.
+def _from_tables(scenario: Scenario, servers: int | None) -> _Contents:
+    stated = scenario.measured
+    assert stated is not None
+    tables = read_tables(Path(stated.directory))
+    scenario = replace(
+        scenario, servers=scenario.servers or tuple(map(ServerGroup, tables.platforms))
+    )
+    _check_platforms(scenario, tables)
+    groups = _scaled(scenario.servers, servers)
+    truth = Measured(tables, rule=stated.rule, unit=stated.unit)
+    scenario = replace(
+        scenario, population=tuple(_known(scenario.population, tables, truth, groups))
+    )
+    notes = tuple(_holes(tables, truth))
+    return _Contents(scenario, groups, truth, _applications(scenario), notes=notes)
 
-    Attributes:
-        name: A name.
-        description: In one line.
-        servers: By platform; empty = four of each that the tables have, or the trace's.
-        measured: The tables of its ground truth; ``None`` = workloads do not touch one another.
-        population: Classes of workloads; empty where a trace has them.
-        trace: Where the workloads come from instead.
-        workloads: How many, where classes have shares.
-        arrivals: When they are handed in, where no trace says it.
-        targets: What is asked of them.
-        reservations: How users misjudge what they need; ``None`` = nobody does.
-        training: Share of applications that were profiled before.
-        costs: What takes time.
-        measuring: How well performance is seen.
-        faults: What goes wrong.
-        until_seconds: The end; ``None`` = when all is done.
-        fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
-        max_servers: Of one workload.
-    """
 
-    name: str
-    description: str = ""
-    servers: tuple[ServerGroup, ...] = ()
-    measured: MeasuredTruth | None = None
-    population: tuple[PopulationClass, ...] = ()
-    trace: CsvTrace | SwfTrace | None = None
-    workloads: int = 100
-    arrivals: Arrivals = field(default_factory=Arrivals)
-    targets: Targets = field(default_factory=Targets)
-    reservations: Reservations | None = field(default_factory=Reservations)
-    training: float = 1 / 3
-    costs: Costs = field(default_factory=Costs)
-    measuring: Measuring = field(default_factory=Measuring)
-    faults: FaultModel = field(default_factory=FaultModel)
-    until_seconds: float | None = None
-    fractional_cpu: bool = True
-    max_servers: int = 8
+def _check_platforms(scenario: Scenario, tables: Tables) -> None:
+    for group in scenario.servers:
+        if group.platform not in tables.platforms:
+            raise InvalidInput(
+                f"scenario {scenario.name}: platform {group.platform!r} is not in the tables of "
+                f"{tables.directory}, which have {', '.join(tables.platforms)}"
+            )
+
+
+def _known(
+    classes: Sequence[PopulationClass],
+    tables: Tables,
+    truth: Measured,
+    groups: Sequence[ServerGroup],
+) -> Iterator[PopulationClass]:
+    """Classes that name no applications have all that run somewhere in the cluster."""
+    runs = tuple(
+        name for name in tables.workloads if any(truth.most(g.platform, name) for g in groups)
+    )
+    for each in classes:
+        unknown = [name for name in each.applications if name not in tables.workloads]
+        if unknown:
+            raise InvalidInput(
+                f"class {each.name}: application {unknown[0]!r} is not in the tables of "
+                f"{tables.directory}; write one that is"
+            )
+        if not runs:
+            raise InvalidInput(f"{tables.directory}: no workload fits on any of the platforms")
+        yield replace(each, applications=each.applications or runs)
+
+
+def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
+    total = len(tables.platforms) * len(tables.workloads) ** 2
+    if truth.filled_pairs:
+        yield f"{truth.filled_pairs} of {total} pairs were not measured and are estimated"
+    if truth.filled_isolated:
+        yield f"{truth.filled_isolated} runs alone were not measured and are estimated"
+
+
+def _from_trace(
+    scenario: Scenario, servers: int | None, workloads: int | None, streams: Streams
+) -> _Contents:
+    source = scenario.trace
+    assert source is not None
+    trace = read_trace(source)
+    groups = scenario.servers or groups_of(trace.servers, source.window.sample)
+    if not groups:
+        raise InvalidInput(
+            f"scenario {scenario.name}: its trace tells of no servers; list them under spec.servers"
+        )
+    groups = _scaled(groups, servers)
+    jobs, skipped = chosen_jobs(trace, source, groups, workloads, streams)
+    cpus = {application_of(job): job.cpu_millicpus for job in jobs}
+    span = {application_of(job): job.servers for job in jobs if job.servers > 1}
+    truth = _plain(groups, cpus, span=span)
+    notes = (f"rows of the trace that were left out: {tell(skipped)}",) if skipped else ()
+    applications = tuple(dict.fromkeys(map(application_of, jobs)))
+    return _Contents(scenario, groups, truth, applications, jobs, notes)
+
+
+def _undisturbed(scenario: Scenario, groups: Sequence[ServerGroup]) -> Undisturbed:
+    """The ground truth of classes, whose applications must mean one thing."""
+    meant: dict[str, tuple[int, float | None]] = {}
+    for each in scenario.population:
+        per_cpu = None if each.load is None else each.per_cpu
+        for name, cpu in applications_of(scenario, each):
+            if meant.setdefault(name, (cpu, per_cpu)) != (cpu, per_cpu):
+                raise InvalidInput(
+                    f"class {each.name}: application {name!r} has other cpus or another ratePerCpu "
+                    "in a class above; give it another name"
+                )
+    cpus = {name: cpu for name, (cpu, _) in meant.items()}
+    return _plain(groups, cpus, {name: rate for name, (_, rate) in meant.items() if rate})
+
+
+def _plain(
+    groups: Sequence[ServerGroup],
+    cpus: dict[str, int],
+    per_cpu: dict[str, float] | None = None,
+    span: dict[str, int] | None = None,
+) -> Undisturbed:
+    return Undisturbed(
+        cpus,
+        {group.platform: group.memory_bytes for group in groups},
+        per_cpu=per_cpu,
+        speed={group.platform: group.speed for group in groups},
+        platform_millicpus={group.platform: group.cpu_millicpus for group in groups},
+        span=span,
+    )
+
+
+# --- who comes, and when --------------------------------------------------------------------
+
+
+def _applications(scenario: Scenario) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(
+            name for each in scenario.population for name, _ in applications_of(scenario, each)
+        )
+    )
+
+
+def _population(
+    world: World, contents: _Contents, workloads: int | None
+) -> tuple[list[Draft], list[float]]:
+    if contents.scenario.trace is not None:
+        drafts = drafts_of(contents.trace_jobs, world.streams)
+        return drafts, [job.arrives_at for job in contents.trace_jobs]
+    drafts = draw_population(world, workloads)
+    arrivals = contents.scenario.arrivals
+    gap = _gap(world, drafts, arrivals)
+    random = world.streams.of("arrivals")
+    return drafts, arrival_times(arrivals, len(drafts), gap, random).tolist()
+
+
+def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
+    if arrivals.pattern is Pattern.AT_ONCE or arrivals.times or not drafts:
+        return 0.0
+    if arrivals.every_seconds is not None:
+        return arrivals.every_seconds
+    if arrivals.load is None:
+        raise InvalidInput(
+            f"scenario {world.scenario.name}: arrivals say neither every nor load; write one"
+        )
+    return base_gap(mean_gap(world, drafts, arrivals.load), arrivals.bursts)
+
+
+def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:
+    """How long faults are drawn for."""
+    if world.scenario.until_seconds is not None:
+        return world.scenario.until_seconds
+    if world.scenario.faults.mtbf_seconds is None or not drafts:
+        return 0.0
+    longest = max(
+        draft.lifetime_seconds
+        if draft.lifetime_seconds < inf
+        else cpu_seconds(world, draft) / draft.cpu_millicpus * 1000
+        for draft in drafts
+    )
+    return times[-1] + _AFTER * longest
+
+
+def _training(applications: Sequence[str], share: float, streams: Streams) -> tuple[str, ...]:
+    """Those that were profiled before, in the order of all."""
+    count = round(share * len(applications))
+    drawn = streams.of("training").choice(len(applications), count, replace=False)
+    return tuple(applications[index] for index in sorted(drawn.tolist()))

@@ -1,11 +1,11 @@
-"""Scenarios by name or file: ``measured:DIR``, ``trace:DIR``, those that are shipped, a YAML file."""
+"""Scenarios by what users call them: ``measured:DIR``, ``trace:DIR``, a shipped one, a file."""
 
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
 from wharfinger.simulation.arrivals import Arrivals, Pattern
 from wharfinger.simulation.distributions import Distribution, Shape
-from wharfinger.simulation.scenario import (
+from wharfinger.simulation.scenario_types import (
     MeasuredTruth,
     PopulationClass,
     Scenario,

@@ -1,6 +1,6 @@
 """Makes a population of a trace: what each row is to the ground truth, and where it can be.
 
-``build`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for and
+``scenario.build`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for and
 how long it took, so its ground truth has no interference, and a job that is given what it asked
 for takes as long as it took.
 """
@@ -14,7 +14,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.units import format_bytes, format_cpu
 from wharfinger.model.workload import Scale, WorkloadType
 from wharfinger.simulation.population import Draft, apportion
-from wharfinger.simulation.scenario import PopulationClass, Scenario, ServerGroup
+from wharfinger.simulation.scenario_types import PopulationClass, ServerGroup
 from wharfinger.simulation.streams import Streams
 from wharfinger.simulation.swf import Larger, SwfTrace, fitted, read_swf
 from wharfinger.simulation.traces import CsvTrace, Trace, TraceJob, TraceServer, read_csv_trace
@@ -90,7 +90,7 @@ def application_of(job: TraceJob) -> str:
     return f"{job.application or job.type.value}-{format_cpu(job.cpu_millicpus)}"
 
 
-def drafts_of(scenario: Scenario, jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
+def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
     """Each with its name in the trace."""
     goals = streams.of("trace/targets").random((len(jobs), 2)).tolist()
     classes: dict[tuple[WorkloadType, int], PopulationClass] = {}

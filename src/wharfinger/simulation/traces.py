@@ -1,7 +1,7 @@
 """Traces in CSV: who came, asked for what, and ran for how long; and the servers there were.
 
 A trace names its columns as it likes, so a mapping says which of them hold what, and in what unit.
-Rows that can't be used are counted by the reason, and said: none is dropped in silence. ``build``
+Rows that can't be used are counted by the reason, and said: none is dropped in silence. ``scenario.build``
 makes jobs of what is read here, and ``wharfinger.simulation.swf`` reads another format to the same.
 """
 
@@ -30,7 +30,7 @@ class TraceJob:
         cpu_millicpus: That it asked for, over all its servers.
         memory_bytes: On each of its servers.
         type: Of workload.
-        application: What other rows of the trace it is alike to; empty = those that ask for as much.
+        application: Of which program it is; empty = of any that asks for as much.
         servers: It needs at least so many at once.
     """
 
