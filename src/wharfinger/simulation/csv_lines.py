@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wharfinger.errors import InvalidInput
 from wharfinger.model.manifest.kinds import closest
@@ -109,7 +110,7 @@ def _check_header(
 
 
 @contextmanager
-def _fields(path: Path) -> "Iterator[csv._reader]":
+def _fields(path: Path) -> Iterator[Any]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield csv.reader(file, strict=True)

@@ -98,6 +98,7 @@ class Setup:
         until_seconds: The run ends then; ``None`` = when nothing more happens.
         fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
         max_servers: On how many servers one workload may run.
+        notes: What a reader of results should know of how this was made, a sentence each.
     """
 
     name: str
@@ -111,3 +112,4 @@ class Setup:
     until_seconds: float | None = None
     fractional_cpu: bool = True
     max_servers: int = 8
+    notes: tuple[str, ...] = ()

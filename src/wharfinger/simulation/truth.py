@@ -70,11 +70,17 @@ class Undisturbed:
 
     For traces that say what was asked for and for how long it ran, and nothing of interference:
     with what it asked for a workload takes as long as it took. One unit of work is a second with
-    all that it can use; with half the CPU it takes twice as long.
+    all that it can use on a platform of speed 1; with half the CPU it takes twice as long. A
+    service answers so many queries a second with each CPU that it has.
 
     Args:
-        cpu_millicpus: What each application can make use of; those that are absent, one CPU.
+        cpu_millicpus: What each application can make use of; those that are absent, one CPU. One
+            that spans servers has its part of this on each.
         memory_bytes: Of each platform's servers; absent = never too little.
+        per_cpu: Queries per second that each service answers with one CPU; the rest do work.
+        speed: Of each platform; absent = 1.
+        platform_millicpus: CPU of each platform's servers; absent = never too little.
+        span: On how many servers each application runs at least; absent = 1.
     """
 
     unit = "seconds"
@@ -85,9 +91,18 @@ class Undisturbed:
         self,
         cpu_millicpus: "dict[str, int] | None" = None,
         memory_bytes: "dict[str, int] | None" = None,
+        *,
+        per_cpu: "dict[str, float] | None" = None,
+        speed: "dict[str, float] | None" = None,
+        platform_millicpus: "dict[str, int] | None" = None,
+        span: "dict[str, int] | None" = None,
     ) -> None:
         self._cpu = cpu_millicpus or {}
         self._memory = memory_bytes or {}
+        self._per_cpu = per_cpu or {}
+        self._speed = speed or {}
+        self._platform = platform_millicpus or {}
+        self._span = span or {}
 
     def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
         """Within the server's memory."""
@@ -98,11 +113,20 @@ class Undisturbed:
         """Each its own, whoever is there."""
         return [self.alone(platform, resident) for resident in residents]
 
-    def alone(self, _platform: str, resident: Resident) -> float:
-        """Seconds of work per second."""
-        wanted = self._cpu.get(resident.application, 1000)
-        return min(1.0, resident.cpu_millicpus / wanted) if wanted else 1.0
+    def alone(self, platform: str, resident: Resident) -> float:
+        """Seconds of work per second, or queries."""
+        return self._rate(platform, resident.application, resident.cpu_millicpus)
 
-    def most(self, _platform: str, _application: str) -> float:
-        """As long as the trace says."""
-        return 1.0
+    def most(self, platform: str, application: str) -> float:
+        """As long as the trace says, where there is as much CPU as it can use."""
+        there = self._platform.get(platform)
+        wanted = self._cpu.get(application, 1000)
+        cpu = wanted if there is None else there * self._span.get(application, 1)
+        return self._rate(platform, application, cpu)
+
+    def _rate(self, platform: str, application: str, cpu_millicpus: float) -> float:
+        wanted = self._cpu.get(application, 1000)
+        used = min(cpu_millicpus, wanted)
+        per_cpu = self._per_cpu.get(application)
+        full = 1.0 if per_cpu is None else per_cpu * wanted / 1000
+        return self._speed.get(platform, 1.0) * (full * used / wanted if wanted else full)

@@ -1,0 +1,134 @@
+"""When workloads are handed in.
+
+``scenario.build`` calls this with the mean gap, which it knows where a scenario states a load.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.errors import InvalidInput
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+class Pattern(StrEnum):
+    """How workloads follow one another."""
+
+    REGULAR = "regular"
+    """One after each gap."""
+    GAUSSIAN = "gaussian"
+    """Gaps are normally distributed, none below 0."""
+    POISSON = "poisson"
+    """Gaps are exponentially distributed."""
+    AT_ONCE = "at-once"
+    """All at the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Many at once, on top of what comes anyway.
+
+    Attributes:
+        every_seconds: From the beginning of one to that of the next; the first comes after one.
+        size: Workloads of each.
+        within_seconds: They come evenly spread over this.
+    """
+
+    every_seconds: float
+    size: int
+    within_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When workloads are handed in; of ``every_seconds`` and ``load`` one is given.
+
+    Attributes:
+        pattern: How they follow one another.
+        every_seconds: Mean gap.
+        load: CPU time that they take alone over what there is: sets the mean gap.
+        spread_seconds: Standard deviation of a ``GAUSSIAN`` gap.
+        bursts: On top; ``None`` = none.
+        times: Seconds from the beginning, ascending, one for each workload, where they are known:
+            then the rest says nothing.
+    """
+
+    pattern: Pattern = Pattern.POISSON
+    every_seconds: float | None = None
+    load: float | None = None
+    spread_seconds: float = 0.0
+    bursts: Bursts | None = None
+    times: tuple[float, ...] = ()
+
+
+def arrival_times(
+    arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator
+) -> Array:
+    """(count,) seconds from the beginning, ascending.
+
+    Args:
+        arrivals: How.
+        count: Of workloads.
+        gap_seconds: Mean between two, those of bursts left out.
+        random: Of arrivals alone.
+
+    Raises:
+        InvalidInput: Fewer times are known than there are workloads.
+    """
+    if arrivals.times:
+        if len(arrivals.times) < count:
+            raise InvalidInput(
+                f"{len(arrivals.times)} arrivals for {count} workloads; ask for fewer workloads"
+            )
+        return np.array(arrivals.times[:count])
+    base = _base(arrivals, count, gap_seconds, random)
+    if arrivals.bursts is None or not count:
+        return base
+    return np.sort(np.concatenate([base, _burst_times(arrivals.bursts, base, random)]))[:count]
+
+
+def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
+    """Mean gap of what comes between bursts, where both together are to come with this one.
+
+    Raises:
+        InvalidInput: Bursts alone are more.
+    """
+    if bursts is None:
+        return gap_seconds
+    rest = 1 / gap_seconds - bursts.size / bursts.every_seconds
+    if rest <= 0:
+        raise InvalidInput(
+            f"bursts of {bursts.size} every {bursts.every_seconds:g} s are more than the load that "
+            "is stated; write fewer, or a higher load"
+        )
+    return 1 / rest
+
+
+def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator) -> Array:
+    match arrivals.pattern:
+        case Pattern.AT_ONCE:
+            return np.zeros(count)
+        case Pattern.REGULAR:
+            return np.arange(count) * gap_seconds
+        case Pattern.GAUSSIAN:
+            gaps: Array = np.maximum(
+                random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0
+            )
+        case Pattern.POISSON:
+            gaps = random.exponential(gap_seconds, count)
+    times: Array = np.cumsum(gaps)
+    return times
+
+
+def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Array:
+    """Of all that begin before the last of the base."""
+    # No more than can come into the population are drawn.
+    number = min(int(base[-1] // bursts.every_seconds), len(base) // bursts.size + 1)
+    starts = (1 + np.arange(number)) * bursts.every_seconds
+    within = random.uniform(0.0, bursts.within_seconds, (number, bursts.size))
+    times: Array = (starts[:, None] + within).ravel()
+    return times

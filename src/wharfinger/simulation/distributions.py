@@ -1,0 +1,68 @@
+"""Random durations, as a scenario states them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf, log
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+class Shape(StrEnum):
+    """How the values lie."""
+
+    CONSTANT = "constant"
+    """All are the mean."""
+    UNIFORM = "uniform"
+    """Evenly between the two ends."""
+    EXPONENTIAL = "exponential"
+    """By its mean."""
+    LOGNORMAL = "lognormal"
+    """By its mean, and sigma, the standard deviation of its logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A distribution of positive numbers; what lies beyond an end becomes that end.
+
+    Attributes:
+        shape: Which one.
+        mean: Before anything is cut; of ``UNIFORM`` it says nothing.
+        sigma: Of ``LOGNORMAL``.
+        low: The least; so is ``high`` the most.
+    """
+
+    shape: Shape
+    mean: float = 0.0
+    sigma: float = 0.0
+    low: float = 0.0
+    high: float = inf
+
+    def draw(self, random: np.random.Generator, count: int) -> Array:
+        """(count,) values.
+
+        >>> wanted = Distribution(Shape.LOGNORMAL, 1500.0, 0.8, low=120.0, high=14400.0)
+        >>> drawn = wanted.draw(np.random.Generator(np.random.Philox(key=1)), 10_000)
+        >>> bool(drawn.min() >= 120) and round(float(drawn.mean()), -2)
+        1500.0
+        """
+        match self.shape:
+            case Shape.CONSTANT:
+                values = np.full(count, self.mean)
+            case Shape.UNIFORM:
+                values = random.uniform(self.low, self.high, count)
+            case Shape.EXPONENTIAL:
+                values = random.exponential(self.mean, count)
+            case Shape.LOGNORMAL:
+                # exp(mu + sigma²/2) is the mean.
+                values = random.lognormal(log(self.mean) - self.sigma**2 / 2, self.sigma, count)
+        clipped: Array = np.clip(values, self.low, self.high)
+        return clipped
+
+
+def constant(value: float) -> Distribution:
+    """Always the same."""
+    return Distribution(Shape.CONSTANT, value)

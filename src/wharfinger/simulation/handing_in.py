@@ -1,0 +1,168 @@
+"""Makes jobs of what was drawn: as users hand them in, with targets and what they would reserve.
+
+``scenario.build`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for all
+of them, whatever policy runs, so that a policy that reads reservations changes no other's draws.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import ceil, log
+
+import numpy as np
+
+from wharfinger.model.workload import (
+    Profile,
+    ProfileMode,
+    Reservation,
+    Run,
+    Scale,
+    Target,
+    Workload,
+    WorkloadType,
+)
+from wharfinger.simulation.distributions import Array
+from wharfinger.simulation.jobs import APPLICATION, Job
+from wharfinger.simulation.population import Draft, World
+from wharfinger.simulation.scenario_types import (
+    PopulationClass,
+    Reservations,
+    Scenario,
+    TargetKind,
+    TargetOf,
+    Targets,
+)
+
+_NOT_PROFILED = Profile(ProfileMode.NONE)
+_ONE_SERVER = Scale()
+
+
+def hand_in(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> Iterator[Job]:
+    """The jobs in order of arrival.
+
+    Args:
+        world: The cluster.
+        drafts: What comes.
+        times: When each of them comes, ascending.
+    """
+    names = _names(drafts)
+    stated = _stated(world, drafts)
+    for draft, name, at, said in zip(drafts, names, times, stated, strict=True):
+        yield Job(
+            _workload(world, draft, name),
+            draft.application,
+            at,
+            draft.work,
+            draft.lifetime_seconds,
+            draft.cpu_millicpus,
+            draft.memory_bytes,
+            draft.load,
+            stated=said,
+        )
+
+
+def _names(drafts: Sequence[Draft]) -> Iterator[str]:
+    """Class and number, or the name that it has."""
+    counts: dict[str, int] = {}
+    width = len(str(len(drafts)))
+    for draft in drafts:
+        number = counts[draft.of.name] = counts.get(draft.of.name, 0) + 1
+        yield draft.name or f"{draft.of.name}-{number:0{width}}"
+
+
+def _workload(world: World, draft: Draft, name: str) -> Workload:
+    """As its user hands it in; its reservation is what it really needs."""
+    each, type_ = draft.of, draft.type
+    return Workload(
+        name,
+        type_,
+        Run((APPLICATION, draft.application), restartable=each.restartable),
+        _target(world, draft),
+        each.tolerance,
+        each.priority,
+        _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
+        Reservation(whole(world.scenario, draft.cpu_millicpus), draft.memory_bytes),
+        _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
+    )
+
+
+def _target(world: World, draft: Draft) -> Target | None:
+    if draft.best_effort or draft.type is WorkloadType.BEST_EFFORT:
+        return None
+    if draft.load is not None:
+        return _service_target(draft.of)
+    targets = draft.of.targets or world.scenario.targets
+    if targets.of is TargetOf.NONE:
+        return None
+    rate = _aimed_at(world, draft, targets)
+    if targets.kind is TargetKind.RATE:
+        return Target(rate_per_second=rate)
+    return Target(completion_seconds=draft.work / rate + targets.room_seconds)
+
+
+def _service_target(each: PopulationClass) -> Target:
+    load = each.load
+    flat = load.base_per_second if load and load.base_per_second == load.most_per_second else None
+    return Target(each.throughput_per_second or flat, each.latency)
+
+
+def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
+    """The rate that is asked of it."""
+    rates = world.rates_of(draft.application)
+    platform, share = draft.goal
+    rate = max(rates) if targets.of is TargetOf.BEST else _on_a_server(world, rates, platform)
+    low, high = targets.share.low, targets.share.high
+    return rate * (low + share * (high - low))
+
+
+def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:
+    """The rate on a server drawn among those on which it runs."""
+    counts = [count if rate else 0 for (_, count), rate in zip(world.platforms, rates, strict=True)]
+    at = draw * sum(counts)
+    for rate, count in zip(rates, counts, strict=True):
+        if at < count:
+            return rate
+        at -= count
+    return max(rates)
+
+
+def whole(scenario: Scenario, cpu_millicpus: float) -> int:
+    """At least what is asked: in thousandths, or in whole CPUs where no others are given."""
+    if scenario.fractional_cpu:
+        return max(1, round(cpu_millicpus))
+    return 1000 * max(1, ceil(cpu_millicpus / 1000))
+
+
+def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:
+    """What each user would reserve, but no more than the largest server.
+
+    A cluster refuses what it can never hold, and users learn that at once.
+    """
+    model, scenario = world.scenario.reservations, world.scenario
+    draws = world.streams.of("reservations").random((len(drafts), 3))
+    if model is None:
+        yield from (None for _ in drafts)
+        return
+    most_cpu = max(platform.cpu_millicpus for platform, _ in world.platforms)
+    most_memory = max(platform.memory_bytes for platform, _ in world.platforms)
+    factors = (column.tolist() for column in misjudged(model, draws))
+    for draft, cpu, memory in zip(drafts, *factors, strict=True):
+        yield Reservation(
+            min(most_cpu, whole(scenario, draft.cpu_millicpus * cpu)),
+            min(most_memory, round(draft.memory_bytes * memory)),
+        )
+
+
+def misjudged(model: Reservations, draws: Array) -> tuple[Array, Array]:
+    """By which factors users are wrong (Quasar, Figure 1d).
+
+    Args:
+        model: How.
+        draws: (N, 3) even draws from 0 to 1: which kind of user, and how far off in CPU and memory.
+
+    Returns:
+        (N,) factors of CPU, and of memory.
+    """
+    over = draws[:, 0] < model.over
+    under = ~over & (draws[:, 0] < model.over + model.under)
+    too_much, too_little = log(model.over_up_to), -log(model.under_up_to)
+    exponents = np.where(over, too_much, np.where(under, too_little, 0.0))
+    return np.exp(exponents * draws[:, 1]), np.exp(np.where(over, too_much, 0.0) * draws[:, 2])

@@ -1,0 +1,204 @@
+"""Draws a population from the classes of a scenario: what each workload is, and how much of it.
+
+``scenario.build`` calls this, and ``handing_in`` makes the jobs. Each class and each purpose has a stream
+of its own, and each workload the same number of draws, so that a change of one number in a scenario
+leaves all other draws as they were.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from wharfinger.errors import InvalidInput
+from wharfinger.model.platform import Platform
+from wharfinger.model.units import format_cpu
+from wharfinger.model.workload import WorkloadType
+from wharfinger.simulation.jobs import Load
+from wharfinger.simulation.loads import make_load
+from wharfinger.simulation.scenario_types import PopulationClass, Scenario
+from wharfinger.simulation.streams import Streams
+from wharfinger.simulation.truth import GroundTruth
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a population is drawn for.
+
+    Attributes:
+        scenario: All that is stated.
+        truth: How fast everything is.
+        platforms: Of the cluster, with how many servers each.
+        streams: Of the run.
+        rates: Of an application alone on each platform, as ``rates_of`` says; kept here.
+    """
+
+    scenario: Scenario
+    truth: GroundTruth
+    platforms: tuple[tuple[Platform, int], ...]
+    streams: Streams
+    rates: dict[str, tuple[float, ...]]
+
+    def rates_of(self, application: str) -> tuple[float, ...]:
+        """Alone on each platform, in their order.
+
+        Raises:
+            InvalidInput: It runs on none of them.
+        """
+        found = self.rates.get(application)
+        if found is None:
+            platforms = [platform.name for platform, _ in self.platforms]
+            found = tuple(self.truth.most(name, application) for name in platforms)
+            if not max(found):
+                raise InvalidInput(
+                    f"application {application!r} runs on none of the platforms "
+                    f"{', '.join(platforms)}; leave it out, or add one on which it does"
+                )
+            self.rates[application] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One workload, drawn, but neither named nor handed in.
+
+    Attributes:
+        of: Its class.
+        application: What the ground truth knows it by.
+        cpu_millicpus: The most that it can make use of on one server.
+        memory_bytes: That it takes on each.
+        work: In the ground truth's unit; infinite for what serves.
+        best_effort: Whether it is handed in as such.
+        lifetime_seconds: That a service is wanted; infinite for the rest.
+        load: What a service is asked.
+        goal: Two even draws, for its target: which platform, which share.
+        name: That it has already; empty = it is numbered.
+    """
+
+    of: PopulationClass
+    application: str
+    cpu_millicpus: int
+    memory_bytes: int
+    work: float
+    best_effort: bool = False
+    lifetime_seconds: float = inf
+    load: Load | None = None
+    goal: tuple[float, float] = (0.0, 0.0)
+    name: str = ""
+
+    @property
+    def type(self) -> WorkloadType:
+        """As which it is handed in."""
+        return WorkloadType.BEST_EFFORT if self.best_effort else self.of.type
+
+
+def apportion(weights: Sequence[float], total: int) -> list[int]:
+    """Whole numbers in proportion to weights that add up to a total (largest remainder).
+
+    >>> apportion([1.0, 1.0, 1.0], 10)
+    [4, 3, 3]
+    """
+    whole = sum(weights)
+    exact = [weight * total / whole for weight in weights]
+    counts = [int(value) for value in exact]
+    by_rest = sorted(range(len(exact)), key=lambda index: counts[index] - exact[index])
+    for index in by_rest[: total - sum(counts)]:
+        counts[index] += 1
+    return counts
+
+
+def class_counts(scenario: Scenario, workloads: int | None = None) -> list[int]:
+    """How many of each class; ``workloads`` in all, if that is given."""
+    counts = [each.count for each in scenario.population]
+    if None in counts:
+        shares = [each.share for each in scenario.population]
+        return apportion(shares, scenario.workloads if workloads is None else workloads)
+    listed = [float(count or 0) for count in counts]
+    return apportion(listed, int(sum(listed)) if workloads is None else workloads)
+
+
+def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str, int]]:
+    """What those of a class may be in the ground truth, with the CPU that each can use.
+
+    Without tables programs that use different amounts of CPU are different applications.
+    """
+    names = each.applications or (each.name,)
+    if scenario.measured is not None or len(each.cpus_millicpus) == 1:
+        return [(name, cpu) for name in names for cpu in each.cpus_millicpus]
+    return [(f"{name}-{format_cpu(cpu)}", cpu) for name in names for cpu in each.cpus_millicpus]
+
+
+def draw_population(world: World, workloads: int | None) -> list[Draft]:
+    """All of them, in a random order."""
+    drafts: list[Draft] = []
+    scenario = world.scenario
+    for each, count in zip(scenario.population, class_counts(scenario, workloads), strict=True):
+        drafts += _of_class(world, each, count)
+    order = world.streams.of("population/order").permutation(len(drafts))
+    return [drafts[index] for index in order.tolist()]
+
+
+def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft]:
+    def random(purpose: str) -> np.random.Generator:
+        return world.streams.of(f"population/{each.name}/{purpose}")
+
+    choices = applications_of(world.scenario, each)
+    chosen = random("applications").integers(0, len(choices), count).tolist()
+    memory = random("memory").integers(0, len(each.memory_bytes), count).tolist()
+    durations = each.duration.draw(random("durations"), count).tolist()
+    lives = each.lifetime.draw(random("lifetimes"), count).tolist() if each.lifetime else ()
+    best_effort = (random("best-effort").random(count) < each.best_effort).tolist()
+    goals = random("targets").random((count, 2)).tolist()
+    for index in range(count):
+        application, cpu = choices[chosen[index]]
+        life = lives[index] if lives else inf
+        serves = each.load is not None
+        yield Draft(
+            each,
+            application,
+            cpu,
+            each.memory_bytes[memory[index]],
+            inf if serves else durations[index] * max(world.rates_of(application)),
+            best_effort[index],
+            life if serves else inf,
+            make_load(each.load, life) if each.load is not None else None,
+            tuple(goals[index]),
+        )
+
+
+# --- how much it is -------------------------------------------------------------------------
+
+
+def cpu_seconds(world: World, draft: Draft) -> float:
+    """CPU time that it takes alone on its best platform."""
+    cpus, best = draft.cpu_millicpus / 1000, max(world.rates_of(draft.application))
+    if draft.load is None:
+        return cpus * draft.work / best
+    until = world.scenario.until_seconds
+    life = min(draft.lifetime_seconds, inf if until is None else until)
+    return cpus * min(1.0, draft.load.mean(life) / best) * life
+
+
+def mean_gap(world: World, drafts: Sequence[Draft], load: float) -> float:
+    """Seconds between arrivals at which they take that share of the cluster's CPU time.
+
+    CPU of a platform counts for as much as the workloads get done with it, mean over them.
+    """
+    if not drafts:
+        return 0.0
+    demand = sum(cpu_seconds(world, draft) for draft in drafts) / len(drafts)
+    counted: dict[str, int] = {}
+    for draft in drafts:
+        counted[draft.application] = counted.get(draft.application, 0) + 1
+    cpus = [platform.cpu_millicpus / 1000 * count for platform, count in world.platforms]
+    capacity = sum(
+        times * _relative(world.rates_of(application), cpus)
+        for application, times in counted.items()
+    ) / len(drafts)
+    return demand / (load * capacity)
+
+
+def _relative(rates: Sequence[float], cpus: Sequence[float]) -> float:
+    best = max(rates)
+    return sum(rate / best * each for rate, each in zip(rates, cpus, strict=True))

@@ -1,0 +1,231 @@
+"""A scenario: what an operator writes down of a cluster and of what comes to it.
+
+``scenario_files`` reads one from YAML, or from a name such as ``measured:DIR``; ``scenario.build``
+draws one run's world of it, the ``Setup``. Nothing here is drawn yet.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
+from wharfinger.simulation.arrivals import Arrivals
+from wharfinger.simulation.distributions import Distribution, constant
+from wharfinger.simulation.loads import LoadModel
+from wharfinger.simulation.measured import Rule
+from wharfinger.simulation.setup import Costs, Measuring, Outage
+from wharfinger.simulation.swf import SwfTrace
+from wharfinger.simulation.traces import CsvTrace
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """Servers of one platform.
+
+    Attributes:
+        platform: Its name, and the beginning of theirs.
+        count: How many.
+        cpu_millicpus: Of each.
+        memory_bytes: Of each.
+        speed: Under a ground truth without interference, how fast work is done; 1 = as stated.
+        zones: They are spread over so many, in turn.
+    """
+
+    platform: str
+    count: int = 4
+    cpu_millicpus: int = 2000
+    memory_bytes: int = 16 * GIB
+    speed: float = 1.0
+    zones: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTruth:
+    """A ground truth of measured tables.
+
+    Attributes:
+        directory: Where they are.
+        rule: What several neighbours do to one.
+        unit: Of work.
+    """
+
+    directory: str
+    rule: Rule = Rule.PRODUCT
+    unit: str = "operations"
+
+
+class TargetOf(StrEnum):
+    """Against which platform's performance targets are stated."""
+
+    BEST = "best"
+    """The one on which the workload is fastest."""
+    RANDOM_PLATFORM = "random-platform"
+    """That of a server drawn at random: what the user has seen somewhere."""
+    NONE = "none"
+    """No targets, but for services."""
+
+
+class TargetKind(StrEnum):
+    """In which terms."""
+
+    COMPLETION_TIME = "completionTime"
+    RATE = "rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share drawn evenly between two ends; they may be one."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What is asked of workloads that have work to complete.
+
+    Attributes:
+        of: Against which platform.
+        share: Of the performance alone there.
+        kind: In which terms; with ``RATE`` the mean counts from being handed in.
+        room_seconds: Added to a completion time, for starting.
+    """
+
+    of: TargetOf = TargetOf.BEST
+    share: Share = Share(0.9, 0.9)
+    kind: TargetKind = TargetKind.RATE
+    room_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reservations:
+    """How users misjudge what they need (Quasar, Figure 1d); factors are log-uniform.
+
+    Attributes:
+        over: Share of users that reserve too much.
+        over_up_to: By at most this factor, of CPU and of memory.
+        under: Share of those that reserve too little.
+        under_up_to: By at most this factor, of CPU; a program without its memory dies, so nobody
+            goes on reserving less of that.
+    """
+
+    over: float = 0.7
+    over_up_to: float = 10.0
+    under: float = 0.2
+    under_up_to: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FaultModel:
+    """What goes wrong.
+
+    Attributes:
+        mtbf_seconds: Mean time that a server is there between two failures; ``None`` = it never
+            fails. Times are exponentially distributed.
+        repair_seconds: Mean time until it is back.
+        outages: Besides, those that are listed.
+        start_failures: Share of starts that fail and may be tried again.
+        lost_answers: Share of the engine's answers that are lost.
+        found_seconds: Until the engine looks again.
+    """
+
+    mtbf_seconds: float | None = None
+    repair_seconds: float = 600.0
+    outages: tuple[Outage, ...] = ()
+    start_failures: float = 0.0
+    lost_answers: float = 0.0
+    found_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PopulationClass:
+    """Workloads that are alike, but for what is drawn.
+
+    Attributes:
+        name: Beginning of theirs.
+        share: Of all workloads, relative to the others' shares.
+        count: So many, instead of a share; then all classes have one.
+        type: Quasar's kind.
+        applications: What they are in the ground truth, each drawn as often; empty = all that the
+            tables have, or without tables one named as the class.
+        cpus_millicpus: What one can make use of on one server; one is drawn.
+        memory_bytes: That one takes on each server; one is drawn.
+        duration: Seconds of its work alone on the best platform.
+        lifetime: Seconds that a service is wanted.
+        load: What a service is asked.
+        per_cpu: Without tables, queries per second that a service answers with one CPU.
+        latency: A service's bound.
+        throughput_per_second: A service's target; ``None`` = the load, if that is flat.
+        targets: Other than the scenario's; ``None`` = those.
+        tolerance: QoS: by how much a target may be missed and still is kept.
+        best_effort: Share of them that is handed in as best-effort work.
+        priority: Higher goes first.
+        scale: How far they may scale out.
+        restartable: They may be moved.
+        profile: How they may be profiled.
+    """
+
+    name: str
+    share: float = 1.0
+    count: int | None = None
+    type: WorkloadType = WorkloadType.BATCH
+    applications: tuple[str, ...] = ()
+    cpus_millicpus: tuple[int, ...] = (1000,)
+    memory_bytes: tuple[int, ...] = (GIB,)
+    duration: Distribution = field(default_factory=lambda: constant(600.0))
+    lifetime: Distribution | None = None
+    load: LoadModel | None = None
+    per_cpu: float = 100.0
+    latency: LatencyBound | None = None
+    throughput_per_second: float | None = None
+    targets: Targets | None = None
+    tolerance: float = 0.05
+    best_effort: float = 0.0
+    priority: int = 0
+    scale: Scale = field(default_factory=Scale)
+    restartable: bool = True
+    profile: Profile = field(default_factory=Profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A cluster, and what comes to it.
+
+    Attributes:
+        name: A name.
+        description: In one line.
+        servers: By platform; empty = four of each that the tables have, or the trace's.
+        measured: The tables of its ground truth; ``None`` = workloads do not touch one another.
+        population: Classes of workloads; empty where a trace has them.
+        trace: Where the workloads come from instead.
+        workloads: How many, where classes have shares.
+        arrivals: When they are handed in, where no trace says it.
+        targets: What is asked of them.
+        reservations: How users misjudge what they need; ``None`` = nobody does.
+        training: Share of applications that were profiled before.
+        costs: What takes time.
+        measuring: How well performance is seen.
+        faults: What goes wrong.
+        until_seconds: The end; ``None`` = when all is done.
+        fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
+        max_servers: Of one workload.
+    """
+
+    name: str
+    description: str = ""
+    servers: tuple[ServerGroup, ...] = ()
+    measured: MeasuredTruth | None = None
+    population: tuple[PopulationClass, ...] = ()
+    trace: CsvTrace | SwfTrace | None = None
+    workloads: int = 100
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    targets: Targets = field(default_factory=Targets)
+    reservations: Reservations | None = field(default_factory=Reservations)
+    training: float = 1 / 3
+    costs: Costs = field(default_factory=Costs)
+    measuring: Measuring = field(default_factory=Measuring)
+    faults: FaultModel = field(default_factory=FaultModel)
+    until_seconds: float | None = None
+    fractional_cpu: bool = True
+    max_servers: int = 8
