@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""One pass over all servers for the feasible ones that are least loaded.
+"""Passes over servers: the feasible ones that are least loaded, and those that are next in turn.
 
 Called through wharfinger.native; the arrays are the columns of a ClusterView.
 """
@@ -46,17 +46,7 @@ def least_loaded(
     cdef Py_ssize_t i, j, kept = 0
     cdef int64_t closed = 0, short_of_cpu = 0, short_of_memory = 0
     cdef double load, memory_load
-    if keep < 1:
-        raise ValueError(f"keep is {keep}; it must be at least 1")
-    if cpu < 0 or memory < 0:
-        raise ValueError(f"cpu {cpu}, memory {memory}: a request must not be negative")
-    if not (
-        cpu_allocated.shape[0] == n
-        and memory_capacity.shape[0] == n
-        and memory_allocated.shape[0] == n
-        and accepting.shape[0] == n
-    ):
-        raise ValueError("the columns differ in length")
+    _check(n, cpu_allocated, memory_capacity, memory_allocated, accepting, cpu, memory, keep)
     keep = min(keep, n)
     best_array = np.empty(keep, dtype=np.int64)
     load_array = np.empty(keep, dtype=np.float64)
@@ -93,6 +83,83 @@ def least_loaded(
             loads[j] = load
             memory_loads[j] = memory_load
     return best_array[:kept], load_array[:kept], closed, short_of_cpu, short_of_memory
+
+
+def next_in_turn(
+    const int64_t[::1] cpu_capacity,
+    const int64_t[::1] cpu_allocated,
+    const int64_t[::1] memory_capacity,
+    const int64_t[::1] memory_allocated,
+    const uint8_t[::1] accepting,
+    int64_t cpu,
+    int64_t memory,
+    Py_ssize_t keep,
+    Py_ssize_t last,
+):
+    """The servers with room that come next behind one, and around from the first again.
+
+    It looks no further than it has to, so its cost hangs on how full the servers are.
+
+    Args:
+        cpu_capacity: (S,) as for ``least_loaded``, like all up to ``keep``.
+        cpu_allocated: (S,).
+        memory_capacity: (S,).
+        memory_allocated: (S,).
+        accepting: (S,).
+        cpu: Thousandths of a CPU that the workload gets.
+        memory: Bytes that the workload gets.
+        keep: How many to return at most.
+        last: The server behind which it begins, itself the last in turn; -1 = with the first.
+
+    Returns:
+        Their indices, in turn.
+
+    Raises:
+        ValueError: As for ``least_loaded``; or ``last`` is no server.
+    """
+    cdef Py_ssize_t n = cpu_capacity.shape[0]
+    cdef Py_ssize_t i, turn
+    _check(n, cpu_allocated, memory_capacity, memory_allocated, accepting, cpu, memory, keep)
+    if not -1 <= last < max(n, 1):
+        raise ValueError(f"last is {last} of {n} servers")
+    rows = []
+    for turn in range(n):
+        i = last + 1 + turn
+        if i >= n:
+            i -= n
+        if (
+            accepting[i]
+            and _has_room(cpu_capacity[i], cpu_allocated[i], cpu)
+            and _has_room(memory_capacity[i], memory_allocated[i], memory)
+        ):
+            rows.append(i)
+            if len(rows) == keep:
+                break
+    return rows
+
+
+cdef int _check(
+    Py_ssize_t n,
+    const int64_t[::1] cpu_allocated,
+    const int64_t[::1] memory_capacity,
+    const int64_t[::1] memory_allocated,
+    const uint8_t[::1] accepting,
+    int64_t cpu,
+    int64_t memory,
+    Py_ssize_t keep,
+) except -1:
+    if keep < 1:
+        raise ValueError(f"keep is {keep}; it must be at least 1")
+    if cpu < 0 or memory < 0:
+        raise ValueError(f"cpu {cpu}, memory {memory}: a request must not be negative")
+    if not (
+        cpu_allocated.shape[0] == n
+        and memory_capacity.shape[0] == n
+        and memory_allocated.shape[0] == n
+        and accepting.shape[0] == n
+    ):
+        raise ValueError("the columns differ in length")
+    return 0
 
 
 cdef inline bint _has_room(int64_t capacity, int64_t allocated, int64_t request) noexcept nogil:

@@ -1,7 +1,7 @@
 """The servers as columns of numbers, kept up to date in place: what policies scan."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
 from wharfinger.model.view import SOURCES, Capabilities, ClusterView
+from wharfinger.native import LoadIndex
 
 CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
 PLATFORM = 6
@@ -32,7 +33,9 @@ def _unpressed(servers: int) -> NDArray[np.float64]:
 class Columns:
     """One row a server. A departed server keeps its row until nothing is left on it.
 
-    The arrays grow by doubling, so that a hundred thousand servers can join one by one.
+    The arrays grow by doubling, so that a hundred thousand servers can join one by one. A view is
+    of the same memory, so it is made anew only when rows come or go; and what nothing but a pass
+    over all rows would tell is kept beside them: who is unsettled, who is pressed, the load index.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,11 @@ class Columns:
         self._accepting = np.zeros(16, dtype=np.uint8)
         self._unsettled = np.zeros(16, dtype=np.uint8)
         self._pressure = _unpressed(16)
+        self._unsettled_names: set[str] = set()
+        self._pressed_names: set[str] = set()
+        self._loads = LoadIndex()
+        self._shown: dict[str, Any] | None = None
+        self._view: ClusterView | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self._row
@@ -60,22 +68,27 @@ class Columns:
         row = self._row.get(server.name)
         if row is not None and joins:
             left, pressure = self._numbers[:, row].copy(), self._pressure[:, :, row].copy()
-            unsettled = self._unsettled[row]
+            unsettled = self.is_unsettled(server.name)
             self.drop(server.name)
             row = self._append(server.name)
-            self._numbers[:, row], self._pressure[:, :, row] = left, pressure
-            self._unsettled[row] = unsettled
+            self._numbers[:, row] = left
+            self.press(server.name, pressure)
+            self.unsettle(server.name, unsettled=unsettled)
         if row is None:
             row = self._append(server.name)
+        self._loads.touch(row)
         self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus
         self._numbers[MEMORY_CAPACITY, row] = server.memory_bytes
         self._accepting[row] = server.accepting
-        platform = self._platforms.setdefault(server.platform.name, len(self._platforms))
-        self._numbers[PLATFORM, row] = platform
+        if server.platform.name not in self._platforms:
+            self._platforms[server.platform.name] = len(self._platforms)
+            self._shown = None
+        self._numbers[PLATFORM, row] = self._platforms[server.platform.name]
 
     def close(self, name: str) -> None:
         """A server is gone: nothing more is placed there, and its row goes when it is empty."""
         row = self._row[name]
+        self._loads.touch(row)
         self._numbers[CPU_CAPACITY, row] = self._numbers[MEMORY_CAPACITY, row] = 0
         self._accepting[row] = 0
 
@@ -86,6 +99,10 @@ class Columns:
     def drop(self, name: str) -> None:
         """Remove a row, moving those behind it up so that the order of joining stays."""
         row = self._row.pop(name)
+        self._loads.drop(row)
+        self._shown = None
+        self._unsettled_names.discard(name)
+        self._pressed_names.discard(name)
         del self._names[row]
         self._numbers[:, row:-1] = self._numbers[:, row + 1 :]
         self._accepting[row:-1] = self._accepting[row + 1 :]
@@ -100,6 +117,7 @@ class Columns:
         """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
         for placement in placements:
             row = self._row[placement.server]
+            self._loads.touch(row)
             self._numbers[CPU_ALLOCATED, row] += sign * placement.allocation.cpu_millicpus
             self._numbers[MEMORY_ALLOCATED, row] += sign * placement.allocation.memory_bytes
             self._numbers[RESIDENTS, row] += sign
@@ -111,50 +129,69 @@ class Columns:
     def press(self, server: str, pressure: NDArray[np.float64]) -> None:
         """What its residents tolerate and cause: (4, R), rows as ``UNPRESSED``."""
         self._pressure[:, :, self._row[server]] = pressure
+        if np.array_equal(pressure, _unpressed(1)[:, :, 0]):
+            self._pressed_names.discard(server)
+        else:
+            self._pressed_names.add(server)
 
     def pressure(self, server: str) -> NDArray[np.float64]:
         """As ``press`` has said last."""
         return self._pressure[:, :, self._row[server]]
 
+    def is_pressed(self, server: str) -> bool:
+        """Whether that is anything but what an empty server has."""
+        return server in self._pressed_names
+
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
-        self._unsettled[self._row[server]] = unsettled
+        if unsettled != self.is_unsettled(server):
+            self._unsettled[self._row[server]] = unsettled
+            (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
     def is_unsettled(self, server: str) -> bool:
         """As ``unsettle`` has said last."""
-        return bool(self._unsettled[self._row[server]])
+        return server in self._unsettled_names
 
     def unsettled(self) -> list[str]:
-        """Servers of which that was said."""
-        rows = np.flatnonzero(self._unsettled[: len(self._names)])
-        return [self._names[row] for row in rows.tolist()]
+        """Servers of which that was said, in the order of rows."""
+        return sorted(self._unsettled_names, key=self._row.__getitem__)
 
     def view(self, last_placed: str, capabilities: Capabilities) -> ClusterView:
         """The columns as a policy sees them: the same memory, not writable."""
+        if self._shown is None:
+            self._shown, self._view = self._show(), None
+        row, view = self.row(last_placed), self._view
+        if view is None or view.last_placed != row or view.capabilities is not capabilities:
+            view = ClusterView(**self._shown, last_placed=row, capabilities=capabilities)
+            self._view = view
+        return view
+
+    def _show(self) -> dict[str, Any]:
+        """What of a view stays the same until rows come or go."""
         count = len(self._names)
         columns = [_frozen(column[:count]) for column in self._numbers]
         tolerated, tolerated_variance, caused, caused_variance = (
             _frozen(level[:, :count]) for level in self._pressure
         )
-        return ClusterView(
-            names=self._names,
-            cpu_capacity=columns[CPU_CAPACITY],
-            cpu_allocated=columns[CPU_ALLOCATED],
-            memory_capacity=columns[MEMORY_CAPACITY],
-            memory_allocated=columns[MEMORY_ALLOCATED],
-            accepting=_frozen(self._accepting[:count]),
-            residents=columns[RESIDENTS],
-            copies=columns[COPIES],
-            platform=columns[PLATFORM],
-            platforms=tuple(self._platforms),
-            unsettled=_frozen(self._unsettled[:count]),
-            tolerated=tolerated,
-            tolerated_variance=tolerated_variance,
-            caused=caused,
-            caused_variance=caused_variance,
-            last_placed=self.row(last_placed),
-            capabilities=capabilities,
-        )
+        return {
+            "names": self._names,
+            "cpu_capacity": columns[CPU_CAPACITY],
+            "cpu_allocated": columns[CPU_ALLOCATED],
+            "memory_capacity": columns[MEMORY_CAPACITY],
+            "memory_allocated": columns[MEMORY_ALLOCATED],
+            "accepting": _frozen(self._accepting[:count]),
+            "residents": columns[RESIDENTS],
+            "copies": columns[COPIES],
+            "platform": columns[PLATFORM],
+            "platforms": tuple(self._platforms),
+            "unsettled": _frozen(self._unsettled[:count]),
+            "tolerated": tolerated,
+            "tolerated_variance": tolerated_variance,
+            "caused": caused,
+            "caused_variance": caused_variance,
+            "loads": self._loads,
+            "rows": self._row,
+        }
 
     def _append(self, name: str) -> int:
         row = self._row[name] = len(self._names)
@@ -164,4 +201,7 @@ class Columns:
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
             self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
             self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
+        # The first four, in their order: views of them, not copies.
+        self._loads.bind(*self._numbers[:RESIDENTS], self._accepting, row + 1)
+        self._shown = None
         return row

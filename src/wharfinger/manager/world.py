@@ -278,7 +278,11 @@ class World:
 
     def review(self, server: str) -> None:
         """What its residents tolerate and cause, and whether one runs off its prediction."""
-        pressure = pressure_of(self.residents_of(server))
+        residents = self.residents_of(server)
+        if not self.columns.is_pressed(server) and not any(r.classification for r in residents):
+            self.watch(server)
+            return
+        pressure = pressure_of(residents)
         if not np.array_equal(pressure, self.columns.pressure(server)):
             self.room_changed = True
             self.columns.press(server, pressure)

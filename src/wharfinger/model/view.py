@@ -4,8 +4,10 @@ The manager keeps the columns up to date in place, so a view costs nothing to ma
 not be kept: it is valid until the policy returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,24 @@ class Capabilities:
     profiles: bool = False
 
 
+class ServersByLoad(Protocol):
+    """Answers what else takes a pass over all servers, in time that hardly grows with them."""
+
+    def least_loaded(
+        self, cpu: int, memory: int, keep: int, excluded: AbstractSet[int] = ...
+    ) -> tuple[list[int], list[float]]:
+        """Rows of the servers with room, least loaded first, and their loads of CPU then.
+
+        As ``wharfinger.native.least_loaded`` has it, without the ``excluded`` rows.
+        """
+
+    def freest(self, cpu: int, memory: int) -> int:
+        """Row of the accepting server with the most CPU free, of those so large when empty.
+
+        The first of equal ones; -1 where there is none.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster, one row a server, in the order in which the servers joined.
@@ -65,6 +85,8 @@ class ClusterView:
         platforms: Names of all platforms that there are or were.
         last_placed: Index of the server that took the newest placement; -1 before the first.
         capabilities: What the engine can do.
+        loads: The servers by load; ``None`` = only the columns tell. What it says, they do.
+        rows: Row of each server by its name; ``None`` = only ``names`` tells.
     """
 
     names: Sequence[str]
@@ -84,6 +106,16 @@ class ClusterView:
     platforms: Sequence[str]
     last_placed: int
     capabilities: Capabilities
+    loads: ServersByLoad | None = None
+    rows: Mapping[str, int] | None = None
+
+    def row(self, server: str) -> int:
+        """The row of a server that there is.
+
+        Raises:
+            LookupError: There is no server of that name.
+        """
+        return list(self.names).index(server) if self.rows is None else self.rows[server]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,19 @@ NumPy.
 from pathlib import Path
 
 from wharfinger.native._conditional import Conditional
+from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
-from wharfinger.native._scan import least_loaded
+from wharfinger.native._scan import least_loaded, next_in_turn
 
-__all__ = ["Conditional", "Mixtures", "ibench_path", "least_loaded", "supervisor_path"]
+__all__ = [
+    "Conditional",
+    "LoadIndex",
+    "Mixtures",
+    "ibench_path",
+    "least_loaded",
+    "next_in_turn",
+    "supervisor_path",
+]
 
 
 def supervisor_path() -> Path:

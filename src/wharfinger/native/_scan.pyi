@@ -11,3 +11,14 @@ def least_loaded(
     memory: int,
     keep: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int, int, int]: ...
+def next_in_turn(
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    accepting: NDArray[np.uint8],
+    cpu: int,
+    memory: int,
+    keep: int,
+    last: int,
+) -> list[int]: ...

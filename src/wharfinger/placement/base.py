@@ -5,6 +5,8 @@ record of how it was reached. It keeps nothing between calls, so that the same v
 gives the same answer. The manager calls it and carries out what it says.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +23,9 @@ from wharfinger.model.decisions import (
     Stage,
 )
 from wharfinger.model.view import ClusterView, PlacementRequest
+
+LOOKED_AT = 256
+"""Servers among which those are looked for that a record names because they can't take it."""
 
 
 class Policy(Protocol):
@@ -81,16 +86,16 @@ def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCo
     """One server's part in a decision, with the numbers that were compared."""
     cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
     memory_free = view.memory_capacity[row] - view.memory_allocated[row]
-    return Candidate(
-        view.names[row],
-        score,
-        reason,
-        {
-            "cpu_free_millicpus": float(cpu_free),
-            "memory_free_bytes": float(memory_free),
-            "residents": float(view.residents[row]),
-        },
-    )
+    numbers = _numbers(cpu_free, memory_free, view.residents[row])
+    return Candidate(view.names[row], score, reason, numbers)
+
+
+def _numbers(cpu_free: float, memory_free: float, residents: float) -> dict[str, float]:
+    return {
+        "cpu_free_millicpus": float(cpu_free),
+        "memory_free_bytes": float(memory_free),
+        "residents": float(residents),
+    }
 
 
 def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: int) -> ReasonCode:
@@ -109,17 +114,35 @@ def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: 
     return ReasonCode.OK
 
 
+def candidates(
+    view: ClusterView, rows: list[int], scores: Sequence[float | None], reason: ReasonCode
+) -> list[Candidate]:
+    """As ``candidate``, for several servers at once."""
+    cpu_free = (view.cpu_capacity[rows] - view.cpu_allocated[rows]).tolist()
+    memory_free = (view.memory_capacity[rows] - view.memory_allocated[rows]).tolist()
+    residents = view.residents[rows].tolist()
+    return [
+        Candidate(view.names[row], score, reason, _numbers(cpu, memory, count))
+        for row, score, cpu, memory, count in zip(
+            rows, scores, cpu_free, memory_free, residents, strict=True
+        )
+    ]
+
+
 def rejected(
     request: PlacementRequest, need: Allocation, view: ClusterView, limit: int
 ) -> list[Candidate]:
-    """The first ``limit`` servers that can't take it, each with its reason."""
+    """The first ``limit`` servers that can't take it, each with its reason.
+
+    Not all are looked at: a record is for people, and not worth a pass over every server.
+    """
     found: list[Candidate] = []
-    for row in range(len(view.names)):
-        if len(found) >= limit:
-            break
+    for row in range(min(LOOKED_AT, len(view.names)) if limit > 0 else 0):
         reason = misfit(request, need, view, row)
         if reason is not ReasonCode.OK:
             found.append(candidate(view, row, None, reason))
+            if len(found) >= limit:
+                break
     return found
 
 
@@ -176,8 +199,7 @@ def refuse(
         view: The servers.
         cpu_needed: (S,) thousandths of a CPU, where that is not the same on each server.
     """
-    cpu = np.full(len(view.names), need.cpu_millicpus) if cpu_needed is None else cpu_needed
-    reason, message, would_change = _diagnose(need, cpu, view)
+    reason, message, would_change = _diagnose(need, cpu_needed, view)
     return Refusal(
         Decision(
             stage=Stage.PLACEMENT,
@@ -201,40 +223,71 @@ def needed(need: Allocation) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What speaks of a cluster in which no server was found.
+
+    Attributes:
+        open: Some server accepts work.
+        freest: Of those large enough when empty, the row of the one with the most CPU to spare;
+            -1 where none is.
+        fits: Some server has room now.
+    """
+
+    open: bool
+    freest: int
+    fits: bool
+
+
+def _room(need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView) -> _Room:
+    if cpu_needed is None and view.loads is not None:
+        cpu, memory = need.cpu_millicpus, need.memory_bytes
+        fitting, _ = view.loads.least_loaded(cpu, memory, 1)
+        return _Room(view.loads.freest(0, 0) >= 0, view.loads.freest(cpu, memory), bool(fitting))
+    cpu_millicpus = need.cpu_millicpus if cpu_needed is None else cpu_needed
+    large_enough = (
+        view.accepting.astype(bool)
+        & (view.cpu_capacity >= cpu_millicpus)
+        & (view.memory_capacity >= need.memory_bytes)
+    )
+    spare = view.cpu_capacity - view.cpu_allocated - cpu_millicpus
+    memory_free = view.memory_capacity - view.memory_allocated
+    fits = large_enough & (spare >= 0) & (memory_free >= need.memory_bytes)
+    rows = np.flatnonzero(large_enough)
+    freest = int(rows[np.argmax(spare[rows])]) if rows.size else -1
+    return _Room(bool(view.accepting.any()), freest, bool(fits.any()))
+
+
 def _diagnose(
-    need: Allocation, cpu_needed: NDArray[np.int64], view: ClusterView
+    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
 ) -> tuple[ReasonCode, str, str]:
-    accepting = view.accepting.astype(bool)
-    if not accepting.any():
+    room = _room(need, cpu_needed, view)
+    if not room.open:
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
     in_words = wanted(need)
-    large_enough = (
-        accepting & (view.cpu_capacity >= cpu_needed) & (view.memory_capacity >= need.memory_bytes)
-    )
-    if not large_enough.any():
+    if room.freest < 0:
         return (
             ReasonCode.TOO_LARGE,
             f"no server has {in_words}, even when empty",
             f"a server of at least {in_words}, or a smaller reservation",
         )
-    cpu_free = view.cpu_capacity - view.cpu_allocated
-    memory_free = view.memory_capacity - view.memory_allocated
-    fits = large_enough & (cpu_free >= cpu_needed) & (memory_free >= need.memory_bytes)
-    if fits.any():
+    if room.fits:
         return (
             ReasonCode.SERVERS_EXCLUDED,
             "the servers with room failed to start it",
             "room on another server",
         )
-    spare = np.where(large_enough, cpu_free - cpu_needed, np.iinfo(np.int64).min)
-    freest = int(np.argmax(spare))
-    in_words = wanted(need, int(cpu_needed[freest]))
+    row = room.freest
+    if cpu_needed is not None:
+        in_words = wanted(need, int(cpu_needed[row]))
+    cpu_free = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+    memory_free = int(view.memory_capacity[row] - view.memory_allocated[row])
     return (
         ReasonCode.NO_ROOM,
         f"no server has {in_words} free",
         (
-            f"{in_words} free on one server; {view.names[freest]} has "
-            f"{int(cpu_free[freest])}m CPU and {int(memory_free[freest]) // 2**20} MiB free"
+            f"{in_words} free on one server; {view.names[row]} has "
+            f"{cpu_free}m CPU and {memory_free // 2**20} MiB free"
         ),
     )
 
@@ -266,7 +319,7 @@ def change_in_place(
     why: str,
 ) -> Plan | Refusal:
     """Another allocation on the servers where a workload already is, if they have room."""
-    rows = {name: row for row, name in enumerate(view.names)} if placements else {}
+    rows = {placement.server: view.row(placement.server) for placement in placements}
     short = next(
         (p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)),
         None,

@@ -4,10 +4,11 @@ The baseline of Paragon (section 5), Quasar (section 5) and of most clusters: it
 cores and memory only, and neither at platforms nor at interference.
 """
 
+from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import least_loaded
-from wharfinger.placement.base import ByReservation, candidate, open_servers, plan, refuse
+from wharfinger.placement.base import ByReservation, candidates, open_servers, plan, refuse
 
 
 class LeastLoaded(ByReservation):
@@ -20,23 +21,31 @@ class LeastLoaded(ByReservation):
     name = "least-loaded"
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
-        """Filter by room, rank by load, size by reservation; one compiled pass."""
+        """Filter by room, rank by load, size by reservation."""
         need = request.reserved(view.capabilities)
-        rows, loads, *_ = least_loaded(
-            view.cpu_capacity,
-            view.cpu_allocated,
-            view.memory_capacity,
-            view.memory_allocated,
-            open_servers(request, view),
-            need.cpu_millicpus,
-            need.memory_bytes,
-            CANDIDATES_KEPT,
-        )
-        if not len(rows):
+        rows, loads = _least_loaded(request, need, view)
+        if not rows:
             return refuse(self.name, request, need, view)
-        ranked = [
-            candidate(view, row, load, ReasonCode.OK)
-            for row, load in zip(rows.tolist(), loads.tolist(), strict=True)
-        ]
+        ranked = candidates(view, rows, loads, ReasonCode.OK)
         message = f"{ranked[0].server} is the least loaded of the servers with room"
         return plan(self.name, request, need, view, ranked, message)
+
+
+def _least_loaded(
+    request: PlacementRequest, need: Allocation, view: ClusterView
+) -> tuple[list[int], list[float]]:
+    """The best servers with room and their loads: from the index, or in one compiled pass."""
+    cpu, memory = need.cpu_millicpus, need.memory_bytes
+    if view.loads is not None:
+        return view.loads.least_loaded(cpu, memory, CANDIDATES_KEPT, request.excluded)
+    rows, loads, *_ = least_loaded(
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        open_servers(request, view),
+        cpu,
+        memory,
+        CANDIDATES_KEPT,
+    )
+    return rows.tolist(), loads.tolist()

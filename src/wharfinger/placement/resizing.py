@@ -39,7 +39,7 @@ def by_proportion(held: Allocation, off: OffTarget) -> int:
 
 def room_on(server: str, view: ClusterView) -> int:
     """Thousandths of a CPU that nobody has been given there; below 0 = more than there is."""
-    row = list(view.names).index(server)
+    row = view.row(server)
     return int(view.cpu_capacity[row] - view.cpu_allocated[row])
 
 

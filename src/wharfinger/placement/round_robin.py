@@ -1,10 +1,10 @@
 """Round-robin: the next server in turn that has room. The simplest baseline."""
 
-import numpy as np
-
+from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.placement.base import ByReservation, candidate, plan, refuse, with_room
+from wharfinger.native import next_in_turn
+from wharfinger.placement.base import ByReservation, candidates, open_servers, plan, refuse
 
 
 class RoundRobin(ByReservation):
@@ -15,14 +15,27 @@ class RoundRobin(ByReservation):
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Filter by room, rank by turn, size by reservation."""
         need = request.reserved(view.capabilities)
-        rows = np.flatnonzero(with_room(request, need, view))
-        if not len(rows):
+        rows = _next_in_turn(request, need, view)
+        if not rows:
             return refuse(self.name, request, need, view)
-        first = int(np.searchsorted(rows, view.last_placed, side="right"))
-        in_turn = np.concatenate((rows[first:], rows[:first]))[:CANDIDATES_KEPT]
-        ranked = [
-            candidate(view, row, float(turn), ReasonCode.OK)
-            for turn, row in enumerate(in_turn.tolist())
-        ]
+        ranked = candidates(view, rows, list(map(float, range(len(rows)))), ReasonCode.OK)
         message = f"{ranked[0].server} is the next in turn with room"
         return plan(self.name, request, need, view, ranked, message)
+
+
+def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
+    cpu, memory = need.cpu_millicpus, need.memory_bytes
+    # Where no server has room the index knows it, without going round them all.
+    if view.loads is not None and not view.loads.least_loaded(cpu, memory, 1, request.excluded)[0]:
+        return []
+    return next_in_turn(
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        open_servers(request, view),
+        cpu,
+        memory,
+        CANDIDATES_KEPT,
+        view.last_placed,
+    )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wharfinger.native import least_loaded
+from wharfinger.native import least_loaded, next_in_turn
 
 INT64_MAX = 2**63 - 1
 # Small numbers make ties, closed and full servers common; large ones reach int64's end.
@@ -104,3 +104,24 @@ def test_columns_of_different_length_are_refused(short):
     columns[4] = columns[4].astype(np.uint8)
     with pytest.raises(ValueError, match="differ in length"):
         least_loaded(*columns, 0, 0, 1)
+
+
+def turn(servers: list[Server], cpu: int, memory: int, keep: int, last: int):
+    columns = list(zip(*servers, strict=True)) or [()] * 5
+    arrays = [np.array(column, dtype=np.int64) for column in columns[:4]]
+    accepting = np.array(columns[4], dtype=np.uint8)
+    return next_in_turn(*arrays, accepting, cpu, memory, keep, last)
+
+
+@given(st.lists(SERVER, max_size=30), AMOUNT, AMOUNT, st.integers(1, 40), st.data())
+def test_the_next_in_turn_are_those_with_room_behind_the_last(servers, cpu, memory, keep, data):
+    last = data.draw(st.integers(-1, max(0, len(servers) - 1)))
+    with_room = sorted(scan(servers, cpu, memory, max(1, len(servers)))[0])
+    in_turn = [i for i in with_room if i > last] + [i for i in with_room if i <= last]
+    assert turn(servers, cpu, memory, keep, last) == in_turn[:keep]
+
+
+@pytest.mark.parametrize(("keep", "last", "said"), [(0, -1, "keep is 0"), (1, 2, "last is 2 of 2")])
+def test_wrong_turns_are_refused(keep, last, said):
+    with pytest.raises(ValueError, match=said):
+        turn([(9, 0, 9, 0, 1)] * 2, 1, 1, keep, last)
