@@ -225,7 +225,7 @@ class Simulation:
 
     def _go_on(self, until: float, progress: Progress | None) -> None:
         loop, count = self.loop, 0
-        while not self._is_over():
+        while not self.is_over():
             due = loop.peek()
             if due is None or due > until:
                 break
@@ -234,7 +234,7 @@ class Simulation:
             count += 1
             if progress is not None and count % LOOK_EVERY == 0:
                 progress(self._done_share())
-        if until < inf and not self._is_over():
+        if until < inf and not self.is_over():
             loop.run(until)
         self.cluster.ledger.advance(self.loop.now)
 
@@ -325,7 +325,7 @@ class Simulation:
         self._idle_wakes = 0 if self.cluster.is_busy() else self._idle_wakes + 1
         self._requests.append(ev.TimePassed())
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
         """Nothing runs, nobody comes, and no server returns: what waits will wait for ever."""
         if self._next_job < len(self.setup.jobs) or self.cluster.is_busy() or self._outages_left:
             return False

@@ -394,10 +394,11 @@ class SimulatedCluster:
         rates = self.truth.rates(machine.platform, residents) if active else []  # type: ignore[arg-type]
         used = 0.0
         for part, rate in zip(active, rates, strict=True):
-            part.run.settle(self.now)
-            part.rate = rate
-            part.run.pace()
-            self._move_end(part.run)
+            if rate != part.rate or part.changed:
+                part.run.settle(self.now)
+                part.rate, part.changed = rate, False
+                part.run.pace()
+                self._move_end(part.run)
             used += part.used_millicpus
         self.ledger.use(self.now, machine, used)
 

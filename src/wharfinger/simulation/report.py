@@ -83,13 +83,11 @@ def _batch(
     account: Account, seconds: float, *, failed: bool
 ) -> tuple[float, tuple[float, float, float, float]]:
     """Performance, and what was lost to platform, allocation, neighbours and waiting."""
-    if failed or account.best <= 0 or account.done <= 0 or seconds <= 0:
+    spans = (account.most_seconds, account.alone_seconds, account.running_seconds, seconds)
+    if failed or account.best <= 0 or min(spans) <= 0:
         return 0.0, (0.0, 0.0, 0.0, 1.0)
     ideal = account.done / account.best
-    steps = [
-        ideal / each
-        for each in (account.most_seconds, account.alone_seconds, account.running_seconds, seconds)
-    ]
+    steps = [ideal / span for span in spans]
     lost = [before - after for before, after in zip([1.0, *steps], steps, strict=False)]
     return steps[-1], (lost[0], lost[1], lost[2], lost[3])
 

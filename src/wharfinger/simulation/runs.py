@@ -42,6 +42,7 @@ class Part:
         allocation: What it was given there.
         cpu_millicpus: CPU time per second that it has, in thousandths.
         resident: As the ground truth sees it; ``None`` = something about it has changed.
+        changed: Its run does not know of it yet.
         rate: Work per second done here; of a service, what it could do.
         alone: The same if nobody else were there.
         most: The same with the whole server to itself.
@@ -50,6 +51,7 @@ class Part:
     __slots__ = (
         "allocation",
         "alone",
+        "changed",
         "cpu_millicpus",
         "machine",
         "most",
@@ -66,6 +68,7 @@ class Part:
         given = 0 if best_effort else min(allocation.cpu_millicpus, run.job.cpu_millicpus)
         self.cpu_millicpus = float(given)
         self.resident: Resident | None = None
+        self.changed = True
         self.rate = self.alone = self.most = 0.0
 
     def give(self, cpu_millicpus: float, truth: GroundTruth) -> None:
@@ -77,6 +80,7 @@ class Part:
 
     def look(self, truth: GroundTruth) -> None:
         """Something about it has changed: how fast it could be alone."""
+        self.changed = True
         run, job = self.run, self.run.job
         servers = len(run.parts)
         load = None if job.load is None else run.load_per_second / servers
