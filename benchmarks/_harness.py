@@ -96,12 +96,17 @@ def _cpu_model() -> str:
 
 
 def arguments(description: str) -> argparse.Namespace:
+    """The options of a benchmark that takes no others."""
+    return parser(description).parse_args()
+
+
+def parser(description: str) -> argparse.ArgumentParser:
     """The options that every benchmark takes."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--rounds", type=int, default=50, help="repeats (default: 50)")
-    parser.add_argument("--seed", type=int, default=0, help="of the input (default: 0)")
-    parser.add_argument("--output", type=Path, help="write the JSON there (default: stdout)")
-    return parser.parse_args()
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--rounds", type=int, default=50, help="repeats (default: 50)")
+    made.add_argument("--seed", type=int, default=0, help="of the input (default: 0)")
+    made.add_argument("--output", type=Path, help="write the JSON there (default: stdout)")
+    return made
 
 
 def report(name: str, options: argparse.Namespace, results: Sequence[object]) -> None:

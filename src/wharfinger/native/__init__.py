@@ -1,19 +1,21 @@
 """Compiled kernels behind plain functions.
 
-Who calls: the policies in ``wharfinger.placement``, and ``wharfinger.learning`` (the fold-ins). The
-sources lie outside the package, in ``native/``; each kernel has a ``.pyi`` here and a reference in
-NumPy.
+Who calls: the policies in ``wharfinger.placement``, ``wharfinger.learning`` (the fold-ins), and
+``wharfinger.simulation`` (the event loop). The sources lie outside the package, in ``native/``;
+each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 """
 
 from pathlib import Path
 
 from wharfinger.native._conditional import Conditional
+from wharfinger.native._events import EventLoop
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._scan import least_loaded, next_in_turn
 
 __all__ = [
     "Conditional",
+    "EventLoop",
     "LoadIndex",
     "Mixtures",
     "ibench_path",
