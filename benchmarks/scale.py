@@ -53,6 +53,8 @@ class Scanning:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.name = policy.name
+        self.adapts = policy.adapts
+        self.follows_load = policy.follows_load
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         return self._policy.place(request, replace(view, loads=None))

@@ -12,6 +12,7 @@ from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
 from wharfinger.engines.simulated import SimulatedEngine
+from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Run, Workload, WorkloadType
 from wharfinger.simulation.cluster import SimulatedCluster
 from wharfinger.simulation.jobs import APPLICATION, Job
@@ -29,6 +30,7 @@ from wharfinger.testing import (
 )
 from wharfinger.testing.harness import EngineCheck
 from wharfinger.testing.memory import make_server
+from wharfinger.testing.run_checks import RUN_CHECKS
 
 MakeEngine = Callable[[], Engine]
 
@@ -57,6 +59,16 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
         MemoryPrograms(cluster),
         make_elsewhere,
         lambda _engine: remove_servers(),
+    )
+
+
+def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    cluster = MemoryCluster.of(map(make_server, "ab"))
+    able = Capabilities(max_servers_per_workload=2)
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: MemoryEngine(cluster, capabilities=able)),
+        MemoryPrograms(cluster),
     )
 
 
@@ -143,6 +155,12 @@ def _bare(make_engine: MakeEngine) -> Engine:
 
 def _faulty(make_engine: MakeEngine) -> Engine:
     return FaultyEngine(make_engine, Random(0))
+
+
+@pytest.mark.parametrize("check", RUN_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_spreading_harness(tmp_path, wrap))
 
 
 @every_check

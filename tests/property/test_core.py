@@ -12,11 +12,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.support.cluster import Cluster, running, server, workload
 from tests.support.courses import curve
+from tests.support.histories import (
+    adjusted_calmly,
+    columns,
+    placed_within_capacity,
+    recommended_only,
+)
+from tests.support.spreading import policy_named
 from wharfinger.errors import Conflict
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE, MOST_GIVEN_WAY_SECONDS
-from wharfinger.manager.codec import decode_event, encode_state
+from wharfinger.manager.adaptation import MOST_GIVEN_WAY_SECONDS
+from wharfinger.manager.codec import encode_state
 from wharfinger.manager.lifecycle import ON_SERVER, Phase
 from wharfinger.manager.manager import Manager, Mode
 from wharfinger.model.decisions import ReasonCode, Refusal
@@ -24,12 +31,12 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Target
-from wharfinger.placement.registry import make_policy
+from wharfinger.model.workload import Scale, Target, WorkloadType
 
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 SERVERS = st.sampled_from(["a", "b", "c"])
 POLICIES = ["quasar", "feedback", "least-loaded", "round-robin", "random", "sparrow"]
+SPREADING = ["autoscale", "spreading-by-load", "spreading-by-pace"]
 TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
 ABLE = st.builds(
     Capabilities,
@@ -40,16 +47,22 @@ ABLE = st.builds(
 )
 
 
-def _wanted(target: Target | None, *, restartable: bool, **stated):
+def _wanted(
+    target: Target | None, *, restartable: bool, servers: int = 1, serves: bool = False, **stated
+):
     made = workload(**stated)
     run = replace(made.run, restartable=restartable)
-    return replace(made, run=run, target=None if made.best_effort else target)
+    made = replace(made, run=run, scale=Scale(servers), target=None if made.best_effort else target)
+    kind = WorkloadType.LATENCY_CRITICAL if serves and not made.best_effort else made.type
+    return replace(made, type=kind)
 
 
 WORKLOADS = st.builds(
     _wanted,
     target=st.sampled_from(TARGETS),
     restartable=st.booleans(),
+    servers=st.integers(1, 3),
+    serves=st.booleans(),
     name=NAMES,
     millicpus=st.sampled_from([100, 500, 1000, 2500, 9000]),
     memory_mib=st.sampled_from([64, 1024, 4096]),
@@ -96,19 +109,27 @@ class AnyHistory(RuleBasedStateMachine):
         """Keys that the engine runs: started, and not yet ended."""
 
     def _begin_amid_things(self, *, profiled: bool) -> None:
-        """One with a target and little, which may be restarted, and two beside it."""
+        """One with a target and little, which may be restarted and spread, and two beside it."""
         self.cluster.tell(ev.ServerReported(server("a", 1)))
         self.cluster.sync()
         wanted = _wanted(
-            TARGETS[1], restartable=True, name="w0", millicpus=1000, memory_mib=64, profile=profiled
+            TARGETS[1],
+            restartable=True,
+            servers=3,
+            serves=self.cluster.policy in SPREADING,
+            name="w0",
+            millicpus=1000,
+            memory_mib=64,
+            profile=profiled,
         )
         fillers = (workload(name, 100, 64, best_effort=True) for name in ("w1", "w2"))
         for each in (wanted, *fillers):
             self.cluster.tell(ev.WorkloadSubmitted(each))
             self.acknowledged.add(each.name)
         self.all_goes_well()
-        if profiled:
+        if profiled or self.cluster.policy in SPREADING:
             self.cluster.tell(ev.ServerReported(server("b", 4)))
+            self.cluster.tell(ev.ServerReported(server("c", 2)))
 
     # --- the cluster ---
 
@@ -252,7 +273,7 @@ class AnyHistory(RuleBasedStateMachine):
         for record in cluster.manager.state.workloads.values():
             if record.phase is Phase.QUEUED and record.held is ReasonCode.PROBES_BUSY:
                 request = cluster.manager._world.request(record, cluster.now)
-                verdict = make_policy(cluster.policy).place(request, view)
+                verdict = policy_named(cluster.policy).place(request, view)
                 assert isinstance(verdict, Refusal) or not cluster.manager.state.synced
 
     @invariant()
@@ -307,7 +328,7 @@ class AnyHistory(RuleBasedStateMachine):
         for point in {0, len(log) // 3, len(log) // 2, len(log) - 1}:
             replayed = self.cluster.replayed(point)
             assert encode_state(replayed.state) == end
-            assert _columns(replayed) == _columns(self.cluster.manager)
+            assert columns(replayed) == columns(self.cluster.manager)
         placed_within_capacity(self.cluster)
         adjusted_calmly(self.cluster)
         recommended_only(self.cluster)
@@ -324,77 +345,27 @@ def _sample(key: str, pace: float | None) -> Sample:
     return Sample(key, readings)
 
 
-def _columns(manager: Manager) -> dict[str, object]:
-    """What policies see, server by server."""
-    view = manager.view
-    numbers = (
-        view.cpu_capacity,
-        view.cpu_allocated,
-        view.memory_allocated,
-        view.accepting,
-        view.residents,
-        view.copies,
-        view.unsettled,
-        *view.tolerated,
-        *view.tolerated_variance,
-        *view.caused,
-        *view.caused_variance,
-    )
-    return {name: [column[row] for column in numbers] for row, name in enumerate(view.names)}
+class AnySpreadHistory(AnyHistory):
+    """The same under policies that put workloads on several servers, and change on which."""
 
+    @initialize(policy=st.sampled_from(SPREADING), able=ABLE)
+    def begin(self, policy: str, able: Capabilities) -> None:
+        self.cluster = Cluster(policy, keep_ended=5, able=replace(able, max_servers_per_workload=3))
+        self.acknowledged: set[str] = set()
+        self._begin_amid_things(profiled=False)
 
-def adjusted_calmly(cluster: Cluster) -> None:
-    """So many adjustments a minute and no more; those that a user asked for are not counted."""
-    times: list[float] = []
-    for time, kind, payload in cluster.log:
-        event = decode_event(kind, payload)
-        by_measuring = isinstance(event, ev.WorkloadSuspended | ev.WorkloadMoved) or (
-            isinstance(event, ev.AllocationPlanned)
-            and event.decision.message != "the reservation was changed"
-        )
-        if by_measuring:
-            times.append(time)
-            assert sum(0 <= time - at < 60 for at in times) <= ADJUSTMENTS_PER_MINUTE
-
-
-def recommended_only(cluster: Cluster) -> None:
-    """In the processes that only recommend nothing new is begun."""
-    recommends = False
-    forbidden = (
-        ev.WorkloadPlaced,
-        ev.AllocationPlanned,
-        ev.WorkloadSuspended,
-        ev.WorkloadResumed,
-        ev.WorkloadMoved,
-    )
-    modes = iter(cluster.modes)
-    for _, kind, payload in cluster.log:
-        event = decode_event(kind, payload)
-        if isinstance(event, ev.ManagerStarted):
-            recommends = next(modes) is Mode.RECOMMEND
-        if recommends:
-            assert not isinstance(event, forbidden), event
-            assert not isinstance(event, ev.ProfilingPlanned) or event.plan is None
-
-
-def placed_within_capacity(cluster: Cluster) -> None:
-    """Replay the whole log and look at each server at the moment something is put on it."""
-    manager = cluster.make_manager(None)
-    for time, kind, payload in cluster.log:
-        event = decode_event(kind, payload)
-        manager.apply(time, event)
-        if isinstance(event, ev.WorkloadPlaced):
-            view = manager.view
-            for placement in event.placements:
-                row = list(view.names).index(placement.server)
-                assert view.accepting[row]
-                if placement.allocation.cpu_millicpus:
-                    assert view.cpu_allocated[row] <= view.cpu_capacity[row]
-                assert view.memory_allocated[row] <= view.memory_capacity[row]
+    @rule(pace=st.sampled_from([0.1, 0.3, 0.6, 0.8, 1.5]))
+    def a_while_goes_by(self, pace: float) -> None:
+        """Long enough that what is off its target, or loaded, is seen to."""
+        self.all_goes_well()
+        for name in "abc":
+            self.measured(name, [pace], 4)
 
 
 AnyHistory.TestCase.settings = settings(stateful_step_count=60)
+AnySpreadHistory.TestCase.settings = settings(stateful_step_count=40)
 test_any_history = AnyHistory.TestCase
+test_any_spread_history = AnySpreadHistory.TestCase
 
 
 def _busy(policy: str, names: list[str]) -> Cluster:

@@ -11,7 +11,7 @@ from wharfinger.manager.lifecycle import Phase
 from wharfinger.runtime.simulated import RunSpec, Simulation
 from wharfinger.simulation.setup import Setup
 
-POLICIES = ("least-loaded", "random", "sparrow", "feedback", "oracle")
+POLICIES = ("least-loaded", "random", "sparrow", "feedback", "autoscale", "oracle")
 
 
 @given(setups(), st.sampled_from(POLICIES), st.integers(0, 3))

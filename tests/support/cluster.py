@@ -1,5 +1,6 @@
 """A cluster of values for testing the core: it plays client, clock and engine by hand."""
 
+from tests.support.spreading import policy_named
 from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.base import Profiling, ProfilingPlanner
 from wharfinger.manager import actions as act
@@ -16,7 +17,6 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.placement.registry import make_policy
 
 PLATFORM = Platform("test", "x86_64", "", 64_000, 2**40)
 MIB = 2**20
@@ -111,7 +111,7 @@ class Cluster:
 
     def make_manager(self, snapshot: bytes | None) -> Manager:
         return Manager(
-            make_policy(self.policy),
+            policy_named(self.policy),
             Fifo(),
             planner=self.planner,
             state=None if snapshot is None else decode_state(snapshot),

@@ -238,6 +238,8 @@ def change(adjustment: dict[str, Any]) -> str:
         return f"{_servers(before)} -> {_servers(after) or '?'}"
     if before == after or not (before and after):
         return human.NONE
+    if _servers(before) != _servers(after):
+        return f"{_servers(before)} -> {_servers(after)}"
     key, form = ("cpus", human.number)
     if before[0]["cpus"] == after[0]["cpus"]:
         return f"{human.size(before[0]['memory_bytes'])} -> {human.size(after[0]['memory_bytes'])}"

@@ -38,7 +38,11 @@ class StopWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ResizeAllocation:
-    """Give the running workload these allocations, on the servers where it is."""
+    """Give the running workload these allocations.
+
+    Servers that it is not on are joined: its program is started there too. What it has on a server
+    that is not among them is stopped. On those that stay it goes on.
+    """
 
     key: str
     placements: tuple[Placement, ...]

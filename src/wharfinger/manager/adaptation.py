@@ -119,6 +119,13 @@ def started_over(course: Course | None, now: float) -> Course | None:
     return None if course is None else replace(course, since=now)
 
 
+def load_of(record: WorkloadRecord) -> float | None:
+    """CPU time that it uses over what it was given, on all its servers; ``None`` = not known."""
+    used = record.performance and record.performance.readings.get(Quantity.CPU)
+    given = sum(placement.allocation.cpu_millicpus for placement in record.placements)
+    return used.value * MILLICPUS_PER_CPU / given if used and given else None
+
+
 def misses(record: WorkloadRecord) -> bool:
     """Whether its target was missed when it was measured last."""
     return record.course is not None and record.course.side < 0

@@ -143,7 +143,8 @@ class ServerMeasured:
     """How those perform that run on one server: one event for all of them and a period.
 
     Attributes:
-        samples: One for each that was asked to be measured and runs.
+        samples: One for each that was asked to be measured and runs. One that runs on several
+            servers is measured as a whole, once a period, with the first of them.
     """
 
     server: str
@@ -300,7 +301,12 @@ class WorkloadPlaced:
 
 @dataclass(frozen=True, slots=True)
 class AllocationPlanned:
-    """Its allocations change in place; the engine is asked to carry that out."""
+    """Its allocations change while it runs; the engine is asked to carry that out.
+
+    Attributes:
+        placements: Where it is to be from then on: on the servers where it is, on more, or on
+            some of them and others. What it holds on one that is not named ends.
+    """
 
     name: str
     placements: tuple[Placement, ...]

@@ -196,11 +196,7 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
     record.course, record.adjusted_at = started_over(record.course, time), time
     record.predicted = event.decision.predicted
     _adjusted(world, time)
-    world.columns.hold(held(record), sign=-1)
-    record.planned = event.placements
-    world.columns.hold(held(record))
-    for placement in record.placements:
-        world.watch(placement.server)
+    world.resize(record, event.placements)
 
 
 def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
@@ -241,8 +237,7 @@ def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
     record.adjusted_at, record.course = time, None
     record.moves += 1
     _adjusted(world, time)
-    for placement in record.placements:
-        world.watch(placement.server)
+    world.watch_all(record)
 
 
 def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
@@ -252,8 +247,7 @@ def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
     _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
     record.course, record.adjusted_at = started_over(record.course, time), time
     _adjusted(world, time)
-    for placement in record.placements:
-        world.watch(placement.server)
+    world.watch_all(record)
 
 
 def _keep(
@@ -309,11 +303,12 @@ def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
         return
     if not record.revoking:
         record.reason, record.message = "start-failed", event.reason
-    server = record.placements[0].server
+    # Of several servers nobody says on which it failed.
+    servers = (placement.server for placement in record.placements)
     trigger = trigger_of(event, record)
     record.start_failures += 1
     if trigger is Trigger.RETRY:
-        record.excluded = tuple(dict.fromkeys((*record.excluded, server)))
+        record.excluded = tuple(dict.fromkeys((*record.excluded, *servers)))
         backoff = min(MAX_BACKOFF_SECONDS, 2.0 ** (record.start_failures - 1))
         record.not_before = time + backoff
     world.move(time, record, trigger)
@@ -369,7 +364,7 @@ def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
             kept = record.course is not None and record.course.side == 0
             if kept or (missed and not misses(record)):
                 record.held, record.reason, record.message = None, "", ""
-            servers.update((placement.server, None) for placement in record.placements)
+            servers.update((placement.server, None) for placement in held(record))
     for server in servers:
         world.watch(server)
 
@@ -436,7 +431,7 @@ def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None
         world.reported(time, event)
     record.classification, record.classifying = event.classification, False
     world.touched[record.name] = None
-    for placement in record.placements if record.on_server else ():
+    for placement in held(record) if record.on_server else ():
         world.review(placement.server)
 
 

@@ -14,6 +14,8 @@ from wharfinger.manager.adaptation import (
     can_give,
     gave_way_in_vain,
     is_limit_reached,
+    is_settled,
+    load_of,
     may_move,
     misses,
     off_target,
@@ -23,10 +25,11 @@ from wharfinger.manager.adaptation import (
     who_gives_way,
 )
 from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.state import WorkloadRecord
+from wharfinger.manager.state import AdjustmentKind, WorkloadRecord
 from wharfinger.manager.world import World
+from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import OffTarget
+from wharfinger.model.view import OffTarget, PlacementRequest
 from wharfinger.placement.base import Policy
 from wharfinger.placement.resizing import lacking
 
@@ -67,14 +70,15 @@ class Adaptation:
         names = world.resize_wanted if world.room_changed else world.touched
         for name in [name for name in names if name in world.resize_wanted]:
             self._resize(now, self._world.state.workloads[name], None)
+        follow = self._follow_load if self._policy.follows_load else self._follow
         for record in self._looked_at(event):
             if record.phase is Phase.RUNNING and not record.revoking:
-                self._follow(now, record)
+                follow(now, record)
 
     def _looked_at(self, event: ev.Event) -> list[WorkloadRecord]:
         """Those that were measured; or miss targets beside one that has given or taken CPU."""
         world = self._world
-        if isinstance(event, ev.AllocationResized):
+        if isinstance(event, ev.AllocationResized) and not self._policy.follows_load:
             resized = world.running(event.key)
             return [r for r in self._neighbours(resized) if misses(r)] if resized else []
         samples = event.samples if isinstance(event, ev.ServerMeasured) else ()
@@ -91,6 +95,15 @@ class Adaptation:
             if not record.revoking
         ]
         return max(now, min(times)) if times else None
+
+    def _follow_load(self, now: float, record: WorkloadRecord) -> None:
+        """One that was measured: more or less for it by its load, and nothing else."""
+        load, state = load_of(record), self._world.state
+        # A changed reservation comes first, on the servers where it is.
+        if load is None or record.resize_wanted:
+            return
+        if is_settled(record, now) and not is_limit_reached(state, now):
+            self._ask(now, record, self._world.request(record, now, load=load))
 
     def _follow(self, now: float, record: WorkloadRecord) -> None:
         """One that was measured: learn from it, and do something where it is off its target."""
@@ -120,7 +133,8 @@ class Adaptation:
         """
         if self._recommends or len(record.placements) != 1:
             return False
-        short = lacking(record.placements[0], off, self._world.view())
+        here = record.placements[0]
+        short = lacking(here, off, self._world.view())
         given = 0
         for other in self._neighbours(record):
             more = can_give(other, now) if given < short else None
@@ -129,8 +143,8 @@ class Adaptation:
             request = self._world.request(other, now, off_target=more)
             verdict = self._policy.resize(request, other.placements, self._world.view())
             if isinstance(verdict, Plan):
-                before, after = other.placements[0].allocation, verdict.placements[0].allocation
-                given += before.cpu_millicpus - after.cpu_millicpus
+                given += _cpu_on(here.server, other.placements)
+                given -= _cpu_on(here.server, verdict.placements)
                 message = f"{record.name} misses its target and lacks room: "
                 message += verdict.decision.message
                 decision = replace(verdict.decision, message=message)
@@ -157,7 +171,15 @@ class Adaptation:
         """Ask the policy for another allocation; its answer, ``None`` = it has nothing to say."""
         if record.phase is not Phase.RUNNING or record.revoking:
             return None
-        request = self._world.request(record, now, off_target=off)
+        verdict = self._ask(now, record, self._world.request(record, now, off_target=off))
+        if verdict is None and off is None:
+            decision = _adapted(self._policy.name, ReasonCode.OK, "its allocation stays")
+            self._record(now, ev.AllocationKept(record.name, decision))
+        return verdict
+
+    def _ask(
+        self, now: float, record: WorkloadRecord, request: PlacementRequest
+    ) -> Plan | Refusal | None:
         verdict = self._policy.resize(request, record.placements, self._world.view())
         match verdict:
             case Plan(decision=decision) if self._recommends:
@@ -166,13 +188,14 @@ class Adaptation:
                 self._record(now, ev.AllocationPlanned(record.name, placements, decision))
             case Refusal(decision):
                 self._keep(now, record, decision)
-            case None if off is None:
-                decision = _adapted(self._policy.name, ReasonCode.OK, "its allocation stays")
-                self._record(now, ev.AllocationKept(record.name, decision))
         return verdict
 
     def _keep(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
-        if record.held is not decision.reason:
+        """Nothing is done; why is logged when that changes."""
+        # Who is loaded may keep its target all the while, and each time that clears why it is held.
+        newest = record.adjustments[-1:] if self._policy.follows_load else []
+        told = any(a.kind is AdjustmentKind.KEPT and a.reason == decision.reason for a in newest)
+        if record.held is not decision.reason and not told:
             self._record(now, ev.AllocationKept(record.name, decision))
 
     def _relieve(self, now: float, record: WorkloadRecord, off: OffTarget) -> bool:
@@ -193,8 +216,9 @@ class Adaptation:
         return may_move(record, now) and self._move_away(now, record, off)
 
     def _neighbours(self, record: WorkloadRecord) -> list[WorkloadRecord]:
+        """Who else is where it is, each once."""
         residents = (r for p in record.placements for r in self._world.residents_of(p.server))
-        return [resident for resident in residents if resident is not record]
+        return list({r.uid: r for r in residents if r is not record}.values())
 
     def _suspend(
         self, now: float, neighbour: WorkloadRecord, record: WorkloadRecord, off: OffTarget
@@ -255,6 +279,11 @@ class Adaptation:
             self._keep(now, record, recommended(decision))
         else:
             self._record(now, ev.WorkloadResumed(record.name, decision, in_vain))
+
+
+def _cpu_on(server: str, placements: tuple[Placement, ...]) -> int:
+    """Thousandths of a CPU that these hold there."""
+    return sum(p.allocation.cpu_millicpus for p in placements if p.server == server)
 
 
 def _adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:

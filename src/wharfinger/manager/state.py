@@ -53,7 +53,7 @@ class AdjustmentKind(StrEnum):
     """What was done about a workload after it was placed."""
 
     RESIZED = "resized"
-    """Its allocation became another one, where it is."""
+    """Its allocation became another one, where it is, or on more or fewer servers."""
     SUSPENDED = "suspended"
     """It gave way to a neighbour that missed its target."""
     RESUMED = "resumed"
@@ -100,7 +100,8 @@ class WorkloadRecord:
         uid: Counts submissions; never used again, unlike a name.
         key: The current start's (or profiling run's) identity; empty before the first.
         placements: Where it is, and with how much.
-        planned: The allocations it is being resized to; empty otherwise.
+        planned: The allocations it is being resized to, perhaps on other servers too; empty
+            otherwise.
         attempts: How often it was given a place; the newest key's number.
         starts: How often the program was started.
         start_failures: How often a start failed that may be tried again.
@@ -229,19 +230,24 @@ class ManagerState:
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What servers keep for a workload: for its profiling copies; resized, the larger of both."""
+    """What servers keep for a workload: for its profiling copies; resized, the larger of both.
+
+    A server that it joins keeps room for it from the plan on, one that it leaves until it has left.
+    """
     if record.profiling is not None:
         return record.profiling.placements
     if not record.planned:
         return record.placements
-    return tuple(
-        Placement(
-            old.server,
-            Allocation(
-                max(old.allocation.cpu_millicpus, new.allocation.cpu_millicpus),
-                max(old.allocation.memory_bytes, new.allocation.memory_bytes),
-                old.allocation.best_effort,
-            ),
-        )
-        for old, new in zip(record.placements, record.planned, strict=True)
+    kept = {placement.server: placement.allocation for placement in record.placements}
+    for new in record.planned:
+        old = kept.get(new.server)
+        kept[new.server] = new.allocation if old is None else _larger(old, new.allocation)
+    return tuple(Placement(server, allocation) for server, allocation in kept.items())
+
+
+def _larger(old: Allocation, new: Allocation) -> Allocation:
+    return Allocation(
+        max(old.cpu_millicpus, new.cpu_millicpus),
+        max(old.memory_bytes, new.memory_bytes),
+        old.best_effort,
     )

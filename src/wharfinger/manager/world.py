@@ -99,7 +99,12 @@ class World:
         return record if record and record.phase in (Phase.RUNNING, Phase.ADJUSTING) else None
 
     def request(
-        self, record: WorkloadRecord, now: float, *, off_target: OffTarget | None = None
+        self,
+        record: WorkloadRecord,
+        now: float,
+        *,
+        off_target: OffTarget | None = None,
+        load: float | None = None,
     ) -> PlacementRequest:
         """Leaves out the servers that failed to start it, unless no other is large enough."""
         return PlacementRequest(
@@ -108,6 +113,7 @@ class World:
             off_target,
             record.classification,
             max(0.0, now - record.submitted_at),
+            load,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
@@ -174,6 +180,8 @@ class World:
         self.columns.hold(before, sign=-1)
         record.placements, record.planned = placements, ()
         self.columns.hold(held(record))
+        stays = {placement.server for placement in placements}
+        self._leave(record, tuple(p for p in before if p.server not in stays))
         self.move(time, record, Trigger.SETTLE)
         self.free(before)
 
@@ -251,13 +259,18 @@ class World:
         self.columns.hold(placements, sign=-1)
         record.planned, record.classifying = (), False
         self.want_resize(record, wanted=False)
-        for placement in placements:
-            self.residents[placement.server].pop(record.name)
-            self.review(placement.server)
-            if not self.residents[placement.server]:
-                del self.residents[placement.server]
-        self.drop_departed(placements)
+        self._leave(record, placements)
         self.free(placements)
+
+    def _leave(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
+        """It is no resident of these servers any more."""
+        for placement in placements:
+            here = self.residents[placement.server]
+            del here[record.name]
+            if not here:
+                del self.residents[placement.server]
+            self.review(placement.server)
+        self.drop_departed(placements)
 
     def free(self, placements: tuple[Placement, ...]) -> None:
         """There may be room on these servers."""
@@ -266,11 +279,26 @@ class World:
             self.lines.freed(placement.server)
 
     def settle_in(self, record: WorkloadRecord) -> None:
-        """It holds resources on its servers from now on."""
-        self.columns.hold(held(record))
-        for placement in record.placements:
-            self.residents.setdefault(placement.server, {})[record.name] = None
-            self.review(placement.server)
+        """It holds resources on its servers from now on, and on those that it is to join."""
+        placements = held(record)
+        self.columns.hold(placements)
+        for placement in placements:
+            here = self.residents.setdefault(placement.server, {})
+            joins = record.name not in here
+            here[record.name] = None
+            # What one that is there already tolerates and causes hangs on no allocation.
+            (self.review if joins else self.watch)(placement.server)
+
+    def resize(self, record: WorkloadRecord, planned: tuple[Placement, ...]) -> None:
+        """It is to have these allocations; until it has, servers keep the larger of both."""
+        self.columns.hold(held(record), sign=-1)
+        record.planned = planned
+        self.settle_in(record)
+
+    def watch_all(self, record: WorkloadRecord) -> None:
+        """Something about its course has changed."""
+        for placement in held(record):
+            self.watch(placement.server)
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """Who holds resources there, profiling copies left out."""
@@ -317,8 +345,7 @@ class World:
             at = record.performance.measured_at if record.performance else time
             if time >= at + STALE_SECONDS or time < at:
                 record.course = None
-                for placement in record.placements:
-                    self.watch(placement.server)
+                self.watch_all(record)
 
     def drop_departed(self, placements: tuple[Placement, ...]) -> None:
         """As ``drop_if_empty``, for those that something was held on."""

@@ -26,7 +26,7 @@ class Capabilities:
     """What an engine can do; a policy never plans what it can't.
 
     Attributes:
-        max_servers_per_workload: How far one workload may be spread.
+        max_servers_per_workload: How far one workload may be spread, at its start and later.
         fractional_cpu: Allocations in thousandths; else whole CPUs.
         resize: An allocation may change while the workload runs.
         suspend: A workload may be suspended and resumed.
@@ -146,6 +146,9 @@ class PlacementRequest:
             than enough to spare, for long enough to act on; else ``None``.
         classification: What it needs, as an estimator said; ``None`` = not known.
         waited_seconds: Since it was handed in.
+        load: Of a running workload, under a policy that follows load: CPU time that it uses over
+            what it was given, on all its servers together. ``None`` = it is asked for another
+            reason.
     """
 
     workload: Workload
@@ -153,6 +156,7 @@ class PlacementRequest:
     off_target: OffTarget | None = None
     classification: Classification | None = None
     waited_seconds: float = 0.0
+    load: float | None = None
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.

@@ -42,13 +42,25 @@ class Policy(Protocol):
         Who runs a policy that does not, a simulator say, may leave the measuring out.
         """
 
+    @property
+    def follows_load(self) -> bool:
+        """Whether it is asked to resize at each measurement, by load, instead of by target.
+
+        The core does nothing else then for those that miss their targets: nobody gives way, and
+        nothing is moved.
+        """
+
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Where the workload goes, or why it can't go anywhere now."""
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal | None:
-        """Other allocations for a running workload, in place; ``None`` = as they are."""
+        """Other allocations for a running workload; ``None`` = as they are.
+
+        On the servers where it is, or on more or fewer, as far as the engine and the workload
+        allow; on one of them at least it goes on.
+        """
 
 
 class ByReservation:
@@ -56,6 +68,7 @@ class ByReservation:
 
     name = ""
     adapts = False
+    follows_load = False
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView

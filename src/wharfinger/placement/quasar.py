@@ -75,6 +75,7 @@ class Quasar:
 
     name = "quasar"
     adapts = True
+    follows_load = False
 
     def __init__(self, confidence: float = CONFIDENCE) -> None:
         self._confidence = confidence

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wharfinger.errors import InvalidInput
+from wharfinger.placement.autoscale import Autoscale
 from wharfinger.placement.base import Policy
 from wharfinger.placement.feedback import Feedback
 from wharfinger.placement.least_loaded import LeastLoaded
@@ -32,6 +33,7 @@ POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
     LeastLoaded.name: lambda _: LeastLoaded(),
     RoundRobin.name: lambda _: RoundRobin(),
     Feedback.name: lambda _: Feedback(),
+    Autoscale.name: lambda _: Autoscale(),
     RandomChoice.name: lambda options: RandomChoice(options.seed),
     Reservation.name: lambda _: Reservation(),
     Sparrow.name: lambda options: Sparrow(options.seed),

@@ -243,7 +243,7 @@ class SimulatedCluster:
         elif not self.costs.keeps_work:
             account.begin_anew()
         run.state, run.since = State.RUNNING, self.now
-        self._set_load(run)
+        self._set_load((run, self.now - account.submitted_at))
         run.started = ev.WorkloadStarted(run.key, f"simulated {run.key}")
         self.tell(run.started)
         if run.job.load is not None and run.job.lifetime_seconds < inf:
@@ -366,17 +366,18 @@ class SimulatedCluster:
         for part in run.parts:
             self.refresh(part.machine)
 
-    def _set_load(self, run: Run) -> None:
-        """What a service is asked from now on, until that changes."""
+    def _set_load(self, what: tuple[Run, float]) -> None:
+        """What a service is asked from so many seconds of its life on, until that changes."""
+        run, passed = what
         load = run.job.load
         if load is None or run.end is not None:
             return
         run.settle(self.now)
-        passed = self.now - run.account.submitted_at
         run.load_per_second = load.at(passed)
         change = load.next_change(passed)
         if change is not None:
-            self.loop.schedule(run.account.submitted_at + change, self._set_load, run)
+            at = max(self.now, run.account.submitted_at + change)
+            self.loop.schedule(at, self._set_load, (run, change))
         for part in run.parts:
             part.look(self.truth)
         for part in run.parts:

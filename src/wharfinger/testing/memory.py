@@ -276,14 +276,18 @@ class MemoryCluster:
             self._settle(key, ev.StartFailed(key, "stopped before it started", retryable=False))
 
     def _resize(self, action: act.ResizeAllocation) -> None:
-        run = self._runs.get(action.key)
+        key, wanted = action.key, action.placements
+        run = self._runs.get(key)
+        gone = [p.server for p in wanted if p.server not in self.servers]
         if run is None or not run.started or run.end is not None:
-            self._say(ev.ResizeFailed(action.key, "it does not run"))
-        elif [p.server for p in run.placements] != [p.server for p in action.placements]:
-            self._say(ev.ResizeFailed(action.key, "it runs on other servers"))
+            self._say(ev.ResizeFailed(key, "it does not run", wanted))
+        elif gone:
+            self._say(ev.ResizeFailed(key, f"no server {gone[0]!r} here", wanted))
+        elif not {p.server for p in run.placements} & {p.server for p in wanted}:
+            self._say(ev.ResizeFailed(key, "it runs on other servers", wanted))
         else:
-            run.placements = action.placements
-            self._say(ev.AllocationResized(action.key, action.placements))
+            run.placements = wanted
+            self._say(ev.AllocationResized(key, wanted))
 
     def _suspend(self, key: str, *, suspended: bool) -> None:
         run = self._runs.get(key)

@@ -36,7 +36,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import SOURCES, Capabilities, ClusterView, PlacementRequest
-from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
+from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.placement.base import Policy
 from wharfinger.testing.harness import expect
 
@@ -53,6 +53,12 @@ class Question:
     seed: int
     view: ClusterView
     request: PlacementRequest
+
+    @property
+    def most_servers(self) -> int:
+        """On how many servers the engine and the workload's user allow it to be."""
+        scale = self.request.workload.scale.max_servers
+        return min(scale, self.view.capabilities.max_servers_per_workload)
 
     def __str__(self) -> str:
         reservation = self.request.workload.reservation
@@ -94,7 +100,9 @@ def make_view(random: Random, count: int) -> ClusterView:
         platforms=("slow", "usual", "fast"),
         last_placed=random.randrange(-1, count) if count else -1,
         capabilities=Capabilities(
-            fractional_cpu=random.random() < 0.8, resize=random.random() < 0.8
+            max_servers_per_workload=random.choice((1, 1, 3, 8)),
+            fractional_cpu=random.random() < 0.8,
+            resize=random.random() < 0.8,
         ),
     )
 
@@ -107,10 +115,12 @@ def make_request(random: Random, view: ClusterView) -> PlacementRequest:
     )
     workload = Workload(
         "asked",
-        random.choice((WorkloadType.SINGLE_NODE, WorkloadType.BEST_EFFORT)),
+        random.choice((*WorkloadType, WorkloadType.SINGLE_NODE, WorkloadType.BEST_EFFORT)),
         Run(("true",)),
         reservation=reservation,
     )
+    if workload.type is not WorkloadType.SINGLE_NODE:
+        workload = replace(workload, scale=Scale(random.choice((1, 2, 8))))
     excluded = random.sample(rows, random.randrange(len(rows) // 3 + 1))
     target = random.choice((None, 5.0, 50.0, 5000.0))
     if target is not None and not workload.best_effort:
@@ -141,7 +151,9 @@ def make_classification(random: Random) -> Classification:
 def check_policy(policy: Policy, *, rounds: int = 200) -> None:
     """Hold a policy to what the core relies on.
 
-    * It places only on servers that accept work, did not fail to start this one, and have room.
+    * It places only on servers that accept work, did not fail to start this one, and have room;
+      each once, and on no more than the engine and the workload allow.
+    * A resize keeps to that on servers that are joined, and moves nothing: one server stays.
     * It refuses only with a reason, a message, and what would change it; where it says that a
       workload waits for some servers alone, room on others changes nothing.
     * Its decision has at most ``CANDIDATES_KEPT`` candidates, the scored ones first and best first.
@@ -154,6 +166,7 @@ def check_policy(policy: Policy, *, rounds: int = 200) -> None:
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
+    expect(policy.adapts or not policy.follows_load, f"{policy.name} follows load, not adapting")
     for question in questions(rounds):
         before = _copy(question.view)
         answer = policy.place(question.request, question.view)
@@ -191,16 +204,21 @@ def _check_waiting(policy: Policy, question: Question, servers: tuple[str, ...])
 
 
 def _check_places(question: Question, placements: tuple[Placement, ...]) -> None:
-    view, capabilities = question.view, question.view.capabilities
     names = [placement.server for placement in placements]
     expect(bool(names), f"{question}: a plan without a place")
     expect(len(set(names)) == len(names), f"{question}: {names} twice on one server")
-    expect(len(names) <= capabilities.max_servers_per_workload, f"{question}: on {len(names)}")
+    expect(len(names) <= question.most_servers, f"{question}: on {len(names)} servers")
     for placement in placements:
-        row = list(view.names).index(placement.server)
-        expect(bool(view.accepting[row]), f"{question}: {placement.server} takes no work")
-        expect(row not in question.request.excluded, f"{question}: {placement.server} is excluded")
-        _check_room(question, row, placement.allocation, held=Allocation(0, 0))
+        _check_place(question, placement)
+
+
+def _check_place(question: Question, placement: Placement) -> None:
+    """A server where it is not yet."""
+    view, server = question.view, placement.server
+    row = list(view.names).index(server)
+    expect(bool(view.accepting[row]), f"{question}: {server} takes no work")
+    expect(row not in question.request.excluded, f"{question}: {server} is excluded")
+    _check_room(question, row, placement.allocation, held=Allocation(0, 0))
 
 
 def _check_room(question: Question, row: int, given: Allocation, held: Allocation) -> None:
@@ -217,28 +235,52 @@ def _check_room(question: Question, row: int, given: Allocation, held: Allocatio
 
 
 def _check_resize(policy: Policy, question: Question, before: ClusterView) -> None:
-    """A workload that is on a server asks for another reservation than it was given."""
-    view = question.view
+    """One that runs is to be resized: its reservation has changed, or its load."""
+    view, random = question.view, Random(question.seed)
     rows = [row for row in range(len(view.names)) if view.residents[row]]
     if not rows:
         return
-    row = rows[question.seed % len(rows)]
-    held = Allocation(int(view.cpu_allocated[row]) // 2, int(view.memory_allocated[row]) // 2 + 1)
-    placements = (Placement(view.names[row], held),)
-    answer = policy.resize(question.request, placements, view)
-    again = policy.resize(question.request, placements, before)
-    expect(answer == again, f"{question}: asked again, the resize is otherwise")
-    if answer is None:
-        return
+    count = random.randint(1, min(len(rows), view.capabilities.max_servers_per_workload))
+    held = tuple(_held(view, row) for row in random.sample(rows, count))
+    loads = (None, 0.0, 0.5, 0.9, 1.2) if policy.follows_load else (None,)
+    for load in loads:
+        request = replace(question.request, load=load)
+        answer = policy.resize(request, held, view)
+        again = policy.resize(request, held, before)
+        expect(answer == again, f"{question}: asked again, the resize is otherwise")
+        if answer is not None:
+            _check_resized(policy, question, held, answer)
+
+
+def _held(view: ClusterView, row: int) -> Placement:
+    """Half of what is given there."""
+    cpu, memory = int(view.cpu_allocated[row]) // 2, int(view.memory_allocated[row]) // 2 + 1
+    step = 1 if view.capabilities.fractional_cpu else 1000
+    return Placement(view.names[row], Allocation(cpu // step * step, memory))
+
+
+def _check_resized(
+    policy: Policy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
+) -> None:
     accepted = isinstance(answer, Plan)
     _check_decision(answer.decision, policy.name, f"{question}, resized", accepted=accepted)
-    if isinstance(answer, Plan):
-        expect(view.capabilities.resize, f"{question}: this engine can't resize")
-        expect(
-            [placement.server for placement in answer.placements] == [view.names[row]],
-            f"{question}: a resize moves nothing, planned was {answer.placements}",
-        )
-        _check_room(question, row, answer.placements[0].allocation, held)
+    if not isinstance(answer, Plan):
+        return
+    expect(question.view.capabilities.resize, f"{question}: this engine can't resize")
+    names = [placement.server for placement in answer.placements]
+    expect(len(set(names)) == len(names), f"{question}: {names} twice on one server")
+    now = {placement.server: placement.allocation for placement in held}
+    most = max(len(held), question.most_servers)
+    expect(len(names) <= most, f"{question}: it grew to {len(names)} servers")
+    expect(
+        not now.keys().isdisjoint(names), f"{question}: it is to be on {names}, moved from {now}"
+    )
+    for placement in answer.placements:
+        if placement.server in now:
+            row = list(question.view.names).index(placement.server)
+            _check_room(question, row, placement.allocation, now[placement.server])
+        else:
+            _check_place(question, placement)
 
 
 def _check_decision(decision: Decision, name: str, where: str, *, accepted: bool) -> None:

@@ -115,6 +115,27 @@ def an_allocation_is_resized_in_place(harness: EngineHarness) -> None:
         harness.expect_started_once(session, "k")
 
 
+def a_workload_joins_and_leaves_servers(harness: EngineHarness) -> None:
+    """Where the engine can spread one: at its start, and as it runs; it goes on where it stays."""
+    with harness.session() as session:
+        able = session.engine.capabilities
+        if len(session.servers) < 2 or able.max_servers_per_workload < 2 or not able.resize:
+            harness.skip("no second server here, or no workload may be on two")
+        first = harness.start(session, "k", harness.programs.lasting("k"))
+        second = harness.start(session, "l", harness.programs.lasting("l"), session.servers[1])
+        both = (*first.placements, *second.placements)
+        session.perform(first, replace(second, placements=both))
+        for key in ("k", "l"):
+            session.wait_for(ev.WorkloadStarted, key)
+        for key in ("k", "l"):
+            for wanted in (both, first.placements, both[::-1], both[1:]):
+                session.forget_reports()
+                session.perform(act.ResizeAllocation(key, wanted))
+                resized = session.wait_for(ev.AllocationResized, key)
+                expect(resized.placements == wanted, f"{wanted} asked for, got {resized}")
+            expect_no_end(session, key)
+
+
 def what_is_suspended_can_be_resumed(harness: EngineHarness) -> None:
     """Twice each does no harm; it is still there afterwards."""
     with harness.session() as session:
@@ -385,6 +406,7 @@ RUN_CHECKS: tuple[EngineCheck, ...] = (
     what_is_forgotten_is_gone,
     what_runs_is_not_forgotten,
     an_allocation_is_resized_in_place,
+    a_workload_joins_and_leaves_servers,
     what_is_suspended_can_be_resumed,
     what_is_suspended_stands_still,
     what_is_suspended_can_be_stopped,

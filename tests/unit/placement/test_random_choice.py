@@ -63,7 +63,8 @@ def test_where_few_have_room_these_are_drawn_alike_too() -> None:
     count = 20 * PROBES
     free = {f"s{row}" for row in range(0, count, count // 4)}
     used = {name: 2000 for name in map("s{}".format, range(count)) if name not in free}
-    places = Counter(drawn(seen(*[2] * count, used=used), f"w{i}") for i in range(400))
+    view = seen(*[2] * count, used=used)
+    places = Counter(drawn(view, f"w{i}") for i in range(400))
     assert set(places) == free
     assert far_from_uniform(places, 4) < 5
 

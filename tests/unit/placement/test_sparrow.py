@@ -56,7 +56,8 @@ def test_an_emptier_server_that_was_not_drawn_is_not_seen() -> None:
 
 
 def test_probes_are_drawn_alike_for_all_servers() -> None:
-    counts = Counter(name for i in range(3000) for name in probes(full(30), f"w{i}"))
+    view = full(30)
+    counts = Counter(name for i in range(3000) for name in probes(view, f"w{i}"))
     assert len(counts) == 30
     assert max(counts.values()) - min(counts.values()) < 100
 
@@ -66,9 +67,9 @@ def test_only_servers_that_could_ever_take_it_are_drawn() -> None:
     few = LOOKED_AT * 2 * 10
     cpus = [8 if row % (few // 4) == 0 else 1 for row in range(few)]
     large = {f"s{row}" for row, cpu in enumerate(cpus) if cpu == 8}
-    places = set()
+    view, places = seen(*cpus), set()
     for i in range(40):
-        answer = asked(seen(*cpus), f"w{i}", 2000)
+        answer = asked(view, f"w{i}", 2000)
         assert isinstance(answer, Plan)
         places.add(answer.placements[0].server)
     assert places == large

@@ -1,0 +1,90 @@
+"""Policies for tests of the core that put workloads on several servers, and change on which."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.placement.base import Policy, refuse, with_room
+from wharfinger.placement.least_loaded import LeastLoaded
+from wharfinger.placement.registry import make_policy
+
+
+class Spreading(LeastLoaded):
+    """On as many servers as it may; more, other or fewer ones by load, or by pace.
+
+    Args:
+        follows_load: By which of the two.
+    """
+
+    adapts = True
+
+    def __init__(self, *, follows_load: bool) -> None:
+        self.follows_load = follows_load
+        self.name = "spreading-by-load" if follows_load else "spreading-by-pace"
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        need = request.reserved(view.capabilities)
+        names = _others(request, need, view, ())[: _most(request, view)]
+        if not names:
+            return refuse(self.name, request, need, view)
+        return self._plan(Stage.PLACEMENT, tuple(Placement(name, need) for name in names))
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        off, load = request.off_target, request.load
+        if off is None and load is None:
+            return super().resize(request, placements, view)
+        short = load > 0.7 if load is not None else off.pace < 0.7
+        spare = load < 0.3 if load is not None else off.pace > 1
+        need = request.reserved(view.capabilities)
+        others = [Placement(name, need) for name in _others(request, need, view, placements)[:1]]
+        if spare:
+            after = (*map(_halved, placements[1:]), placements[0])[: max(1, len(placements) - 1)]
+        elif short:
+            after = (*placements, *others)
+        else:
+            after = (*placements[:1], *others)
+        if not view.capabilities.resize or len(after) > _most(request, view) or after == placements:
+            return refuse(self.name, request, need, view)
+        return self._plan(Stage.ADAPTATION, after)
+
+    def _plan(self, stage: Stage, placements: tuple[Placement, ...]) -> Plan:
+        message = f"on {len(placements)} servers"
+        decision = Decision(stage, self.name, True, ReasonCode.OK, message)
+        return Plan(placements, decision)
+
+
+def _halved(placement: Placement) -> Placement:
+    held = placement.allocation
+    return replace(placement, allocation=replace(held, cpu_millicpus=held.cpu_millicpus // 2))
+
+
+def _others(
+    request: PlacementRequest,
+    need: Allocation,
+    view: ClusterView,
+    placements: tuple[Placement, ...],
+) -> list[str]:
+    """Servers with room where it is not."""
+    here = {placement.server for placement in placements}
+    rows = np.flatnonzero(with_room(request, need, view)).tolist()
+    return [view.names[row] for row in rows if view.names[row] not in here]
+
+
+def _most(request: PlacementRequest, view: ClusterView) -> int:
+    most = view.capabilities.max_servers_per_workload
+    return min(most, request.workload.scale.max_servers)
+
+
+SPREADING: dict[str, Policy] = {
+    policy.name: policy for policy in (Spreading(follows_load=by) for by in (True, False))
+}
+
+
+def policy_named(name: str) -> Policy:
+    """One of these, or of wharfinger's own."""
+    return SPREADING.get(name) or make_policy(name)
