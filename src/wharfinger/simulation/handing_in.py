@@ -1,7 +1,7 @@
 """Makes jobs of what was drawn: as users hand them in, with targets and what they would reserve.
 
-``scenario.build`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for all
-of them, whatever policy runs, so that a policy that reads reservations changes no other's draws.
+``scenario`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for
+all of them, whatever policy runs, so that one that reads reservations changes no other's draws.
 """
 
 from collections.abc import Iterator, Sequence

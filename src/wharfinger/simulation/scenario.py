@@ -293,15 +293,11 @@ def _population(
 
 
 def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
-    if arrivals.pattern is Pattern.AT_ONCE or arrivals.times or not drafts:
+    if arrivals.pattern is Pattern.AT_ONCE or arrivals.recorded or not drafts:
         return 0.0
     if arrivals.every_seconds is not None:
         return arrivals.every_seconds
-    if arrivals.load is None:
-        raise InvalidInput(
-            f"scenario {world.scenario.name}: arrivals say neither every nor load; write one"
-        )
-    return base_gap(mean_gap(world, drafts, arrivals.load), arrivals.bursts)
+    return base_gap(mean_gap(world, drafts, arrivals.load or 1.0), arrivals.bursts)
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:

@@ -1,7 +1,7 @@
 """Makes a population of a trace: what each row is to the ground truth, and where it can be.
 
-``scenario.build`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for and
-how long it took, so its ground truth has no interference, and a job that is given what it asked
+``scenario`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for
+and how long it took, so its ground truth has no interference, and a job that is given what it asked
 for takes as long as it took.
 """
 
