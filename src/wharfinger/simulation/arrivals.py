@@ -144,12 +144,12 @@ def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
 
 
 def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator) -> Array:
-    gaps: Array
+    gaps = np.full(count, gap_seconds)
     match arrivals.pattern:
         case Pattern.AT_ONCE:
             return np.zeros(count)
         case Pattern.REGULAR:
-            return np.arange(count) * gap_seconds
+            gaps[:1] = 0.0
         case Pattern.GAUSSIAN:
             gaps = np.maximum(random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0)
         case Pattern.POISSON:
