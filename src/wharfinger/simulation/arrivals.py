@@ -85,7 +85,7 @@ class Arrivals:
             if self.every_seconds or self.load or self.bursts:
                 raise InvalidInput("these arrivals have no gap; remove every, load and bursts")
         elif (self.every_seconds is None) == (self.load is None):
-            raise InvalidInput("write either every, e.g. 10s, or load, e.g. 70%")
+            raise InvalidInput("write either every, e.g. 10s, or load, e.g. 0.7")
         if bool(self.spread_seconds) != (self.pattern is Pattern.GAUSSIAN):
             raise InvalidInput("spread belongs to pattern: gaussian, and it needs one")
 
