@@ -5,12 +5,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
+from wharfinger.simulation.csv_lines import csv_lines
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -44,17 +46,31 @@ class Bursts:
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """Arrivals that were recorded.
+
+    Attributes:
+        path: A CSV file.
+        column: Of the times.
+        unit_seconds: What 1 means in it.
+    """
+
+    path: str
+    column: str
+    unit_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When workloads are handed in; of ``every_seconds`` and ``load`` one is given.
+    """When workloads are handed in.
 
     Attributes:
         pattern: How they follow one another.
-        every_seconds: Mean gap.
+        every_seconds: Mean gap; of it and ``load`` one is given, unless ``AT_ONCE``.
         load: CPU time that they take alone over what there is: sets the mean gap.
         spread_seconds: Standard deviation of a ``GAUSSIAN`` gap.
         bursts: On top; ``None`` = none.
-        times: Seconds from the beginning, ascending, one for each workload, where they are known:
-            then the rest says nothing.
+        recorded: Where they are told; then the rest says nothing.
     """
 
     pattern: Pattern = Pattern.POISSON
@@ -62,7 +78,16 @@ class Arrivals:
     load: float | None = None
     spread_seconds: float = 0.0
     bursts: Bursts | None = None
-    times: tuple[float, ...] = ()
+    recorded: Recorded | None = None
+
+    def __post_init__(self) -> None:
+        if self.pattern is Pattern.AT_ONCE or self.recorded is not None:
+            if self.every_seconds or self.load or self.bursts:
+                raise InvalidInput("these arrivals have no gap; remove every, load and bursts")
+        elif (self.every_seconds is None) == (self.load is None):
+            raise InvalidInput("write either every, e.g. 10s, or load, e.g. 0.7")
+        if bool(self.spread_seconds) != (self.pattern is Pattern.GAUSSIAN):
+            raise InvalidInput("spread belongs to pattern: gaussian, and it needs one")
 
 
 def arrival_times(
@@ -77,18 +102,28 @@ def arrival_times(
         random: Of arrivals alone.
 
     Raises:
-        InvalidInput: Fewer times are known than there are workloads.
+        InvalidInput: Those that were recorded can't be read, or are fewer than the workloads.
     """
-    if arrivals.times:
-        if len(arrivals.times) < count:
-            raise InvalidInput(
-                f"{len(arrivals.times)} arrivals for {count} workloads; ask for fewer workloads"
-            )
-        return np.array(arrivals.times[:count])
+    if arrivals.recorded is not None:
+        return _recorded(arrivals.recorded, count)
     base = _base(arrivals, count, gap_seconds, random)
     if arrivals.bursts is None or not count:
         return base
-    return np.sort(np.concatenate([base, _burst_times(arrivals.bursts, base, random)]))[:count]
+    both: Array = np.sort(np.concatenate([base, _burst_times(arrivals.bursts, base, random)]))
+    return both[:count]
+
+
+def _recorded(recorded: Recorded, count: int) -> Array:
+    """The first of them, from the first."""
+    column = recorded.column
+    lines = csv_lines(Path(recorded.path), [column], exact=False)
+    times = np.sort(np.array([line.number_of(column) for line in lines]))
+    if len(times) < count:
+        raise InvalidInput(
+            f"{recorded.path}: {len(times)} arrivals for {count} workloads; ask for fewer"
+        )
+    first: Array = (times[:count] - times[:1]) * recorded.unit_seconds
+    return first
 
 
 def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
@@ -109,15 +144,14 @@ def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
 
 
 def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator) -> Array:
+    gaps = np.full(count, gap_seconds)
     match arrivals.pattern:
         case Pattern.AT_ONCE:
             return np.zeros(count)
         case Pattern.REGULAR:
-            return np.arange(count) * gap_seconds
+            gaps[:1] = 0.0
         case Pattern.GAUSSIAN:
-            gaps: Array = np.maximum(
-                random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0
-            )
+            gaps = np.maximum(random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0)
         case Pattern.POISSON:
             gaps = random.exponential(gap_seconds, count)
     times: Array = np.cumsum(gaps)

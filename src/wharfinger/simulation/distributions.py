@@ -8,6 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.errors import InvalidInput
+
 Array: TypeAlias = NDArray[np.float64]
 
 
@@ -40,6 +42,14 @@ class Distribution:
     sigma: float = 0.0
     low: float = 0.0
     high: float = inf
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise InvalidInput("from is more than to; write them the other way round")
+        if self.shape is Shape.UNIFORM and self.high == inf:
+            raise InvalidInput("uniform needs its two ends; write from and to")
+        if self.shape is not Shape.UNIFORM and not self.mean:
+            raise InvalidInput(f"{self.shape} needs its mean; write e.g. mean: 25m")
 
     def draw(self, random: np.random.Generator, count: int) -> Array:
         """(count,) values.

@@ -1,7 +1,7 @@
 """Makes jobs of what was drawn: as users hand them in, with targets and what they would reserve.
 
-``scenario.build`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for all
-of them, whatever policy runs, so that a policy that reads reservations changes no other's draws.
+``scenario`` calls this with the arrivals. What users misjudge is drawn by a stream of its own for
+all of them, whatever policy runs, so that one that reads reservations changes no other's draws.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         each.tolerance,
         each.priority,
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
-        Reservation(whole(world.scenario, draft.cpu_millicpus), draft.memory_bytes),
+        Reservation(_needed(world, draft), draft.memory_bytes),
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
     )
 
@@ -129,6 +129,12 @@ def whole(scenario: Scenario, cpu_millicpus: float) -> int:
     if scenario.fractional_cpu:
         return max(1, round(cpu_millicpus))
     return 1000 * max(1, ceil(cpu_millicpus / 1000))
+
+
+def _needed(world: World, draft: Draft) -> int:
+    """CPU that it can use; who could use more than the largest server has is given all of one."""
+    most = max(platform.cpu_millicpus for platform, _ in world.platforms)
+    return min(most, whole(world.scenario, draft.cpu_millicpus))
 
 
 def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, cos, inf, pi, sin
 
+from wharfinger.errors import InvalidInput
 from wharfinger.simulation.jobs import Load
 
 _STEPS = 24  # of a period: the load is constant over each
@@ -32,7 +33,7 @@ class LoadModel:
     Attributes:
         shape: How it changes.
         base_per_second: Queries per second, the least.
-        peak_per_second: The most; not below the base.
+        peak_per_second: The most, of shapes that change; not below the base.
         period_seconds: Of ``FLUCTUATING`` and ``DIURNAL``.
         at_seconds: When the ``SPIKE`` begins, from when the service is handed in.
         for_seconds: How long it lasts.
@@ -40,12 +41,26 @@ class LoadModel:
     """
 
     shape: LoadShape = LoadShape.FLAT
-    base_per_second: float = 100.0
-    peak_per_second: float = 100.0
+    base_per_second: float = 0.0
+    peak_per_second: float = 0.0
     period_seconds: float = 86_400.0
     at_seconds: float = 600.0
     for_seconds: float = 300.0
     steps: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.shape is LoadShape.STEPS) != bool(self.steps):
+            raise InvalidInput("steps belong to shape: steps, and it needs at least one")
+        if self.shape is not LoadShape.STEPS and not self.base_per_second:
+            raise InvalidInput(f"{self.shape} needs its base; write e.g. base: 200/s")
+        changes = self.shape not in (LoadShape.FLAT, LoadShape.STEPS)
+        if changes and self.peak_per_second < self.base_per_second:
+            raise InvalidInput(f"{self.shape} needs a peak that is not below its base")
+        if not changes and self.peak_per_second:
+            raise InvalidInput(f"{self.shape} has no peak; remove it")
+        times = [at for at, _ in self.steps]
+        if times and (times[0] or sorted(set(times)) != times):
+            raise InvalidInput("steps do not ascend from 0s; write the first with at: 0s")
 
     @property
     def most_per_second(self) -> float:

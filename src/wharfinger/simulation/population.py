@@ -1,6 +1,6 @@
 """Draws a population from the classes of a scenario: what each workload is, and how much of it.
 
-``scenario.build`` calls this, and ``handing_in`` makes the jobs. Each class and each purpose has a stream
+``scenario`` calls this, and ``handing_in`` makes the jobs. Each class and each purpose has a stream
 of its own, and each workload the same number of draws, so that a change of one number in a scenario
 leaves all other draws as they were.
 """

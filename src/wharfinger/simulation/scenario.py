@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wharfinger.errors import InvalidInput
 from wharfinger.model.platform import Platform, Server
+from wharfinger.model.units import format_bytes
 from wharfinger.simulation.arrivals import Arrivals, Pattern, arrival_times, base_gap
 from wharfinger.simulation.faults import draw_faults
 from wharfinger.simulation.handing_in import hand_in
@@ -60,6 +61,7 @@ def build(
     contents = _read(scenario, servers, workloads, streams)
     scenario, truth = contents.scenario, contents.truth
     world = World(scenario, truth, tuple(_platforms(contents.groups)), streams, {})
+    _check_memory(contents)
     drafts, times = _population(world, contents, workloads)
     jobs = tuple(hand_in(world, drafts, times))
     there = tuple(_servers(contents.groups))
@@ -292,16 +294,23 @@ def _population(
     return drafts, arrival_times(arrivals, len(drafts), gap, random).tolist()
 
 
+def _check_memory(contents: _Contents) -> None:
+    """Refuse a class of which some could never be placed."""
+    most = max(group.memory_bytes for group in contents.groups)
+    for each in contents.scenario.population:
+        if max(each.memory_bytes) > most:
+            raise InvalidInput(
+                f"class {each.name}: {format_bytes(max(each.memory_bytes))} of memory, and the "
+                f"largest server has {format_bytes(most)}; write less, or add a larger server"
+            )
+
+
 def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
-    if arrivals.pattern is Pattern.AT_ONCE or arrivals.times or not drafts:
+    if arrivals.pattern is Pattern.AT_ONCE or arrivals.recorded or not drafts:
         return 0.0
     if arrivals.every_seconds is not None:
         return arrivals.every_seconds
-    if arrivals.load is None:
-        raise InvalidInput(
-            f"scenario {world.scenario.name}: arrivals say neither every nor load; write one"
-        )
-    return base_gap(mean_gap(world, drafts, arrivals.load), arrivals.bursts)
+    return base_gap(mean_gap(world, drafts, arrivals.load or 1.0), arrivals.bursts)
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:

@@ -7,6 +7,7 @@ draws one run's world of it, the ``Setup``. Nothing here is drawn yet.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from wharfinger.errors import InvalidInput
 from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
 from wharfinger.simulation.arrivals import Arrivals
 from wharfinger.simulation.distributions import Distribution, constant
@@ -80,6 +81,10 @@ class Share:
     low: float
     high: float
 
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise InvalidInput("from is more than to; write them the other way round")
+
 
 @dataclass(frozen=True, slots=True)
 class Targets:
@@ -96,6 +101,12 @@ class Targets:
     share: Share = Share(0.9, 0.9)
     kind: TargetKind = TargetKind.RATE
     room_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.share.low:
+            raise InvalidInput("a share of 0% asks for nothing; write more, or of: none")
+        if self.room_seconds and self.kind is not TargetKind.COMPLETION_TIME:
+            raise InvalidInput("room belongs to kind: completionTime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,10 @@ class Reservations:
     over_up_to: float = 10.0
     under: float = 0.2
     under_up_to: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.over + self.under > 1 + 1e-9:
+            raise InvalidInput("those who reserve too much and too little are more than 100%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +181,7 @@ class PopulationClass:
         profile: How they may be profiled.
     """
 
-    name: str
+    name: str = "job"
     share: float = 1.0
     count: int | None = None
     type: WorkloadType = WorkloadType.BATCH
@@ -186,6 +201,26 @@ class PopulationClass:
     scale: Scale = field(default_factory=Scale)
     restartable: bool = True
     profile: Profile = field(default_factory=Profile)
+
+    def __post_init__(self) -> None:
+        if (self.type is WorkloadType.LATENCY_CRITICAL) != (self.load is not None):
+            raise InvalidInput(f"class {self.name}: latency-critical work has a load, no other has")
+        if self.load is None:
+            self._check_work()
+        elif self.latency is None and self.throughput_per_second is None:
+            raise InvalidInput(f"class {self.name}: write its target, e.g. the latency it keeps")
+        elif self.best_effort:
+            raise InvalidInput(f"class {self.name}: a service is not best-effort work")
+        if self.type is WorkloadType.SINGLE_NODE and self.scale.max_servers > 1:
+            raise InvalidInput(f"class {self.name}: single-node work has one server; write batch")
+
+    def _check_work(self) -> None:
+        """What only services have."""
+        if self.lifetime or self.latency or self.throughput_per_second:
+            raise InvalidInput(
+                f"class {self.name}: lifetime and target belong to latency-critical work; "
+                "write duration and targets"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +254,7 @@ class Scenario:
     population: tuple[PopulationClass, ...] = ()
     trace: CsvTrace | SwfTrace | None = None
     workloads: int = 100
-    arrivals: Arrivals = field(default_factory=Arrivals)
+    arrivals: Arrivals = field(default_factory=lambda: Arrivals(load=0.7))
     targets: Targets = field(default_factory=Targets)
     reservations: Reservations | None = field(default_factory=Reservations)
     training: float = 1 / 3
@@ -229,3 +264,28 @@ class Scenario:
     until_seconds: float | None = None
     fractional_cpu: bool = True
     max_servers: int = 8
+
+    def __post_init__(self) -> None:
+        if bool(self.population) == (self.trace is not None):
+            raise InvalidInput("write either a population or a trace")
+        if self.trace is not None and self.measured is not None:
+            raise InvalidInput("a trace has a ground truth of its own; remove truth")
+        self._check_classes()
+        for what, names in (
+            ("class", [each.name for each in self.population]),
+            ("platform", [group.platform for group in self.servers]),
+        ):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise InvalidInput(f"{what} {twice!r} stands twice; put the two together")
+
+    def _check_classes(self) -> None:
+        counted = [each.name for each in self.population if each.count is not None]
+        if counted and len(counted) < len(self.population):
+            raise InvalidInput(f"class {counted[0]} has a count and others not; give all one")
+        if self.until_seconds is None:
+            for each in self.population:
+                if each.load is not None and each.lifetime is None:
+                    raise InvalidInput(
+                        f"class {each.name} never ends; write its lifetime, or until"
+                    )

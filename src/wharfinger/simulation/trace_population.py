@@ -1,7 +1,7 @@
 """Makes a population of a trace: what each row is to the ground truth, and where it can be.
 
-``scenario.build`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for and
-how long it took, so its ground truth has no interference, and a job that is given what it asked
+``scenario`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for
+and how long it took, so its ground truth has no interference, and a job that is given what it asked
 for takes as long as it took.
 """
 
@@ -17,7 +17,14 @@ from wharfinger.simulation.population import Draft, apportion
 from wharfinger.simulation.scenario_types import PopulationClass, ServerGroup
 from wharfinger.simulation.streams import Streams
 from wharfinger.simulation.swf import Larger, SwfTrace, fitted, read_swf
-from wharfinger.simulation.traces import CsvTrace, Trace, TraceJob, TraceServer, read_csv_trace
+from wharfinger.simulation.traces import (
+    CsvTrace,
+    Trace,
+    TraceJob,
+    TraceServer,
+    read_csv_trace,
+    tell,
+)
 
 _MOST_NAME = 50
 
@@ -76,6 +83,8 @@ def chosen_jobs(
     skipped = dict(trace.skipped)
     if len(jobs) < len(trace.jobs):
         skipped["that need more memory than every server has"] = len(trace.jobs) - len(jobs)
+    if not jobs:
+        raise InvalidInput(f"no job is left of the trace: {tell(skipped)}; add larger servers")
     wanted = max(1, round(len(jobs) * source.window.sample)) if workloads is None else workloads
     if wanted > len(jobs):
         raise InvalidInput(f"{wanted} workloads of a trace that has {len(jobs)}; ask for fewer")

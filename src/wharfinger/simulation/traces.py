@@ -1,8 +1,8 @@
 """Traces in CSV: who came, asked for what, and ran for how long; and the servers there were.
 
 A trace names its columns as it likes, so a mapping says which of them hold what, and in what unit.
-Rows that can't be used are counted by the reason, and said: none is dropped in silence. ``scenario.build``
-makes jobs of what is read here, and ``wharfinger.simulation.swf`` reads another format to the same.
+Rows that can't be used are counted by the reason, and said: none is dropped in silence.
+``trace_population`` makes jobs of what is read here; ``swf`` reads another format to the same.
 """
 
 from collections import Counter
@@ -91,6 +91,10 @@ class Window:
     arrival_scale: float = 1.0
     sample: float = 1.0
 
+    def __post_init__(self) -> None:
+        if self.start_seconds >= self.end_seconds:
+            raise InvalidInput("from is not before until; write an earlier one")
+
 
 @dataclass(frozen=True, slots=True)
 class JobColumns:
@@ -100,7 +104,7 @@ class JobColumns:
         arrival: When it was handed in.
         cpu: CPU that it asked for.
         name: What it is called; ``None`` = numbered.
-        start: When it began to run; ``None`` = at its arrival.
+        start: When it began to run, empty where it never did; ``None`` = at its arrival.
         end: When it ended.
         duration: How long it ran.
         memory: That it asked for; ``None`` = 1 MiB.
@@ -115,6 +119,10 @@ class JobColumns:
     duration: str | None = None
     memory: str | None = None
     type: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.end is None) == (self.duration is None):
+            raise InvalidInput("write either the column of the end, or that of the duration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +160,9 @@ class CsvTrace:
     """A trace in CSV.
 
     Attributes:
-        directory: Where its files are; empty = whoever runs it must name one (``trace:DIR``).
         jobs: File of workloads.
         columns: Of that.
+        directory: Where its files are; empty = whoever runs it must name one (``trace:DIR``).
         nodes: File of servers; ``None`` = the scenario lists them.
         node_columns: Of that.
         units: Of both files.
@@ -163,15 +171,21 @@ class CsvTrace:
         window: Which part.
     """
 
-    directory: str
     jobs: str
     columns: JobColumns
+    directory: str = ""
     nodes: str | None = None
     node_columns: NodeColumns | None = None
     units: Units = field(default_factory=Units)
     types: Mapping[str, WorkloadType] = field(default_factory=dict)
     default_type: WorkloadType = WorkloadType.BATCH
     window: Window = field(default_factory=Window)
+
+    def __post_init__(self) -> None:
+        if (self.nodes is None) != (self.node_columns is None):
+            raise InvalidInput("a file of nodes needs its nodeColumns, and they a file")
+        if WorkloadType.LATENCY_CRITICAL in (self.default_type, *self.types.values()):
+            raise InvalidInput("a trace tells no load, so it has no services; write batch instead")
 
 
 def read_csv_trace(trace: CsvTrace) -> Trace:
@@ -270,7 +284,7 @@ def _unusable(arrival: float, cpu: int, duration: float) -> str:
     if not isfinite(arrival):
         return "without an arrival"
     if not isfinite(duration):
-        return "without an end"
+        return "without a start or an end"
     if duration <= 0:
         return "that took no time"
     return "that ask for no CPU" if cpu <= 0 else ""
@@ -279,7 +293,7 @@ def _unusable(arrival: float, cpu: int, duration: float) -> str:
 def _duration(line: Line, columns: JobColumns, arrival: float) -> float:
     if columns.duration is not None:
         return _number(line, columns.duration)
-    start = _number(line, columns.start) if _has(line, columns.start) else arrival
+    start = arrival if columns.start is None else _number(line, columns.start)
     return _number(line, columns.end) - start if _has(line, columns.end) else nan
 
 

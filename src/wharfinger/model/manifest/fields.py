@@ -9,6 +9,7 @@ is the manifest's default.
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from wharfinger.errors import InvalidInput
 from wharfinger.model import units
@@ -40,6 +41,10 @@ MAX_SERVERS = 100_000
 MAX_PROFILE_SECONDS = 3600
 
 
+Maker: TypeAlias = "Callable[..., object] | None"
+"""Makes an object of a section's attributes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field that holds a value.
@@ -69,21 +74,26 @@ class Section:
         name: Its key; empty for the whole manifest.
         attribute: Where the object around it keeps its object; ``None`` = it has none of its
             own and its fields belong to the object around it.
-        make: Makes its object from the attributes of its fields.
+        make: Makes its object from the attributes of its fields; an ``InvalidInput`` that it
+            raises is a problem of the section.
         fields: In the order in which they are written.
         doc: What it says.
         required: Whether the section around it must have it.
+        many: Whether it is a list of such; then its attribute is a tuple of objects.
+        short: What may stand in its place instead of a mapping; ``None`` = nothing.
     """
 
     name: str
     attribute: str | None
-    make: Callable[..., object] | None
+    make: Maker
     fields: "tuple[Field | Section, ...]"
     doc: str
     required: bool = False
+    many: bool = False
+    short: Kind | None = None
 
 
-def default_of(make: Callable[..., object] | None, attribute: str | None) -> object:
+def default_of(make: Maker, attribute: str | None) -> object:
     """The default of a dataclass's attribute; ``None`` where there is none or it is empty."""
     if make is None or attribute is None:
         return None

@@ -4,7 +4,7 @@
 schema can say; sizes of files, duplicates and the last few rules are ``load_manifests``'s.
 """
 
-from wharfinger.model.manifest.fields import MANIFEST, SPEC, Field, Section, default_of
+from wharfinger.model.manifest.fields import MANIFEST, SPEC, Field, Maker, Section, default_of
 from wharfinger.model.manifest.kinds import Json
 from wharfinger.model.manifest.meaning import schema_rules
 
@@ -13,34 +13,42 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, Json]:
     """The JSON Schema of one document of a manifest file."""
-    return {"$schema": _DIALECT, "title": "wharfinger workload", **_section(MANIFEST)}
+    return {"$schema": _DIALECT, "title": "wharfinger workload", **_section(MANIFEST, None)}
 
 
-def _section(section: Section) -> dict[str, Json]:
+def _section(section: Section, around: Maker) -> dict[str, Json]:
+    make = section.make or around
     properties: dict[str, Json] = {}
     for part in section.fields:
-        properties[part.name] = _field(section, part) if isinstance(part, Field) else _section(part)
+        properties[part.name] = (
+            _field(make, part) if isinstance(part, Field) else _section(part, make)
+        )
     required: list[Json] = [part.name for part in section.fields if part.required]
     schema: dict[str, Json] = {"description": section.doc, "type": "object"}
     if section is SPEC:
         schema["allOf"] = schema_rules()
     if required:
         schema["required"] = required
-    return {**schema, "properties": properties, "additionalProperties": False}
+    schema |= {"properties": properties, "additionalProperties": False}
+    if section.short is not None:
+        schema = {"anyOf": [schema, dict(section.short.schema)]}
+    return {"type": "array", "items": schema} if section.many else schema
 
 
-def _field(section: Section, part: Field) -> dict[str, Json]:
+def _field(make: Maker, part: Field) -> dict[str, Json]:
     schema: dict[str, Json] = {"description": part.doc, **part.kind.schema}
-    default = written_default(section, part)
+    default = written_default(make, part)
     if default is not None and not part.default:
         schema["default"] = default
     return schema
 
 
-def written_default(section: Section, part: Field) -> Json:
+def written_default(make: Maker, part: Field) -> Json:
     """A field's default as a manifest writes it; ``None`` where it has none of its own.
 
-    A section without an object of its own keeps its fields in the workload.
+    Args:
+        make: Of its section; one without an object of its own keeps its fields in the one around.
+        part: The field.
     """
-    default = default_of(section.make or MANIFEST.make, part.attribute)
+    default = default_of(make, part.attribute)
     return None if default is None else part.kind.write(default)
