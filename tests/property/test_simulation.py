@@ -26,13 +26,10 @@ def test_cores_memory_workloads_and_work_are_conserved(
     for fate in fates:
         account = watch.simulation.cluster.accounts[fate.name]
         losses = (
-            fate.platform_loss
-            + fate.allocation_loss
-            + fate.interference_loss
-            + fate.waiting_loss
+            fate.platform_loss + fate.allocation_loss + fate.interference_loss + fate.waiting_loss
         )
         assert fate.performance + losses == pytest.approx(1.0), fate
-        assert 0 <= fate.wait_seconds
+        assert fate.wait_seconds >= 0
         if fate.end == Phase.COMPLETED and not account.job.is_service:
             assert account.done == pytest.approx(account.job.work)
 

@@ -102,16 +102,18 @@ class Columns:
         self._loads.drop(row)
         self._shown = None
         self._unsettled_names.discard(name)
-        self._pressed_names.discard(name)
         del self._names[row]
         self._numbers[:, row:-1] = self._numbers[:, row + 1 :]
         self._accepting[row:-1] = self._accepting[row + 1 :]
         self._numbers[:, -1] = self._accepting[-1] = 0
         self._unsettled[row:-1] = self._unsettled[row + 1 :]
         self._unsettled[-1] = 0
-        self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
-        self._pressure[:, :, -1:] = _unpressed(1)
-        self._row = {name: row for row, name in enumerate(self._names)}
+        if self._pressed_names:  # else all columns are the same
+            self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
+            self._pressure[:, :, -1:] = _unpressed(1)
+            self._pressed_names.discard(name)
+        for behind in self._names[row:]:
+            self._row[behind] -= 1
 
     def hold(self, placements: Iterable[Placement], *, sign: int = 1) -> None:
         """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
@@ -144,9 +146,8 @@ class Columns:
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
-        if unsettled != self.is_unsettled(server):
-            self._unsettled[self._row[server]] = unsettled
-            (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
+        self._unsettled[self._row[server]] = unsettled
+        (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
     def is_unsettled(self, server: str) -> bool:
         """As ``unsettle`` has said last."""
@@ -201,7 +202,13 @@ class Columns:
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
             self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
             self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
-        # The first four, in their order: views of them, not copies.
-        self._loads.bind(*self._numbers[:RESIDENTS], self._accepting, row + 1)
+        self._loads.bind(
+            self._numbers[CPU_CAPACITY],
+            self._numbers[CPU_ALLOCATED],
+            self._numbers[MEMORY_CAPACITY],
+            self._numbers[MEMORY_ALLOCATED],
+            self._accepting,
+            row + 1,
+        )
         self._shown = None
         return row

@@ -4,16 +4,17 @@ Derived from the records, never kept: a replay makes the same lines. ``World`` e
 removes workloads; ``Manager`` goes through the open ones when there may be a place.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable
-from heapq import heappop, heappush
 
+from wharfinger.manager.deadlines import Deadlines
+from wharfinger.manager.ordered import Ordered
 from wharfinger.manager.state import WorkloadRecord
 
 MAX_BACKOFF_SECONDS = 60.0
 
 Entry = tuple[int, int, str]
 """(-priority, uid, name): the order of service."""
+_NOBODY: Ordered[Entry] = Ordered()
 
 
 class Lines:
@@ -26,49 +27,47 @@ class Lines:
     """
 
     def __init__(self) -> None:
-        self._all: dict[str, list[Entry]] = {}
-        self._open: dict[str, list[Entry]] = {}
+        self._all: dict[str, Ordered[Entry]] = {}
+        self._open: dict[str, Ordered[Entry]] = {}
         self._aside: dict[str, tuple[str, Entry]] = {}
         self._awaited: dict[str, dict[str, None]] = {}
         self._blocked: dict[str, Entry] = {}
-        self._until: dict[str, float] = {}
-        self._times: list[tuple[float, str]] = []
+        self._delays = Deadlines()
 
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
         return len(self._all.get(queue, ()))
 
-    def open(self, queue: str) -> list[Entry]:
+    def open(self, queue: str) -> Ordered[Entry]:
         """Those of a queue who may be tried, in order of service; it changes as they leave."""
-        return self._open.get(queue, [])
+        return self._open.get(queue, _NOBODY)
 
     def before(self, queue: str, entry: Entry) -> int:
         """How many open ones are served before ``entry``."""
-        return bisect_left(self.open(queue), entry)
+        return self.open(queue).before(entry)
 
     def join(self, record: WorkloadRecord) -> bool:
         """Enter a workload; whether it is worth trying at once."""
         entry = entry_of(record)
         for lines in (self._all, self._open):
-            insort(lines.setdefault(record.queue, []), entry)
+            lines.setdefault(record.queue, Ordered()).add(entry)
         if record.not_before is not None:
-            self._until[record.name] = record.not_before
-            heappush(self._times, (record.not_before, record.name))
+            self._delays.put(record.name, record.not_before)
         blocked = self._blocked.get(record.queue)
         return blocked is None or entry < blocked
 
     def leave(self, record: WorkloadRecord) -> None:
         """Take a workload out."""
         for lines in (self._all, self._open):
-            _take_out(lines[record.queue], entry_of(record))
+            lines[record.queue].remove(entry_of(record))
         self._aside.pop(record.name, None)
-        self._until.pop(record.name, None)
+        self._delays.drop(record.name)
 
     # --- who need not be tried -----------------------------------------------------------
 
     def set_aside(self, record: WorkloadRecord) -> None:
         """No server can take it, even when empty."""
-        _take_out(self._open[record.queue], entry_of(record))
+        self._open[record.queue].remove(entry_of(record))
 
     def await_room(self, record: WorkloadRecord, servers: Iterable[str]) -> None:
         """Only room on one of these servers would give it a place."""
@@ -83,7 +82,7 @@ class Lines:
             # One that has left since, or stands in line again, has nothing to wait for there.
             queue, entry = self._aside.pop(name, ("", None))
             if entry is not None:
-                insort(self._open[queue], entry)
+                self._open[queue].add(entry)
 
     def take_back(self) -> None:
         """The servers have changed: those who stood aside stand in line again."""
@@ -91,7 +90,7 @@ class Lines:
         self._awaited.clear()
         for queue, line in self._all.items():
             if len(self._open[queue]) != len(line):
-                self._open[queue] = list(line)
+                self._open[queue] = Ordered(line)
 
     def block(self, record: WorkloadRecord) -> None:
         """Whoever comes behind this one waits for it."""
@@ -103,41 +102,27 @@ class Lines:
 
     def is_delayed(self, record: WorkloadRecord) -> bool:
         """Whether it has to wait out the time after a failed start."""
-        return record.name in self._until
+        return record.name in self._delays
 
     def wake_at(self, now: float) -> float | None:
         """When the next delay ends; ``None`` = nobody is delayed."""
-        self._drop_stale()
-        if not self._times:
+        first = self._delays.first()
+        if first is None:
             return None
-        until = self._times[0][0]
-        return until if _is_backing_off(now, until) else now
+        return first[0] if _is_backing_off(now, first[0]) else now
 
     def end_delays(self, now: float) -> bool:
         """End those delays whose time has come; whether there were any."""
         ended = False
-        self._drop_stale()
-        while self._times and not _is_backing_off(now, self._times[0][0]):
-            del self._until[heappop(self._times)[1]]
-            self._drop_stale()
+        while (first := self._delays.first()) and not _is_backing_off(now, first[0]):
+            self._delays.drop(first[1])
             ended = True
         return ended
-
-    def _drop_stale(self) -> None:
-        """Times of workloads that have left meanwhile, or wait for another time now."""
-        while self._times and self._until.get(self._times[0][1]) != self._times[0][0]:
-            heappop(self._times)
 
 
 def entry_of(record: WorkloadRecord) -> Entry:
     """A workload's place in the order of service."""
     return -record.workload.priority, record.uid, record.name
-
-
-def _take_out(line: list[Entry], entry: Entry) -> None:
-    at = bisect_left(line, entry)
-    if at < len(line) and line[at] == entry:
-        del line[at]
 
 
 def _is_backing_off(now: float, until: float) -> bool:

@@ -27,6 +27,7 @@ from wharfinger.manager.fold import apply
 from wharfinger.manager.ladder import Adaptation, recommended
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.lines import Entry, entry_of
+from wharfinger.manager.ordered import Ordered
 from wharfinger.manager.owed import owed
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
@@ -37,6 +38,7 @@ from wharfinger.placement.base import Policy
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
 """Refusals that no room, only another server can change: not tried again before."""
+_BEGINNINGS = (ev.ManagerStarted, ev.EngineSynced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Manager:
             return Step((), ())
         self._events = []
         self._record(now, event)
-        if isinstance(event, ev.ManagerStarted | ev.EngineSynced):
+        if isinstance(event, _BEGINNINGS):
             self._asked.clear()
         self._decide(now, event)
         return Step(tuple(self._events), tuple(self._owed_actions()))
@@ -136,12 +138,9 @@ class Manager:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        times = (
-            self._world.lines.wake_at(now),
-            self._world.stale_at(now),
-            self._adaptation.resumes_at(now),
-        )
-        return min((time for time in times if time is not None), default=None)
+        world = self._world
+        due = [world.lines.wake_at(now), world.stale_at(now), self._adaptation.resumes_at(now)]
+        return min([time for time in due if time is not None], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
 
@@ -343,7 +342,7 @@ class Manager:
             queued = queued or record.phase is Phase.QUEUED
         return queued
 
-    def _serve(self, now: float, line: list[Entry]) -> None:
+    def _serve(self, now: float, line: Ordered[Entry]) -> None:
         """Go through one line; whoever gets a place leaves it, or who can never have one."""
         position = 0
         while position < len(line):
@@ -409,11 +408,10 @@ class Manager:
         for name in self._world.touched:
             actions = owed(self.state.workloads.get(name), self.state.capabilities)
             before = self._asked.pop(name, [])
-            asked = [_identity(action) for action in actions]
-            if asked:
-                self._asked[name] = asked
-            news = zip(asked, actions, strict=True)
-            due.extend(action for what, action in news if what not in before)
+            if actions:
+                asked = self._asked[name] = [_identity(action) for action in actions]
+                news = zip(asked, actions, strict=True)
+                due.extend(action for what, action in news if what not in before)
         self._world.touched.clear()
         due.extend(map(act.ForgetWorkload, self._world.dropped_keys))
         self._world.dropped_keys.clear()

@@ -4,15 +4,15 @@ Derived are the servers' columns, the lines before the servers, the index of key
 changes it, event by event, through the moves that are here; nothing is decided.
 """
 
-from bisect import insort
-
 import numpy as np
 
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import is_off_prediction, misses
 from wharfinger.manager.columns import Columns
+from wharfinger.manager.deadlines import Deadlines
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import Entry, Lines, entry_of
+from wharfinger.manager.ordered import Ordered
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import ManagerState, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
@@ -24,6 +24,8 @@ from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
+_ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ProfilingFailed)
+_ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
 
 class World:
@@ -50,14 +52,15 @@ class World:
         self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
-        self.unprofiled: list[Entry] = []
-        self.ended: list[tuple[float, int, str]] = []
+        self.unprofiled: Ordered[Entry] = Ordered()
+        self.ended: Ordered[tuple[float, int, str]] = Ordered()
         self.resize_wanted: dict[str, None] = {}
         self.suspended: dict[str, None] = {}
         self.residents: dict[str, dict[str, None]] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
+        self._measured_at = Deadlines()
         self._derive()
 
     def view(self) -> ClusterView:
@@ -87,9 +90,9 @@ class World:
             return False
         if isinstance(event, ev.ProfilingFinished):
             return record.phase is Phase.PROFILING and not record.profiled
-        if isinstance(event, ev.WorkloadClassified | ev.ProfilingFailed) and record.classifying:
+        if isinstance(event, _ANSWERS_CLASSIFYING) and record.classifying:
             return True
-        if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
+        if isinstance(event, _ANSWERS_RESIZE):
             return answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
 
@@ -147,7 +150,7 @@ class World:
         """It waits for room for its profiling runs."""
         self.undecided.pop(record.name, None)
         if (entry := entry_of(record)) not in self.unprofiled:
-            insort(self.unprofiled, entry)
+            self.unprofiled.add(entry)
 
     def decided(
         self, time: float, name: str, decision: Decision, trigger: Trigger
@@ -246,7 +249,7 @@ class World:
             record.ended_at = time
             # Not by time alone: a clock that was set back would make the newest the oldest.
             record.ended_order = max(time, self.ended[-1][0]) if self.ended else time
-            insort(self.ended, (record.ended_order, record.uid, record.name))
+            self.ended.add(_end_of(record))
         if target in UNDECIDED:
             self.undecided[record.name] = None
         else:
@@ -307,21 +310,25 @@ class World:
     def review(self, server: str) -> None:
         """What its residents tolerate and cause, and whether one runs off its prediction."""
         residents = self.residents_of(server)
-        if not self.columns.is_pressed(server) and not any(r.classification for r in residents):
-            self.watch(server)
-            return
-        pressure = pressure_of(residents)
-        if not np.array_equal(pressure, self.columns.pressure(server)):
-            self.room_changed = True
-            self.columns.press(server, pressure)
-        self.watch(server)
+        if self.columns.is_pressed(server) or any(r.classification for r in residents):
+            pressure = pressure_of(residents)
+            if not np.array_equal(pressure, self.columns.pressure(server)):
+                self.room_changed = True
+                self.columns.press(server, pressure)
+        self._watch(server, residents)
 
     def watch(self, server: str) -> None:
         """Whether a resident runs off its prediction."""
-        unsettled = any(map(is_off_prediction, self.residents_of(server)))
-        if self.columns.is_unsettled(server) and not unsettled:
-            self.room_changed = True
-        self.columns.unsettle(server, unsettled=unsettled)
+        self._watch(server, self.residents_of(server))
+
+    def _watch(self, server: str, residents: list[WorkloadRecord]) -> None:
+        unsettled = any(map(is_off_prediction, residents))
+        if self.columns.is_unsettled(server) != unsettled:
+            self.room_changed = self.room_changed or not unsettled
+            self.columns.unsettle(server, unsettled=unsettled)
+        for record in residents if unsettled else ():
+            if misses(record) and record.performance is not None:
+                self._measured_at.put(record.name, record.performance.measured_at)
 
     def _missing(self) -> list[WorkloadRecord]:
         """Those for whose sake a server takes no new work."""
@@ -334,10 +341,22 @@ class World:
 
     def stale_at(self, now: float) -> float | None:
         """When the first of those has not been measured for too long; ``None`` = no such."""
-        times = [
-            r.performance.measured_at + STALE_SECONDS for r in self._missing() if r.performance
-        ]
-        return min(*times, now + STALE_SECONDS) if times else None
+        while (first := self._measured_at.first()) is not None:
+            at, name = first
+            if self._is_missing(name, at):
+                return min(at, now) + STALE_SECONDS
+            self._measured_at.drop(name)
+        return None
+
+    def _is_missing(self, name: str, measured_at: float) -> bool:
+        """Whether it is one of those still, and was measured last then."""
+        record = self.state.workloads.get(name)
+        if record is None or not misses(record) or record.performance is None:
+            return False
+        there = [p.server for p in record.placements if name in self.residents.get(p.server, ())]
+        return record.performance.measured_at == measured_at and any(
+            map(self.columns.is_unsettled, there)
+        )
 
     def forget_stale(self, time: float) -> None:
         """Of one that nobody measures any more nobody can say that it misses its target."""
@@ -360,8 +379,7 @@ class World:
 
     def leave_unprofiled(self, record: WorkloadRecord) -> None:
         """It waits for profiling no more."""
-        if (entry := entry_of(record)) in self.unprofiled:
-            self.unprofiled.remove(entry)
+        if self.unprofiled.remove(entry_of(record)):
             self.room_changed = True
 
     def leave_line(self, record: WorkloadRecord) -> None:
@@ -402,15 +420,18 @@ class World:
             self.await_profiling(record)
         elif record.phase in UNDECIDED:
             self.undecided[record.name] = None
-        if record.ended:
-            self.ended.append((record.ended_order, record.uid, record.name))
 
     def _derive(self) -> None:
         for server in self.state.servers.values():
             self.columns.put(server)
-        for record in self.state.workloads.values():
+        records = self.state.workloads.values()
+        for record in records:
             self.index(record)
-        self.ended.sort()
+        self.ended = Ordered(_end_of(record) for record in records if record.ended)
+
+
+def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:
+    return record.ended_order, record.uid, record.name
 
 
 def _departed(name: str) -> Server:
