@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.support.cluster import Cluster, server, workload
 from tests.support.courses import curve
-from tests.support.histories import (
+from tests.support.drawn import (
     ABLE,
     NAMES,
     POLICIES,
@@ -20,11 +20,13 @@ from tests.support.histories import (
     SPREADING,
     TARGETS,
     WORKLOADS,
+    wanted_workload,
+)
+from tests.support.histories import (
     adjusted_calmly,
     columns,
     placed_within_capacity,
     recommended_only,
-    wanted_workload,
 )
 from tests.support.spreading import policy_named
 from wharfinger.errors import Conflict

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.cluster import Cluster, running, server, workload
-from tests.support.histories import NAMES, POLICIES, WORKLOADS
+from tests.support.drawn import NAMES, POLICIES, WORKLOADS
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.lifecycle import Phase
