@@ -1,0 +1,91 @@
+"""What holds of a whole history, looked at when it is over."""
+
+from tests.support.cluster import Cluster
+from wharfinger.manager import events as ev
+from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE
+from wharfinger.manager.codec import decode_event
+from wharfinger.manager.manager import Manager, Mode
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.view import ClusterView
+
+
+def columns(manager: Manager) -> dict[str, object]:
+    """What policies see, server by server."""
+    view = manager.view
+    numbers = (
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_allocated,
+        view.accepting,
+        view.residents,
+        view.copies,
+        view.unsettled,
+        *view.tolerated,
+        *view.tolerated_variance,
+        *view.caused,
+        *view.caused_variance,
+    )
+    return {name: [column[row] for column in numbers] for row, name in enumerate(view.names)}
+
+
+def adjusted_calmly(cluster: Cluster) -> None:
+    """So many adjustments a minute and no more; those that a user asked for are not counted."""
+    times: list[float] = []
+    for time, kind, payload in cluster.log:
+        event = decode_event(kind, payload)
+        by_measuring = isinstance(event, ev.WorkloadSuspended | ev.WorkloadMoved) or (
+            isinstance(event, ev.AllocationPlanned)
+            and event.decision.message != "the reservation was changed"
+        )
+        if by_measuring:
+            times.append(time)
+            assert sum(0 <= time - at < 60 for at in times) <= ADJUSTMENTS_PER_MINUTE
+
+
+def recommended_only(cluster: Cluster) -> None:
+    """In the processes that only recommend nothing new is begun."""
+    recommends = False
+    forbidden = (
+        ev.WorkloadPlaced,
+        ev.AllocationPlanned,
+        ev.WorkloadSuspended,
+        ev.WorkloadResumed,
+        ev.WorkloadMoved,
+    )
+    modes = iter(cluster.modes)
+    for _, kind, payload in cluster.log:
+        event = decode_event(kind, payload)
+        if isinstance(event, ev.ManagerStarted):
+            recommends = next(modes) is Mode.RECOMMEND
+        if recommends:
+            assert not isinstance(event, forbidden), event
+            assert not isinstance(event, ev.ProfilingPlanned) or event.plan is None
+
+
+def placed_within_capacity(cluster: Cluster) -> None:
+    """Replay the whole log and look at each server at the moment something is put on it."""
+    manager = cluster.make_manager(None)
+    for time, kind, payload in cluster.log:
+        event = decode_event(kind, payload)
+        put = isinstance(event, ev.WorkloadPlaced | ev.AllocationPlanned)
+        before = manager.find(event.name).placements if put else ()
+        manager.apply(time, event)
+        if put:
+            _put_within_capacity(manager.view, before, event.placements)
+
+
+def _put_within_capacity(
+    view: ClusterView, before: tuple[Placement, ...], after: tuple[Placement, ...]
+) -> None:
+    """Nothing grew beyond what its server has, and only where work is taken it came anew."""
+    held = {placement.server: placement.allocation for placement in before}
+    assert len({placement.server for placement in after}) == len(after)
+    assert len(after) <= max(len(before), view.capabilities.max_servers_per_workload)
+    for server_name, now in ((placement.server, placement.allocation) for placement in after):
+        row = list(view.names).index(server_name)
+        was = held.get(server_name, Allocation(0, 0))
+        assert server_name in held or view.accepting[row]
+        if now.cpu_millicpus > was.cpu_millicpus:
+            assert view.cpu_allocated[row] <= view.cpu_capacity[row]
+        if now.memory_bytes > was.memory_bytes:
+            assert view.memory_allocated[row] <= view.memory_capacity[row]
