@@ -128,7 +128,10 @@ class SimulatedPrograms:
 
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
-    cluster = SimulatedCluster(EventLoop(), Undisturbed(), [make_server("a")], costs=at_once)
+    able = Capabilities(max_servers_per_workload=4, measures=True, profiles=True)
+    cluster = SimulatedCluster(
+        EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
+    )
 
     def remove_servers() -> None:
         if "a" in cluster.machines:

@@ -149,7 +149,7 @@ class Classifications:
         return self._by_type[kind, type_]
 
     def allocations(self, type_: WorkloadType | None = None) -> dict[int, int]:
-        """Columns of scale-up that say nothing but CPU, in thousandths: where each is, ascending."""
+        """Columns of scale-up that say nothing but CPU (thousandths): where each is, ascending."""
         recommender = self.recommender(Kind.SCALE_UP, type_)
         columns = recommender.matrix.columns if recommender else ()
         if columns not in self._plain:

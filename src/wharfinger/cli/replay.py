@@ -61,9 +61,7 @@ def _replay(arguments: argparse.Namespace) -> "Replay":
         return replay_recording(arguments.log)
     from wharfinger.runtime.assembly import Options, core_of  # noqa: PLC0415 - as above
 
-    options = Options(
-        confidence=arguments.confidence, known=arguments.known, mode=arguments.mode
-    )
+    options = Options(confidence=arguments.confidence, known=arguments.known, mode=arguments.mode)
     return replay(log_of_state(arguments.log), core_of(options))
 
 
@@ -73,9 +71,9 @@ def _text(document: dict[str, Any]) -> str:
     different = document["difference"]
     if different is None:
         return f"{counts}\n\nthe core decides all of it as the log has it"
+    where = f"event {different['entry']:,}, {different['time']:.3f} s, of a {different['cause']}"
     lines = [
-        f"event {different['entry']:,}, {different['time']:.3f} s, of a {different['cause']}: "
-        "the core decides otherwise",
+        f"{where}: the core decides otherwise",
         f"the log has:   {different['logged'] or 'nothing more'}",
         f"decided now:   {different['decided'] or 'nothing more'}",
     ]

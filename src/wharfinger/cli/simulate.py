@@ -38,21 +38,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("scenario", metavar="SCENARIO", nargs="?", help="a file, or a name; see --list")
     add("--list", action="store_true", help="list the scenarios that are shipped")
     add("--policy", default=None, help="who places and sizes (default: quasar)")
-    add("--compare", metavar="P,Q,...", help="several policies on identical draws, the first "
-        "being what the others are held against")
-    add("--repeats", type=_positive, metavar="N", help=f"seeds of a comparison (default: {REPEATS})")
-    add("--processes", type=_positive, metavar="N", help="runs of a comparison at a time "
-        "(default: one for each CPU)")
+    add(
+        "--compare",
+        metavar="P,Q,...",
+        help="several policies on identical draws, the first "
+        "being what the others are held against",
+    )
+    add(
+        "--repeats", type=_positive, metavar="N", help=f"seeds of a comparison (default: {REPEATS})"
+    )
+    add(
+        "--processes",
+        type=_positive,
+        metavar="N",
+        help="runs of a comparison at a time (default: one for each CPU)",
+    )
     add("--admission", default="fifo", help="who lets in and orders (default: fifo)")
     add("--seed", type=int, default=0, help="the same gives the same run (default: 0)")
     add("--servers", type=_positive, metavar="N", help="so many, in the scenario's proportions")
     add("--workloads", type=_positive, metavar="N", help="so many of them")
-    add("--confidence", type=float, default=0.8, metavar="P",
-        help="with which a target must be reached (default: 0.8)")
+    add(
+        "--confidence",
+        type=float,
+        default=0.8,
+        metavar="P",
+        help="with which a target must be reached (default: 0.8)",
+    )
     add("--record", type=Path, metavar="FILE", help="write the run's log, for replay")
     add("--explain", metavar="WORKLOAD", help="say why a workload was where it was")
-    add("--plots", type=Path, metavar="DIR", help="draw performance, utilisation, cores and "
-        "latency as PNG and SVG")
+    add(
+        "--plots",
+        type=Path,
+        metavar="DIR",
+        help="draw performance, utilisation, cores and latency as PNG and SVG",
+    )
     add_output(parser)
 
 
@@ -271,9 +290,7 @@ def _signed(key: str, value: float) -> str:
 # --- pictures ---------------------------------------------------------------------------------
 
 
-def _draw(
-    directory: Path, runs: "Mapping[str, Sequence[Outcome]]", scenario: str
-) -> list[str]:
+def _draw(directory: Path, runs: "Mapping[str, Sequence[Outcome]]", scenario: str) -> list[str]:
     from wharfinger.experiments import plots  # noqa: PLC0415 - as above
 
     series = {name: each[0].series for name, each in runs.items() if each[0].series is not None}
@@ -288,7 +305,9 @@ def _draw(
         drawn["latency"] = plots.latency(series, bounds, title)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        written = [path for name, figure in drawn.items() for path in plots.save(figure, directory / name)]
+        written = [
+            path for name, figure in drawn.items() for path in plots.save(figure, directory / name)
+        ]
     except OSError as error:
         raise InvalidInput(f"--plots {directory}: {error.strerror}; name another") from error
     return [str(path) for path in written]

@@ -149,9 +149,7 @@ class Simulation:
     def __init__(self, setup: Setup, spec: RunSpec) -> None:
         self.setup, self._spec = setup, spec
         streams = Streams(spec.seed)
-        estimates = estimates_for(
-            spec.policy, setup, seed=spec.seed, confidence=spec.confidence
-        )
+        estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
         admission = make_admission(spec.admission)
         self._estimates: Estimates = estimates
         self.policy = TimedPolicy(estimates.policy)

@@ -141,7 +141,7 @@ class Copies:
 
     def fail(self, key: str, reason: str) -> None:
         """A plan gives nothing."""
-        key = key.split("/")[0]
+        key = key.split("/", maxsplit=1)[0]
         task = self._tasks.get(key)
         if task is not None:
             self._drop(task)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.simulation.jobs import Job
 from wharfinger.model.performance import Quantity
+from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.latency import held_per_second, latency_seconds
 from wharfinger.simulation.machines import Machine
 from wharfinger.simulation.truth import GroundTruth, Resident

@@ -28,7 +28,7 @@ def indexed(view: ClusterView) -> ClusterView:
     return replace(view, loads=index, rows=rows)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", sorted(POLICIES))
 def test_places_and_refuses_with_the_same_record(name: str) -> None:
     policy = make_policy(name)
     for question in questions():
