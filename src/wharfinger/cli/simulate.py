@@ -156,7 +156,7 @@ def _one(arguments: argparse.Namespace) -> int:
     simulation = prepare(spec)
     with Progress(f"simulating {Path(spec.scenario).stem}") as progress:
         outcome = simulation.run(progress.share)
-    document = {
+    document: dict[str, Any] = {
         "name": outcome.scenario,
         "policy": outcome.policy,
         "admission": outcome.admission,

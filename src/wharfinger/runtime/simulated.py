@@ -237,7 +237,7 @@ class Simulation:
         self.cluster.ledger.advance(self.loop.now)
 
     def pump(self) -> None:
-        """Everything that was reported or asked goes through the core, and what it wants is done."""
+        """What was reported or asked goes through the core, and what it wants is done."""
         requests, engine, manager = self._requests, self.engine, self.manager
         busy = False
         while True:

@@ -87,7 +87,7 @@ class SimulatedCluster:
         for server in servers:
             self._add(server)
 
-    # --- what the world does -----------------------------------------------------------------
+    # --- what the world does --------------------------------------------------------------
 
     @property
     def now(self) -> float:
@@ -135,7 +135,7 @@ class SimulatedCluster:
             self.end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
         self.tell(ev.ServerLeft(name, reason))
 
-    # --- what an engine calls ------------------------------------------------------------------
+    # --- what an engine calls -------------------------------------------------------------
 
     def attach(self, listener: Listener) -> None:
         """Tell it all that is known, and from now on what happens; nobody else."""
@@ -192,7 +192,7 @@ class SimulatedCluster:
         else:
             self._say(report)
 
-    # --- starting and ending ---------------------------------------------------------------------
+    # --- starting and ending --------------------------------------------------------------
 
     def job_of(self, workload: Workload) -> Job | None:
         """What a workload really is; ``None`` = there is no such program."""
@@ -326,7 +326,7 @@ class SimulatedCluster:
         if run is not None and run.end is not None:
             del self._runs[key]
 
-    # --- while it runs -----------------------------------------------------------------------------
+    # --- while it runs --------------------------------------------------------------------
 
     def _resize(self, key: str, placements: tuple[Placement, ...]) -> None:
         run = self._runs.get(key)
@@ -383,7 +383,7 @@ class SimulatedCluster:
         for part in run.parts:
             self.refresh(part.machine)
 
-    # --- how fast ------------------------------------------------------------------------------------
+    # --- how fast -------------------------------------------------------------------------
 
     def refresh(self, machine: Machine, *, joined: bool = False) -> None:
         """Something about who is there has changed: ask the ground truth, and move the ends."""
@@ -445,7 +445,7 @@ class SimulatedCluster:
         else:
             self.copies.fail(run.key, "the copy did not fit in memory")
 
-    # --- pieces --------------------------------------------------------------------------------------
+    # --- pieces ---------------------------------------------------------------------------
 
     def _nothing(self, key: str, workload: Workload) -> Run:
         """What stands for a start that never was one."""

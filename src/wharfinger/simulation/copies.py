@@ -1,9 +1,9 @@
-"""Profiling in the simulated cluster: copies run on real servers, for real time, beside who is there.
+"""Profiling in the simulated cluster: copies take servers and time, beside whoever is there.
 
 A plan is a sequence of phases: the copy at each allocation on the plan's own server, then its runs
 on several servers and other platforms, then for each known program that program alone and beside
-the copy. Each phase gives the mean over its time, with a measurement's error. A copy presses on its neighbours
-as the workload itself would; it has no effect otherwise.
+the copy. Each phase gives the mean over its time, with a measurement's error. A copy presses on its
+neighbours as the workload itself would; it has no effect otherwise.
 """
 
 from dataclasses import dataclass, field, replace

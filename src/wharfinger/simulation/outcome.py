@@ -72,8 +72,8 @@ class Series:
         used_cpus: (B,) that did something.
         latency_edges_seconds: (L + 1,) of the histograms of latency, ascending; the last is
             infinite.
-        latency: By service, (L,) share of its time with a latency (at the percentile that its target
-            bounds) in each.
+        latency: By service, (L,) share of its time with a latency, at the percentile that its
+            target bounds, in each.
         bounds_seconds: Of latency, by service; those without a bound are absent.
     """
 

@@ -136,7 +136,8 @@ def summarise(
     Args:
         fates: Of all that were submitted.
         ledger: Sums up to ``ended``.
-        began: The first arrival, in seconds; so is ``ended``, when the last had ended.
+        began: The first arrival, in seconds.
+        ended: When the last had ended.
         ideal_seconds: The same span, had each job run alone on its best platform at once.
         effort: What the run has cost.
     """
@@ -144,6 +145,7 @@ def summarise(
     fillers = [fate.performance for fate in fates if fate.type == "best-effort"]
     performances = [fate.performance for fate in wanted]
     targets = [f.target_performance for f in wanted if f.target_performance is not None]
+    kept = [float(f.kept) for f in wanted if f.target_performance is not None]
     waits = [fate.wait_seconds for fate in fates]
     seconds = max(ended - began, 1e-9)
     energy = IDLE_POWER * ledger.capacity_seconds + (1 - IDLE_POWER) * ledger.used_seconds

@@ -7,6 +7,7 @@ most so many simulated seconds, which is how any runtime can drive it; a simulat
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import NotFound
@@ -81,10 +82,8 @@ class SimulatedEngine:
         if self._news < 0:
             return
         due = self.cluster.loop.peek()
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self._news)
-        except BlockingIOError:
-            pass
         if self._reports or (due is not None and due <= self.cluster.now):
             os.eventfd_write(self._news, 1)
 
