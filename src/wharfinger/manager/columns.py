@@ -144,9 +144,8 @@ class Columns:
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
-        if unsettled != self.is_unsettled(server):
-            self._unsettled[self._row[server]] = unsettled
-            (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
+        self._unsettled[self._row[server]] = unsettled
+        (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
     def is_unsettled(self, server: str) -> bool:
         """As ``unsettle`` has said last."""

@@ -37,6 +37,7 @@ from wharfinger.placement.base import Policy
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
 """Refusals that no room, only another server can change: not tried again before."""
+_BEGINNINGS = (ev.ManagerStarted, ev.EngineSynced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Manager:
             return Step((), ())
         self._events = []
         self._record(now, event)
-        if isinstance(event, ev.ManagerStarted | ev.EngineSynced):
+        if isinstance(event, _BEGINNINGS):
             self._asked.clear()
         self._decide(now, event)
         return Step(tuple(self._events), tuple(self._owed_actions()))
@@ -409,11 +410,10 @@ class Manager:
         for name in self._world.touched:
             actions = owed(self.state.workloads.get(name), self.state.capabilities)
             before = self._asked.pop(name, [])
-            asked = [_identity(action) for action in actions]
-            if asked:
-                self._asked[name] = asked
-            news = zip(asked, actions, strict=True)
-            due.extend(action for what, action in news if what not in before)
+            if actions:
+                asked = self._asked[name] = [_identity(action) for action in actions]
+                news = zip(asked, actions, strict=True)
+                due.extend(action for what, action in news if what not in before)
         self._world.touched.clear()
         due.extend(map(act.ForgetWorkload, self._world.dropped_keys))
         self._world.dropped_keys.clear()

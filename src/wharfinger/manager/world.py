@@ -24,6 +24,8 @@ from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
+_ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ProfilingFailed)
+_ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
 
 class World:
@@ -87,9 +89,9 @@ class World:
             return False
         if isinstance(event, ev.ProfilingFinished):
             return record.phase is Phase.PROFILING and not record.profiled
-        if isinstance(event, ev.WorkloadClassified | ev.ProfilingFailed) and record.classifying:
+        if isinstance(event, _ANSWERS_CLASSIFYING) and record.classifying:
             return True
-        if isinstance(event, ev.AllocationResized | ev.ResizeFailed):
+        if isinstance(event, _ANSWERS_RESIZE):
             return answers_resize(event, record)
         return (record.phase, trigger_of(event, record)) in NEXT
 
@@ -307,21 +309,22 @@ class World:
     def review(self, server: str) -> None:
         """What its residents tolerate and cause, and whether one runs off its prediction."""
         residents = self.residents_of(server)
-        if not self.columns.is_pressed(server) and not any(r.classification for r in residents):
-            self.watch(server)
-            return
-        pressure = pressure_of(residents)
-        if not np.array_equal(pressure, self.columns.pressure(server)):
-            self.room_changed = True
-            self.columns.press(server, pressure)
-        self.watch(server)
+        if self.columns.is_pressed(server) or any(r.classification for r in residents):
+            pressure = pressure_of(residents)
+            if not np.array_equal(pressure, self.columns.pressure(server)):
+                self.room_changed = True
+                self.columns.press(server, pressure)
+        self._watch(server, residents)
 
     def watch(self, server: str) -> None:
         """Whether a resident runs off its prediction."""
-        unsettled = any(map(is_off_prediction, self.residents_of(server)))
-        if self.columns.is_unsettled(server) and not unsettled:
-            self.room_changed = True
-        self.columns.unsettle(server, unsettled=unsettled)
+        self._watch(server, self.residents_of(server))
+
+    def _watch(self, server: str, residents: list[WorkloadRecord]) -> None:
+        unsettled = any(map(is_off_prediction, residents))
+        if self.columns.is_unsettled(server) != unsettled:
+            self.room_changed = self.room_changed or not unsettled
+            self.columns.unsettle(server, unsettled=unsettled)
 
     def _missing(self) -> list[WorkloadRecord]:
         """Those for whose sake a server takes no new work."""

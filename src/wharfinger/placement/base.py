@@ -131,9 +131,10 @@ def candidates(
     view: ClusterView, rows: list[int], scores: Sequence[float | None], reason: ReasonCode
 ) -> list[Candidate]:
     """As ``candidate``, for several servers at once."""
-    cpu_free = (view.cpu_capacity[rows] - view.cpu_allocated[rows]).tolist()
-    memory_free = (view.memory_capacity[rows] - view.memory_allocated[rows]).tolist()
-    residents = view.residents[rows].tolist()
+    at = np.array(rows)
+    cpu_free = (view.cpu_capacity[at] - view.cpu_allocated[at]).tolist()
+    memory_free = (view.memory_capacity[at] - view.memory_allocated[at]).tolist()
+    residents = view.residents[at].tolist()
     return [
         Candidate(view.names[row], score, reason, _numbers(cpu, memory, count))
         for row, score, cpu, memory, count in zip(
