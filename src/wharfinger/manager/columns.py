@@ -200,7 +200,13 @@ class Columns:
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
             self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
             self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
-        # The first four, in their order: views of them, not copies.
-        self._loads.bind(*self._numbers[:RESIDENTS], self._accepting, row + 1)
+        self._loads.bind(
+            self._numbers[CPU_CAPACITY],
+            self._numbers[CPU_ALLOCATED],
+            self._numbers[MEMORY_CAPACITY],
+            self._numbers[MEMORY_ALLOCATED],
+            self._accepting,
+            row + 1,
+        )
         self._shown = None
         return row

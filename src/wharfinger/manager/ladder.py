@@ -66,7 +66,8 @@ class Adaptation:
         And those who have been off their targets for long enough, when they are measured.
         """
         world = self._world
-        self._resume(now)
+        if world.suspended:
+            self._resume(now)
         names = world.resize_wanted if world.room_changed else world.touched
         for name in [name for name in names if name in world.resize_wanted]:
             self._resize(now, self._world.state.workloads[name], None)
@@ -86,7 +87,7 @@ class Adaptation:
 
     def resumes_at(self, now: float) -> float | None:
         """When the next that is suspended goes on, if nothing changes; ``None`` = none does."""
-        if self._recommends:
+        if self._recommends or not self._world.suspended:
             return None
         suspended = (self._world.state.workloads[name] for name in self._world.suspended)
         times = [

@@ -6,8 +6,8 @@ removes workloads; ``Manager`` goes through the open ones when there may be a pl
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from heapq import heappop, heappush
 
+from wharfinger.manager.deadlines import Deadlines
 from wharfinger.manager.state import WorkloadRecord
 
 MAX_BACKOFF_SECONDS = 60.0
@@ -31,8 +31,7 @@ class Lines:
         self._aside: dict[str, tuple[str, Entry]] = {}
         self._awaited: dict[str, dict[str, None]] = {}
         self._blocked: dict[str, Entry] = {}
-        self._until: dict[str, float] = {}
-        self._times: list[tuple[float, str]] = []
+        self._delays = Deadlines()
 
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
@@ -52,8 +51,7 @@ class Lines:
         for lines in (self._all, self._open):
             insort(lines.setdefault(record.queue, []), entry)
         if record.not_before is not None:
-            self._until[record.name] = record.not_before
-            heappush(self._times, (record.not_before, record.name))
+            self._delays.put(record.name, record.not_before)
         blocked = self._blocked.get(record.queue)
         return blocked is None or entry < blocked
 
@@ -62,7 +60,7 @@ class Lines:
         for lines in (self._all, self._open):
             _take_out(lines[record.queue], entry_of(record))
         self._aside.pop(record.name, None)
-        self._until.pop(record.name, None)
+        self._delays.drop(record.name)
 
     # --- who need not be tried -----------------------------------------------------------
 
@@ -103,30 +101,22 @@ class Lines:
 
     def is_delayed(self, record: WorkloadRecord) -> bool:
         """Whether it has to wait out the time after a failed start."""
-        return record.name in self._until
+        return record.name in self._delays
 
     def wake_at(self, now: float) -> float | None:
         """When the next delay ends; ``None`` = nobody is delayed."""
-        self._drop_stale()
-        if not self._times:
+        first = self._delays.first()
+        if first is None:
             return None
-        until = self._times[0][0]
-        return until if _is_backing_off(now, until) else now
+        return first[0] if _is_backing_off(now, first[0]) else now
 
     def end_delays(self, now: float) -> bool:
         """End those delays whose time has come; whether there were any."""
         ended = False
-        self._drop_stale()
-        while self._times and not _is_backing_off(now, self._times[0][0]):
-            del self._until[heappop(self._times)[1]]
-            self._drop_stale()
+        while (first := self._delays.first()) and not _is_backing_off(now, first[0]):
+            self._delays.drop(first[1])
             ended = True
         return ended
-
-    def _drop_stale(self) -> None:
-        """Times of workloads that have left meanwhile, or wait for another time now."""
-        while self._times and self._until.get(self._times[0][1]) != self._times[0][0]:
-            heappop(self._times)
 
 
 def entry_of(record: WorkloadRecord) -> Entry:

@@ -137,12 +137,9 @@ class Manager:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        times = (
-            self._world.lines.wake_at(now),
-            self._world.stale_at(now),
-            self._adaptation.resumes_at(now),
-        )
-        return min((time for time in times if time is not None), default=None)
+        world = self._world
+        due = [world.lines.wake_at(now), world.stale_at(now), self._adaptation.resumes_at(now)]
+        return min([time for time in due if time is not None], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
 

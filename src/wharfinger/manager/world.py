@@ -11,6 +11,7 @@ import numpy as np
 from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import is_off_prediction, misses
 from wharfinger.manager.columns import Columns
+from wharfinger.manager.deadlines import Deadlines
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import Entry, Lines, entry_of
 from wharfinger.manager.pressure import pressure_of
@@ -60,6 +61,7 @@ class World:
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
+        self._measured_at = Deadlines()
         self._derive()
 
     def view(self) -> ClusterView:
@@ -325,6 +327,9 @@ class World:
         if self.columns.is_unsettled(server) != unsettled:
             self.room_changed = self.room_changed or not unsettled
             self.columns.unsettle(server, unsettled=unsettled)
+        for record in residents if unsettled else ():
+            if misses(record) and record.performance is not None:
+                self._measured_at.put(record.name, record.performance.measured_at)
 
     def _missing(self) -> list[WorkloadRecord]:
         """Those for whose sake a server takes no new work."""
@@ -337,10 +342,22 @@ class World:
 
     def stale_at(self, now: float) -> float | None:
         """When the first of those has not been measured for too long; ``None`` = no such."""
-        times = [
-            r.performance.measured_at + STALE_SECONDS for r in self._missing() if r.performance
-        ]
-        return min(*times, now + STALE_SECONDS) if times else None
+        while (first := self._measured_at.first()) is not None:
+            at, name = first
+            if self._is_missing(name, at):
+                return min(at, now) + STALE_SECONDS
+            self._measured_at.drop(name)
+        return None
+
+    def _is_missing(self, name: str, measured_at: float) -> bool:
+        """Whether it is one of those still, and was measured last then."""
+        record = self.state.workloads.get(name)
+        if record is None or not misses(record) or record.performance is None:
+            return False
+        there = [p.server for p in record.placements if name in self.residents.get(p.server, ())]
+        return record.performance.measured_at == measured_at and any(
+            map(self.columns.is_unsettled, there)
+        )
 
     def forget_stale(self, time: float) -> None:
         """Of one that nobody measures any more nobody can say that it misses its target."""

@@ -5,8 +5,9 @@ record of how it was reached. It keeps nothing between calls, so that the same v
 gives the same answer. The manager calls it and carries out what it says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice, repeat
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +25,7 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.view import ClusterView, PlacementRequest
 
-LOOKED_AT = 256
+LOOKED_AT = 64
 """Servers among which those are looked for that a record names because they can't take it."""
 
 
@@ -99,16 +100,16 @@ def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCo
     """One server's part in a decision, with the numbers that were compared."""
     cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
     memory_free = view.memory_capacity[row] - view.memory_allocated[row]
-    numbers = _numbers(cpu_free, memory_free, view.residents[row])
-    return Candidate(view.names[row], score, reason, numbers)
-
-
-def _numbers(cpu_free: float, memory_free: float, residents: float) -> dict[str, float]:
-    return {
-        "cpu_free_millicpus": float(cpu_free),
-        "memory_free_bytes": float(memory_free),
-        "residents": float(residents),
-    }
+    return Candidate(
+        view.names[row],
+        score,
+        reason,
+        {
+            "cpu_free_millicpus": float(cpu_free),
+            "memory_free_bytes": float(memory_free),
+            "residents": float(view.residents[row]),
+        },
+    )
 
 
 def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: int) -> ReasonCode:
@@ -128,17 +129,26 @@ def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: 
 
 
 def candidates(
-    view: ClusterView, rows: list[int], scores: Sequence[float | None], reason: ReasonCode
+    view: ClusterView,
+    rows: list[int],
+    scores: Iterable[float | None],
+    reasons: Iterable[ReasonCode] = repeat(ReasonCode.OK),
 ) -> list[Candidate]:
-    """As ``candidate``, for several servers at once."""
-    at = np.array(rows)
-    cpu_free = (view.cpu_capacity[at] - view.cpu_allocated[at]).tolist()
-    memory_free = (view.memory_capacity[at] - view.memory_allocated[at]).tolist()
-    residents = view.residents[at].tolist()
+    """As ``candidate``, for several servers at once, for a fraction of it each."""
+    at = np.array(rows, dtype=np.intp)
+    cpu_free = view.cpu_capacity[at] - view.cpu_allocated[at]
+    memory_free = view.memory_capacity[at] - view.memory_allocated[at]
+    numbers = np.array((cpu_free, memory_free, view.residents[at]), dtype=np.float64).tolist()
+    names = view.names
     return [
-        Candidate(view.names[row], score, reason, _numbers(cpu, memory, count))
-        for row, score, cpu, memory, count in zip(
-            rows, scores, cpu_free, memory_free, residents, strict=True
+        Candidate(
+            names[row],
+            score,
+            reason,
+            {"cpu_free_millicpus": cpu, "memory_free_bytes": memory, "residents": residents},
+        )
+        for row, score, reason, cpu, memory, residents in zip(
+            rows, scores, reasons, *numbers, strict=False
         )
     ]
 
@@ -150,14 +160,13 @@ def rejected(
 
     Not all are looked at: a record is for people, and not worth a pass over every server.
     """
-    found: list[Candidate] = []
-    for row in range(min(LOOKED_AT, len(view.names)) if limit > 0 else 0):
-        reason = misfit(request, need, view, row)
-        if reason is not ReasonCode.OK:
-            found.append(candidate(view, row, None, reason))
-            if len(found) >= limit:
-                break
-    return found
+    if limit <= 0:
+        return []
+    misfits = (
+        (row, misfit(request, need, view, row)) for row in range(len(view.names))[:LOOKED_AT]
+    )
+    found = dict(islice((each for each in misfits if each[1] is not ReasonCode.OK), limit))
+    return candidates(view, list(found), repeat(None), found.values())
 
 
 def plan(

@@ -5,7 +5,7 @@ cores and memory only, and neither at platforms nor at interference.
 """
 
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
+from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import least_loaded
 from wharfinger.placement.base import ByReservation, candidates, open_servers, plan, refuse
@@ -26,7 +26,7 @@ class LeastLoaded(ByReservation):
         rows, loads = _least_loaded(request, need, view)
         if not rows:
             return refuse(self.name, request, need, view)
-        ranked = candidates(view, rows, loads, ReasonCode.OK)
+        ranked = candidates(view, rows, loads)
         message = f"{ranked[0].server} is the least loaded of the servers with room"
         return plan(self.name, request, need, view, ranked, message)
 

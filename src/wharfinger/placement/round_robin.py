@@ -1,7 +1,9 @@
 """Round-robin: the next server in turn that has room. The simplest baseline."""
 
+from itertools import count
+
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, ReasonCode, Refusal
+from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import next_in_turn
 from wharfinger.placement.base import ByReservation, candidates, open_servers, plan, refuse
@@ -18,7 +20,7 @@ class RoundRobin(ByReservation):
         rows = _next_in_turn(request, need, view)
         if not rows:
             return refuse(self.name, request, need, view)
-        ranked = candidates(view, rows, list(map(float, range(len(rows)))), ReasonCode.OK)
+        ranked = candidates(view, rows, map(float, count()))
         message = f"{ranked[0].server} is the next in turn with room"
         return plan(self.name, request, need, view, ranked, message)
 
