@@ -22,16 +22,17 @@ from tests.support.spreading import policy_named
 from wharfinger.errors import Conflict
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import MOST_GIVEN_WAY_SECONDS
+from wharfinger.manager.adaptation import MOST_GIVEN_WAY_SECONDS, misses
 from wharfinger.manager.codec import encode_state
 from wharfinger.manager.lifecycle import ON_SERVER, Phase
 from wharfinger.manager.manager import Manager, Mode
 from wharfinger.model.decisions import ReasonCode, Refusal
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Scale, Target, WorkloadType
+from wharfinger.native import least_loaded
 
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 SERVERS = st.sampled_from(["a", "b", "c"])
@@ -257,6 +258,29 @@ class AnyHistory(RuleBasedStateMachine):
     @invariant()
     def books_are_right(self) -> None:
         self.cluster.check_books()
+
+    @invariant()
+    def what_is_derived_is_what_a_look_at_everything_finds(self) -> None:
+        world, now = self.cluster.manager._world, self.cluster.now
+        view = world.view()
+        rows, loads, *_ = least_loaded(
+            view.cpu_capacity,
+            view.cpu_allocated,
+            view.memory_capacity,
+            view.memory_allocated,
+            view.accepting,
+            500,
+            2**20,
+            2,
+        )
+        assert view.loads.least_loaded(500, 2**20, 2) == (rows.tolist(), loads.tolist())
+        unsettled = [name for name in view.names if view.unsettled[view.row(name)]]
+        assert world.columns.unsettled() == unsettled
+        residents = (record for name in unsettled for record in world.residents_of(name))
+        stale = [r.performance.measured_at + STALE_SECONDS for r in residents if misses(r)]
+        assert world.stale_at(now) == min(
+            [*stale, now + STALE_SECONDS] if stale else [], default=None
+        )
 
     @invariant()
     def no_acknowledged_workload_is_lost(self) -> None:
