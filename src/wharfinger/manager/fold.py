@@ -4,7 +4,6 @@ One function an event, over what ``World`` offers; ``apply`` finds it. ``Manager
 what it decided; a replay calls it alone.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -137,7 +136,7 @@ def _forgotten(world: World, _time: float, event: ev.WorkloadForgotten) -> None:
     if record.key:
         world.dropped_keys.append(record.key)
     entry = (record.ended_order, record.uid, record.name)
-    del world.ended[bisect_left(world.ended, entry)]
+    world.ended.remove(entry)
 
 
 # --- decisions -----------------------------------------------------------------------

@@ -4,16 +4,17 @@ Derived from the records, never kept: a replay makes the same lines. ``World`` e
 removes workloads; ``Manager`` goes through the open ones when there may be a place.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from wharfinger.manager.deadlines import Deadlines
+from wharfinger.manager.ordered import Ordered
 from wharfinger.manager.state import WorkloadRecord
 
 MAX_BACKOFF_SECONDS = 60.0
 
 Entry = tuple[int, int, str]
 """(-priority, uid, name): the order of service."""
+_NOBODY: Ordered[Entry] = Ordered()
 
 
 class Lines:
@@ -26,8 +27,8 @@ class Lines:
     """
 
     def __init__(self) -> None:
-        self._all: dict[str, list[Entry]] = {}
-        self._open: dict[str, list[Entry]] = {}
+        self._all: dict[str, Ordered[Entry]] = {}
+        self._open: dict[str, Ordered[Entry]] = {}
         self._aside: dict[str, tuple[str, Entry]] = {}
         self._awaited: dict[str, dict[str, None]] = {}
         self._blocked: dict[str, Entry] = {}
@@ -37,19 +38,19 @@ class Lines:
         """How many wait in a queue."""
         return len(self._all.get(queue, ()))
 
-    def open(self, queue: str) -> list[Entry]:
+    def open(self, queue: str) -> Ordered[Entry]:
         """Those of a queue who may be tried, in order of service; it changes as they leave."""
-        return self._open.get(queue, [])
+        return self._open.get(queue, _NOBODY)
 
     def before(self, queue: str, entry: Entry) -> int:
         """How many open ones are served before ``entry``."""
-        return bisect_left(self.open(queue), entry)
+        return self.open(queue).before(entry)
 
     def join(self, record: WorkloadRecord) -> bool:
         """Enter a workload; whether it is worth trying at once."""
         entry = entry_of(record)
         for lines in (self._all, self._open):
-            insort(lines.setdefault(record.queue, []), entry)
+            lines.setdefault(record.queue, Ordered()).add(entry)
         if record.not_before is not None:
             self._delays.put(record.name, record.not_before)
         blocked = self._blocked.get(record.queue)
@@ -58,7 +59,7 @@ class Lines:
     def leave(self, record: WorkloadRecord) -> None:
         """Take a workload out."""
         for lines in (self._all, self._open):
-            _take_out(lines[record.queue], entry_of(record))
+            lines[record.queue].remove(entry_of(record))
         self._aside.pop(record.name, None)
         self._delays.drop(record.name)
 
@@ -66,7 +67,7 @@ class Lines:
 
     def set_aside(self, record: WorkloadRecord) -> None:
         """No server can take it, even when empty."""
-        _take_out(self._open[record.queue], entry_of(record))
+        self._open[record.queue].remove(entry_of(record))
 
     def await_room(self, record: WorkloadRecord, servers: Iterable[str]) -> None:
         """Only room on one of these servers would give it a place."""
@@ -81,7 +82,7 @@ class Lines:
             # One that has left since, or stands in line again, has nothing to wait for there.
             queue, entry = self._aside.pop(name, ("", None))
             if entry is not None:
-                insort(self._open[queue], entry)
+                self._open[queue].add(entry)
 
     def take_back(self) -> None:
         """The servers have changed: those who stood aside stand in line again."""
@@ -89,7 +90,7 @@ class Lines:
         self._awaited.clear()
         for queue, line in self._all.items():
             if len(self._open[queue]) != len(line):
-                self._open[queue] = list(line)
+                self._open[queue] = Ordered(line)
 
     def block(self, record: WorkloadRecord) -> None:
         """Whoever comes behind this one waits for it."""
@@ -122,12 +123,6 @@ class Lines:
 def entry_of(record: WorkloadRecord) -> Entry:
     """A workload's place in the order of service."""
     return -record.workload.priority, record.uid, record.name
-
-
-def _take_out(line: list[Entry], entry: Entry) -> None:
-    at = bisect_left(line, entry)
-    if at < len(line) and line[at] == entry:
-        del line[at]
 
 
 def _is_backing_off(now: float, until: float) -> bool:

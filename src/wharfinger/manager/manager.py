@@ -27,6 +27,7 @@ from wharfinger.manager.fold import apply
 from wharfinger.manager.ladder import Adaptation, recommended
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.lines import Entry, entry_of
+from wharfinger.manager.ordered import Ordered
 from wharfinger.manager.owed import owed
 from wharfinger.manager.state import ManagerState, WorkloadRecord
 from wharfinger.manager.world import World
@@ -341,7 +342,7 @@ class Manager:
             queued = queued or record.phase is Phase.QUEUED
         return queued
 
-    def _serve(self, now: float, line: list[Entry]) -> None:
+    def _serve(self, now: float, line: Ordered[Entry]) -> None:
         """Go through one line; whoever gets a place leaves it, or who can never have one."""
         position = 0
         while position < len(line):

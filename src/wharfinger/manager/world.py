@@ -4,8 +4,6 @@ Derived are the servers' columns, the lines before the servers, the index of key
 changes it, event by event, through the moves that are here; nothing is decided.
 """
 
-from bisect import insort
-
 import numpy as np
 
 from wharfinger.manager import events as ev
@@ -14,6 +12,7 @@ from wharfinger.manager.columns import Columns
 from wharfinger.manager.deadlines import Deadlines
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import Entry, Lines, entry_of
+from wharfinger.manager.ordered import Ordered
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import ManagerState, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
@@ -53,8 +52,8 @@ class World:
         self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
-        self.unprofiled: list[Entry] = []
-        self.ended: list[tuple[float, int, str]] = []
+        self.unprofiled: Ordered[Entry] = Ordered()
+        self.ended: Ordered[tuple[float, int, str]] = Ordered()
         self.resize_wanted: dict[str, None] = {}
         self.suspended: dict[str, None] = {}
         self.residents: dict[str, dict[str, None]] = {}
@@ -151,7 +150,7 @@ class World:
         """It waits for room for its profiling runs."""
         self.undecided.pop(record.name, None)
         if (entry := entry_of(record)) not in self.unprofiled:
-            insort(self.unprofiled, entry)
+            self.unprofiled.add(entry)
 
     def decided(
         self, time: float, name: str, decision: Decision, trigger: Trigger
@@ -250,7 +249,7 @@ class World:
             record.ended_at = time
             # Not by time alone: a clock that was set back would make the newest the oldest.
             record.ended_order = max(time, self.ended[-1][0]) if self.ended else time
-            insort(self.ended, (record.ended_order, record.uid, record.name))
+            self.ended.add(_end_of(record))
         if target in UNDECIDED:
             self.undecided[record.name] = None
         else:
@@ -380,8 +379,7 @@ class World:
 
     def leave_unprofiled(self, record: WorkloadRecord) -> None:
         """It waits for profiling no more."""
-        if (entry := entry_of(record)) in self.unprofiled:
-            self.unprofiled.remove(entry)
+        if self.unprofiled.remove(entry_of(record)):
             self.room_changed = True
 
     def leave_line(self, record: WorkloadRecord) -> None:
@@ -422,15 +420,18 @@ class World:
             self.await_profiling(record)
         elif record.phase in UNDECIDED:
             self.undecided[record.name] = None
-        if record.ended:
-            self.ended.append((record.ended_order, record.uid, record.name))
 
     def _derive(self) -> None:
         for server in self.state.servers.values():
             self.columns.put(server)
-        for record in self.state.workloads.values():
+        records = self.state.workloads.values()
+        for record in records:
             self.index(record)
-        self.ended.sort()
+        self.ended = Ordered(_end_of(record) for record in records if record.ended)
+
+
+def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:
+    return record.ended_order, record.uid, record.name
 
 
 def _departed(name: str) -> Server:

@@ -1,0 +1,68 @@
+"""A sorted list whose head goes cheaply: lines of those who wait, and of those who have ended."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+Entry = TypeVar("Entry", bound=tuple[Any, ...])
+
+LEAST_REMOVED = 32
+"""So many that have gone are taken out together, and as many as are left."""
+
+
+class Ordered(Generic[Entry]):
+    """Entries in ascending order, each at most once.
+
+    The next to go is mostly the first, and a new one mostly the last: neither moves the others.
+
+    Args:
+        entries: To begin with, in any order.
+
+    >>> line = Ordered([(2, "b"), (1, "a")])
+    >>> line.add((3, "c"))
+    >>> line.remove((1, "a")), list(line), line[0], line.before((3, "c"))
+    (True, [(2, 'b'), (3, 'c')], (2, 'b'), 1)
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = sorted(entries)
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._gone
+
+    def __getitem__(self, at: int) -> Entry:
+        return self._entries[at + self._gone if at >= 0 else at]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return islice(self._entries, self._gone, None)
+
+    def __contains__(self, entry: Entry) -> bool:
+        at = self._at(entry)
+        return at < len(self._entries) and self._entries[at] == entry
+
+    def before(self, entry: Entry) -> int:
+        """How many come before this one, whether it is there or not."""
+        return self._at(entry) - self._gone
+
+    def add(self, entry: Entry) -> None:
+        """Enter one that is not there yet."""
+        insort(self._entries, entry, self._gone)
+
+    def remove(self, entry: Entry) -> bool:
+        """Take one out; whether it was there."""
+        if entry not in self:
+            return False
+        at = self._at(entry)
+        if at > self._gone:
+            del self._entries[at]
+            return True
+        self._gone += 1
+        if self._gone > max(LEAST_REMOVED, len(self)) or not len(self):
+            del self._entries[: self._gone]
+            self._gone = 0
+        return True
+
+    def _at(self, entry: Entry) -> int:
+        return bisect_left(self._entries, entry, self._gone)
