@@ -2,25 +2,27 @@
 
     python benchmarks/scan.py
 
-At each size the kernel and the peer return the same ten servers; the peer computes no counts
-of what was left out.
+At each size the kernel, the peer and the load index return the same ten servers; the peer computes
+no counts of what was left out. The index is told of one server's change each time that it is asked:
+that is what a placement costs with it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle
 
 import numpy as np
 from _harness import arguments, compare, report
 from numpy.typing import NDArray
 
-from wharfinger.native import least_loaded
+from wharfinger.native import LoadIndex, least_loaded
 
-SIZES = (100, 1_000, 10_000)
+SIZES = (100, 1_000, 10_000, 100_000)
 KEEP = 10
 CPU_MILLICPUS = 1_000
 MEMORY_BYTES = 2**30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cluster:
     """Columns of a cluster that is loaded at random; a tenth of the servers is closed."""
 
@@ -29,6 +31,20 @@ class Cluster:
     memory_capacity: NDArray[np.int64]
     memory_allocated: NDArray[np.int64]
     accepting: NDArray[np.uint8]
+    index: LoadIndex = field(default_factory=LoadIndex)
+
+    def __post_init__(self) -> None:
+        self.index.bind(
+            self.cpu_capacity,
+            self.cpu_allocated,
+            self.memory_capacity,
+            self.memory_allocated,
+            self.accepting,
+            len(self.accepting),
+        )
+
+    def indexed(self) -> list[int]:
+        return self.index.least_loaded(CPU_MILLICPUS, MEMORY_BYTES, KEEP)[0]
 
     def kernel(self) -> NDArray[np.int64]:
         return least_loaded(
@@ -73,8 +89,24 @@ def run(servers: int, rounds: int, seed: int) -> dict[str, object]:
     cluster = make_cluster(servers, seed)
     if not np.array_equal(cluster.kernel(), cluster.peer()):
         raise AssertionError(f"kernel and peer differ at {servers} servers, seed {seed}")
+    if cluster.kernel().tolist() != cluster.indexed():
+        raise AssertionError(f"kernel and index differ at {servers} servers, seed {seed}")
     columns = np.concatenate([cluster.cpu_capacity] * 4)
-    contenders = {"kernel": cluster.kernel, "numpy": cluster.peer, "memory-read": columns.max}
+    rows = cycle([row for row in range(0, servers, 7) for _ in range(2)])
+    changes = cycle((1, -1))
+
+    def indexed() -> list[int]:
+        row = next(rows)
+        cluster.cpu_allocated[row] += next(changes)
+        cluster.index.touch(row)
+        return cluster.indexed()
+
+    contenders = {
+        "kernel": cluster.kernel,
+        "numpy": cluster.peer,
+        "index": indexed,
+        "memory-read": columns.max,
+    }
     return {"servers": servers, **compare(contenders, rounds).summary("kernel")}
 
 

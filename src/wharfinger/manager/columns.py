@@ -102,16 +102,18 @@ class Columns:
         self._loads.drop(row)
         self._shown = None
         self._unsettled_names.discard(name)
-        self._pressed_names.discard(name)
         del self._names[row]
         self._numbers[:, row:-1] = self._numbers[:, row + 1 :]
         self._accepting[row:-1] = self._accepting[row + 1 :]
         self._numbers[:, -1] = self._accepting[-1] = 0
         self._unsettled[row:-1] = self._unsettled[row + 1 :]
         self._unsettled[-1] = 0
-        self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
-        self._pressure[:, :, -1:] = _unpressed(1)
-        self._row = {name: row for row, name in enumerate(self._names)}
+        if self._pressed_names:  # else all columns are the same
+            self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
+            self._pressure[:, :, -1:] = _unpressed(1)
+            self._pressed_names.discard(name)
+        for behind in self._names[row:]:
+            self._row[behind] -= 1
 
     def hold(self, placements: Iterable[Placement], *, sign: int = 1) -> None:
         """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
