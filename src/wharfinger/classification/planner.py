@@ -81,9 +81,7 @@ class JointPlanner:
             beside=self._beside,
         )
         allocations = " and ".join(f"{cpu}m" for cpu in chosen)
-        message = (
-            f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
-        )
+        message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
         if neighbours := [*plan.sources, *plan.beside]:
             message += f", beside {' and '.join(neighbours)}"
         for run in plan.further:

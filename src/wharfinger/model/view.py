@@ -4,7 +4,7 @@ The manager keeps the columns up to date in place, so a view costs nothing to ma
 not be kept: it is valid until the policy returns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,47 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class PairLevels:
+    """What residents press whose interference is known between pairs, and what each has left.
+
+    In logarithms, as ``model.pairs`` has them. A server's numbers are in one basis, that of its
+    newest such resident; residents of another say nothing. R rows are residents that have a
+    performance to keep; a row that nobody has now is all zero. Arrays of factors are as wide as
+    the widest basis, the rest zero.
+
+    Attributes:
+        bases: Index of each basis by its name.
+        basis: (S,) that of each server; -1 = no resident is known by pairs.
+        presses: (S, F) the sum over the residents.
+        presses_variance: (S, F) of that.
+        excludes: (S, G) the sum over them.
+        names: Of the R residents.
+        server: (R,) row of each one's server; -1 = nobody has this row now.
+        suffers: (R, F).
+        suffers_variance: (R, F) of that.
+        cross: (R, F) twice that times what its neighbours press: how much more its doubt weighs
+            with each further one, being the same doubt.
+        pace: (R,) predicted performance over target beside its present neighbours.
+        pace_variance: (R,) of that.
+        least: (R,) what it must keep: 1 less its tolerance.
+    """
+
+    bases: Mapping[str, int]
+    basis: NDArray[np.int64]
+    presses: NDArray[np.float64]
+    presses_variance: NDArray[np.float64]
+    excludes: NDArray[np.float64]
+    names: Sequence[str]
+    server: NDArray[np.int64]
+    suffers: NDArray[np.float64]
+    suffers_variance: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    pace: NDArray[np.float64]
+    pace_variance: NDArray[np.float64]
+    least: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster, one row a server, in the order in which the servers joined.
 
@@ -65,6 +106,7 @@ class ClusterView:
         platforms: Names of all platforms that there are or were.
         last_placed: Index of the server that took the newest placement; -1 before the first.
         capabilities: What the engine can do.
+        pairs: What is known between pairs; ``None`` = nobody who is placed is known so.
     """
 
     names: Sequence[str]
@@ -84,6 +126,7 @@ class ClusterView:
     platforms: Sequence[str]
     last_placed: int
     capabilities: Capabilities
+    pairs: PairLevels | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,7 @@ def estimates_for(name: str, setup: Setup, *, seed: int, confidence: float) -> E
     if name == Oracle.name:
         return Estimates(Oracle(confidence), NothingToProfile(), TrueNumbers(setup).classify)
     if name not in POLICIES:
-        raise InvalidInput(
-            f"--policy: {name!r} is not a policy; there are {', '.join(policies())}"
-        )
+        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(policies())}")
     policy = make_policy(name, PolicyOptions(confidence=confidence, seed=seed))
     if name == Quasar.name:
         trained = Trained(setup, Streams(seed))
@@ -129,7 +127,9 @@ class Trained:
     def _matrices(self) -> dict[Kind, UtilityMatrix]:
         """The training set, profiled exhaustively."""
         rows: dict[Kind, dict[str, dict[str, float]]] = {
-            Kind.SCALE_UP: {}, Kind.HETEROGENEITY: {}, Kind.SCALE_OUT: {}
+            Kind.SCALE_UP: {},
+            Kind.HETEROGENEITY: {},
+            Kind.SCALE_OUT: {},
         }
         for name in self._setup.training:
             most = self._columns[-1]

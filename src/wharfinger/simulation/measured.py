@@ -243,10 +243,7 @@ def _relative(given: dict[int, float], isolated: float) -> _Points:
 def _isolated(tables: Tables) -> tuple[Array, int]:
     """(W, P) performance alone, holes filled by the effects of workload and platform."""
     values = np.array(
-        [
-            [tables.isolated.get((w, p), np.nan) for p in tables.platforms]
-            for w in tables.workloads
-        ]
+        [[tables.isolated.get((w, p), np.nan) for p in tables.platforms] for w in tables.workloads]
     )
     with np.errstate(divide="ignore"):
         logs = np.log(values)

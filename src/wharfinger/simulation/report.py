@@ -153,7 +153,9 @@ def summarise(
     decisions = [1e6 * each for each in effort.decisions_seconds]
     return {
         "workloads": len(fates),
-        "qos_kept_fraction": _mean([float(f.kept) for f in wanted if f.target_performance is not None]),
+        "qos_kept_fraction": _mean(
+            [float(f.kept) for f in wanted if f.target_performance is not None]
+        ),
         "performance_mean": _mean(performances),
         "target_performance_mean": _mean(targets),
         "performance_p5": _percentile(performances, 5),
