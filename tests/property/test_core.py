@@ -28,6 +28,7 @@ from wharfinger.manager.lifecycle import ON_SERVER, Phase
 from wharfinger.manager.manager import Manager, Mode
 from wharfinger.model.decisions import ReasonCode, Refusal
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
@@ -75,19 +76,28 @@ SCORES = st.dictionaries(
     st.sampled_from([SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH]),
     st.builds(Estimate, st.floats(0, 100), st.floats(0, 20)),
 )
+SHARES = st.tuples(st.floats(0, 2), st.floats(0, 2))
+PAIRS = st.dictionaries(
+    st.sampled_from(["", "test"]),
+    st.builds(
+        PairProfile, st.sampled_from(["one", "two"]), SHARES, SHARES, SHARES, st.just(()), SHARES
+    ),
+)
 CLASSIFIED = st.builds(
-    lambda rate, slope, std, tolerated, caused: curve(
+    lambda rate, slope, std, tolerated, caused, pairs: curve(
         *((cpu, rate * (cpu / 1000) ** slope) for cpu in (250, 500, 2000, 4000)),
         std=std,
         tolerated=tolerated,
         caused=caused,
         total=1000.0,
+        pairs=pairs,
     ),
     st.floats(1, 1000),
     st.floats(0, 1.2),
     st.sampled_from([0.0, 0.1, 0.5]),
     SCORES,
     SCORES,
+    PAIRS,
 )
 MEASURED = st.builds(
     lambda entries: Measurements({Quantity.RATE: {c: Entry(r) for c, r in entries.items()}}),

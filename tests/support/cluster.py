@@ -1,5 +1,9 @@
 """A cluster of values for testing the core: it plays client, clock and engine by hand."""
 
+from dataclasses import replace
+
+import numpy as np
+
 from tests.support.spreading import policy_named
 from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.base import Profiling, ProfilingPlanner
@@ -8,6 +12,7 @@ from wharfinger.manager import events as ev
 from wharfinger.manager.adaptation import is_off_prediction
 from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.manager.manager import Manager, Mode, Step
+from wharfinger.manager.pair_columns import PairColumns, members_of
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import WorkloadRecord, held
 from wharfinger.model.configuration import Configuration, Setting
@@ -181,6 +186,36 @@ class Cluster:
             columns = view.tolerated, view.tolerated_variance, view.caused, view.caused_variance
             for found, expected in zip(columns, pressure, strict=True):
                 assert found[:, row].tolist() == expected.tolist()
+        self._check_pairs(there)
+
+    def _check_pairs(self, there: dict[str, list[WorkloadRecord]]) -> None:
+        """As columns made anew have them."""
+        fresh = PairColumns()
+        for row, (name, records) in enumerate(there.items()):
+            known = self.manager.state.servers.get(name)
+            fresh.put(row, members_of(records, known.platform.name) if known else [])
+        expected = pair_levels(replace(self.manager.view, pairs=fresh.view(len(there))))
+        assert pair_levels(self.manager.view) == expected
+
+
+def pair_levels(view: ClusterView) -> dict[str, object]:
+    """What is known by pairs, server by server and resident by resident; widths say nothing."""
+    levels, found = view.pairs, {}
+    if levels is None:
+        return found
+    bases = {index: name for name, index in levels.bases.items()}
+    sums = levels.presses, levels.presses_variance, levels.excludes
+    for row, name in enumerate(view.names):
+        if levels.basis[row] >= 0:
+            values = [list(np.trim_zeros(each[row], "b")) for each in sums]
+            found[name] = bases[int(levels.basis[row])], values
+    kept = levels.suffers, levels.suffers_variance, levels.cross
+    for at, name in enumerate(levels.names):
+        if levels.server[at] >= 0:
+            values = [list(np.trim_zeros(each[at], "b")) for each in kept]
+            own = levels.pace[at], levels.pace_variance[at], levels.least[at]
+            found[f"{name} on {view.names[levels.server[at]]}"] = own, values
+    return found
 
 
 def running(cluster: Cluster, *names: str) -> None:

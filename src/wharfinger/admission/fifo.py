@@ -12,6 +12,12 @@ from wharfinger.model.workload import Workload
 
 GUARANTEED = "guaranteed"
 BEST_EFFORT = "best-effort"
+_COMES_FREE = (
+    ReasonCode.NO_ROOM,
+    ReasonCode.NO_SERVERS,
+    ReasonCode.OFF_PREDICTION,
+    ReasonCode.DOES_NOT_FIT,
+)
 
 
 class Fifo:
@@ -56,4 +62,4 @@ class Fifo:
 
     def blocks(self, reason: ReasonCode) -> bool:
         """Only for want of room that will come free."""
-        return reason in (ReasonCode.NO_ROOM, ReasonCode.NO_SERVERS, ReasonCode.OFF_PREDICTION)
+        return reason in _COMES_FREE

@@ -21,6 +21,7 @@ _VERDICTS = {
     "no-servers": "takes no new work",
     "servers-excluded": "not tried: it did not start there, or missed its target",
     "off-prediction": "not now: a workload there misses its target",
+    "does-not-fit": "would not run beside those who are there",
 }
 _EQUAL = 1e-9
 _NEEDED = "cpu_needed_millicpus"

@@ -40,7 +40,7 @@ def apply(world: World, time: float, event: ev.Event) -> None:
 def _server_reported(world: World, _time: float, event: ev.ServerReported) -> None:
     joins = event.server.name not in world.state.servers
     world.state.servers[event.server.name] = event.server
-    world.columns.put(event.server, joins=joins)
+    world.put_server(event.server, joins=joins)
     world.servers_changed()
 
 
@@ -48,6 +48,7 @@ def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
     if world.state.servers.pop(event.name, None) is None:
         return
     world.columns.close(event.name)
+    world.review_pairs(event.name)
     world.drop_if_empty(event.name)
     world.servers_changed()
 
@@ -117,6 +118,8 @@ def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
         world.join_line(record)
     elif record.phase in UNDECIDED:
         world.undecided[record.name] = None
+    for placement in record.placements if record.on_server else ():
+        world.review_pairs(placement.server)
     world.touched[record.name] = None
 
 
@@ -432,6 +435,8 @@ def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None
     world.touched[record.name] = None
     for placement in held(record) if record.on_server else ():
         world.review(placement.server)
+        # Others may get on with it now: they are looked at again.
+        world.room_changed |= bool(event.classification.pairs)
 
 
 def _when(said: float | None, earliest: float, now: float) -> float:

@@ -4,6 +4,8 @@ Derived are the servers' columns, the lines before the servers, the index of key
 changes it, event by event, through the moves that are here; nothing is decided.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from wharfinger.manager import events as ev
@@ -13,6 +15,7 @@ from wharfinger.manager.deadlines import Deadlines
 from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.manager.lines import Entry, Lines, entry_of
 from wharfinger.manager.ordered import Ordered
+from wharfinger.manager.pair_columns import PairColumns, members_of
 from wharfinger.manager.pressure import pressure_of
 from wharfinger.manager.state import ManagerState, WorkloadRecord, held
 from wharfinger.manager.triggers import answers_resize, trigger_of
@@ -41,6 +44,7 @@ class World:
         suspended: Names of those who are.
         residents: Names of those who hold resources on a server, by the server's name.
         resize_wanted: Running, or about to, with another reservation than they have.
+        pairs: What residents press that are known by pairs; ``None`` = there was none yet.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         room_changed: Something happened after which a waiting workload may find a place.
@@ -57,6 +61,7 @@ class World:
         self.resize_wanted: dict[str, None] = {}
         self.suspended: dict[str, None] = {}
         self.residents: dict[str, dict[str, None]] = {}
+        self.pairs: PairColumns | None = None
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
@@ -67,9 +72,10 @@ class World:
         """The cluster as policies see it."""
         last_placed = self.state.last_placed
         # The row of a server that has left says nothing of whose turn it is.
-        return self.columns.view(
+        view = self.columns.view(
             last_placed if last_placed in self.state.servers else "", self.state.capabilities
         )
+        return replace(view, pairs=self.pairs.view(len(view.names))) if self.pairs else view
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose current key this is."""
@@ -144,7 +150,16 @@ class World:
     def drop_if_empty(self, name: str) -> None:
         """The row of a server that has left goes with the last that is held there."""
         if name not in self.state.servers and not self.columns.residents(name):
+            if self.pairs:
+                self.pairs.drop(self.columns.row(name))
             self.columns.drop(name)
+
+    def put_server(self, server: Server, *, joins: bool) -> None:
+        """A server joins, or something about it has changed: who is there stays."""
+        if joins and self.pairs and server.name in self.columns:
+            self.pairs.drop(self.columns.row(server.name))
+        self.columns.put(server, joins=joins)
+        self.review_pairs(server.name)
 
     def await_profiling(self, record: WorkloadRecord) -> None:
         """It waits for room for its profiling runs."""
@@ -315,7 +330,18 @@ class World:
             if not np.array_equal(pressure, self.columns.pressure(server)):
                 self.room_changed = True
                 self.columns.press(server, pressure)
+        if self.pairs or any(r.classification for r in residents):
+            self.review_pairs(server)
         self._watch(server, residents)
+
+    def review_pairs(self, server: str) -> None:
+        """What its residents press and have left where that is known between pairs."""
+        known = self.state.servers.get(server)
+        members = members_of(self.residents_of(server), known.platform.name) if known else []
+        if members and self.pairs is None:
+            self.pairs = PairColumns()
+        if self.pairs:
+            self.pairs.put(self.columns.row(server), members)
 
     def watch(self, server: str) -> None:
         """Whether a resident runs off its prediction."""

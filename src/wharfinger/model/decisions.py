@@ -50,6 +50,8 @@ class ReasonCode(StrEnum):
     """A resident there runs off its prediction; the server takes new work when it does not."""
     INTERFERENCE = "interference"
     """It and those who are there would slow one another; it waits until they would not."""
+    DOES_NOT_FIT = "does-not-fit"
+    """It would not run beside those who are there, large as they are; it waits for their end."""
     TARGET_TOO_HIGH = "target-too-high"
     """No server reaches the target even when empty; it waits for a larger server."""
     PLACED_FOR_TARGET = "placed-for-target"
@@ -113,6 +115,9 @@ class Prediction:
         high: Not exceeded with ``confidence``.
         confidence: From one half to 1.
         performance: The same in the target's own terms, for those that are classified.
+        alone: The mean without neighbours there; ``None`` where their part is not known between
+            pairs.
+        alone_std: Of its logarithm.
     """
 
     mean: float
@@ -120,6 +125,8 @@ class Prediction:
     high: float
     confidence: float
     performance: Mapping[Term, Interval] = field(default_factory=dict)
+    alone: float | None = None
+    alone_std: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,21 +52,19 @@ class PairProfile:
 
     def beside(self, *others: "PairProfile") -> "Relative":
         """Performance beside others of the same basis, relative to alone."""
-        drop = variance = unfit = 0.0
-        for other in others:
-            drop += _dot(self.suffers, other.presses)
-            variance += self._variance(other)
-            unfit += _dot(self.excluded, other.excludes)
-        return Relative(exp(-drop), sqrt(variance), min(1.0, unfit))
+        drop = sum(_dot(self.suffers, other.presses) for other in others)
+        unfit = sum(_dot(self.excluded, other.excludes) for other in others)
+        return Relative(exp(-drop), sqrt(self._variance(others)), min(1.0, unfit))
 
-    def _variance(self, other: "PairProfile") -> float:
-        """Of the logarithm, both being unsure of their own."""
+    def _variance(self, others: "tuple[PairProfile, ...]") -> float:
+        """Of the logarithm, each being unsure of its own: Var(s p) = s² Vp + p² Vs + Vs Vp."""
         none = (0.0,) * len(self.suffers)
-        own, its = self.suffers_variance or none, other.presses_variance or none
-        return sum(
-            s * s * vp + p * p * vs + vs * vp
-            for s, p, vs, vp in zip(self.suffers, other.presses, own, its, strict=True)
-        )
+        own = self.suffers_variance or none
+        presses = [sum(each) for each in zip(none, *(o.presses for o in others), strict=True)]
+        theirs = (other.presses_variance or none for other in others)
+        its = [sum(each) for each in zip(none, *theirs, strict=True)]
+        terms = zip(self.suffers, presses, own, its, strict=True)
+        return float(sum(s * s * vp + p * p * vs + vs * vp for s, p, vs, vp in terms))
 
 
 @dataclass(frozen=True, slots=True)

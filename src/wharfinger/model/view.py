@@ -63,6 +63,47 @@ class ServersByLoad(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PairLevels:
+    """What residents press whose interference is known between pairs, and what each has left.
+
+    In logarithms, as ``model.pairs`` has them. A server's numbers are in one basis, that of its
+    newest such resident; residents of another say nothing. R rows are residents that have a
+    performance to keep; a row that nobody has now is all zero. Arrays of factors are as wide as
+    the widest basis, the rest zero.
+
+    Attributes:
+        bases: Index of each basis by its name.
+        basis: (S,) that of each server; -1 = no resident is known by pairs.
+        presses: (S, F) the sum over the residents.
+        presses_variance: (S, F) of that.
+        excludes: (S, G) the sum over them.
+        names: Of the R residents.
+        server: (R,) row of each one's server; -1 = nobody has this row now.
+        suffers: (R, F).
+        suffers_variance: (R, F) of that.
+        cross: (R, F) twice that times what its neighbours press: how much more its doubt weighs
+            with each further one, being the same doubt.
+        pace: (R,) predicted performance over target beside its present neighbours.
+        pace_variance: (R,) of that.
+        least: (R,) what it must keep: 1 less its tolerance.
+    """
+
+    bases: Mapping[str, int]
+    basis: NDArray[np.int64]
+    presses: NDArray[np.float64]
+    presses_variance: NDArray[np.float64]
+    excludes: NDArray[np.float64]
+    names: Sequence[str]
+    server: NDArray[np.int64]
+    suffers: NDArray[np.float64]
+    suffers_variance: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    pace: NDArray[np.float64]
+    pace_variance: NDArray[np.float64]
+    least: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster, one row a server, in the order in which the servers joined.
 
@@ -87,6 +128,7 @@ class ClusterView:
         capabilities: What the engine can do.
         loads: The servers by load; ``None`` = only the columns tell. What it says, they do.
         rows: Row of each server by its name; ``None`` = only ``names`` tells.
+        pairs: What is known between pairs; ``None`` = nobody who is placed is known so.
     """
 
     names: Sequence[str]
@@ -108,6 +150,7 @@ class ClusterView:
     capabilities: Capabilities
     loads: ServersByLoad | None = None
     rows: Mapping[str, int] | None = None
+    pairs: PairLevels | None = None
 
     def row(self, server: str) -> int:
         """The row of a server that there is.

@@ -7,7 +7,7 @@ goes by its reservation. Adaptation follows the curve that was classified (Quasa
 """
 
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import exp, inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +28,13 @@ from wharfinger.model.interference import YIELDED
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import SOURCES, ClusterView, OffTarget, PlacementRequest
 from wharfinger.placement.base import candidate, open_servers, refuse
+from wharfinger.placement.company import POINTS, Company, Own, company, own_part, slowed_by
 from wharfinger.placement.interference import Fit, fit
 from wharfinger.placement.resizing import MARGIN, by_proportion, follow_target
 from wharfinger.placement.sizing import Sizing, prediction, size, sizes
 
 CONFIDENCE = 0.8
+PATIENCE_SECONDS = 3600.0
 EVEN = 0.5
 """What best-effort work may press is judged by the mean: it can be suspended at any time."""
 
@@ -47,7 +49,9 @@ class _Options:
         reason: (S,) index in ``_CODES``; that of ``OK`` where it could go.
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
-        fit: How it gets on with the residents.
+        fit: How it gets on with the residents, source by source.
+        company: The same where it is known between pairs; ``None`` = it is not.
+        violation: (S,) both together, in points; 0 = nobody is slowed beyond what it bears.
         relaxed: No server keeps everyone within what they tolerate; the least harm was taken.
     """
 
@@ -57,6 +61,8 @@ class _Options:
     score: NDArray[np.float64]
     sizing: Sizing | None
     fit: Fit
+    company: Company | None
+    violation: NDArray[np.float64]
     relaxed: bool
 
     def reaches(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -71,14 +77,19 @@ class Quasar:
 
     Args:
         confidence: With which a target must be reached, and interference be tolerated.
+        patience_seconds: After which it is placed whatever targets that costs, where that is
+            known between pairs; half of it for half of a target.
     """
 
     name = "quasar"
     adapts = True
     follows_load = False
 
-    def __init__(self, confidence: float = CONFIDENCE) -> None:
+    def __init__(
+        self, confidence: float = CONFIDENCE, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
         self._confidence = confidence
+        self._patience = patience_seconds
 
     # --- placing ---------------------------------------------------------------------------
 
@@ -110,23 +121,38 @@ class Quasar:
 
     def _look(self, request: PlacementRequest, view: ClusterView) -> _Options:
         reserved = request.reserved(view.capabilities)
-        best_effort = request.workload.best_effort
-        sizing = None if best_effort else size(request, view, self._confidence)
+        known, best_effort = request.classification, request.workload.best_effort
+        confidence = EVEN if best_effort else self._confidence
+        beside = company(known, view, confidence)
+        felt = beside.felt if beside else None
+        sizing = None if best_effort else size(request, view, self._confidence, felt)
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
-        newcomer = _as_neighbour(request.classification, best_effort=best_effort)
-        harmony = fit(newcomer, view, EVEN if best_effort else self._confidence)
-        reasons = _reasons(request, need, reserved.memory_bytes, view)
-        possible = reasons == _FITS
-        kept = possible & (harmony.violation == 0)
-        relaxed = not best_effort and not kept.any()
-        if not relaxed:
-            reasons = np.where(possible & ~kept, _DISTURBS, reasons)
+        harmony = fit(_as_neighbour(known, best_effort=best_effort), view, confidence)
         score = _scores(need, harmony, view, best_effort=best_effort)
-        score = score + harmony.violation if relaxed else score
-        score = np.where(possible if relaxed else kept, score, inf)
-        return _Options(need, reserved.memory_bytes, reasons, score, sizing, harmony, relaxed)
+        violation, lost = harmony.violation, np.zeros(len(view.names))
+        reasons = _reasons(request, need, reserved.memory_bytes, view)
+        if beside is not None:
+            able = reasons > _TOO_LARGE
+            own = _own_part(request, beside, sizing, able, confidence)
+            lost = beside.violation(own.short)
+            violation = violation + lost
+            reasons = np.where((reasons == _FITS) & beside.apart, _APART, reasons)
+            score = score if best_effort else score + beside.waste(own.behind)
+        possible = reasons == _FITS
+        kept = possible & (violation == 0)
+        relaxed = not best_effort and not kept.any()
+        if relaxed:
+            kept = possible & (lost <= self._borne(request.waited_seconds))
+        reasons = np.where(possible & ~kept, _DISTURBS, reasons)
+        score = np.where(kept, score + violation if relaxed else score, inf)
+        memory = reserved.memory_bytes
+        return _Options(need, memory, reasons, score, sizing, harmony, beside, violation, relaxed)
+
+    def _borne(self, waited_seconds: float) -> float:
+        """Points of targets that may be lost by now for the sake of one that waits."""
+        return POINTS * waited_seconds / self._patience if self._patience > 0 else inf
 
     def _candidates(
         self, ranked: NDArray[np.intp], options: _Options, view: ClusterView
@@ -145,8 +171,10 @@ class Quasar:
             predicted = options.sizing.prediction_on(row)
             numbers["predicted_pace"] = predicted.mean
             numbers["predicted_pace_low"] = predicted.low
-        if options.fit.sources:
-            numbers["interference_beyond_tolerated"] = float(options.fit.violation[row])
+        if options.fit.sources or options.company:
+            numbers["interference_beyond_tolerated"] = float(options.violation[row])
+        if options.company:
+            numbers |= options.company.numbers(row)
         return replace(known, numbers=numbers)
 
     def _numbers(
@@ -259,6 +287,11 @@ class Quasar:
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation
         predicted = after_resize(parts, before, after, off, self._confidence)
+        row = list(view.names).index(placements[0].server)
+        slowed = slowed_by(known, row, view) if known and known.pairs else None
+        if slowed is not None:
+            std = pace_with(parts, after.cpu_millicpus, EVEN).std
+            predicted = replace(predicted, alone=predicted.mean * exp(slowed), alone_std=std)
         return Plan(verdict.placements, replace(verdict.decision, predicted=predicted))
 
 
@@ -333,8 +366,9 @@ _CODES = (
     ReasonCode.OFF_PREDICTION,
     ReasonCode.OK,
     ReasonCode.INTERFERENCE,
+    ReasonCode.DOES_NOT_FIT,
 )
-_UNSETTLED, _FITS, _DISTURBS = 4, 5, 6
+_TOO_LARGE, _UNSETTLED, _FITS, _DISTURBS, _APART = 2, 4, 5, 6, 7
 
 
 def _scores(
@@ -351,21 +385,40 @@ def _scores(
     return np.asarray(need / 1000.0 + waste)
 
 
+def _own_part(
+    request: PlacementRequest,
+    beside: Company,
+    sizing: Sizing | None,
+    able: NDArray[np.bool_],
+    confidence: float,
+) -> Own:
+    """How it would do itself on each server; best-effort work has nothing to lose."""
+    felt, least = beside.felt, 1 - request.workload.tolerance
+    if request.workload.best_effort:
+        return Own(np.zeros_like(felt.drop), np.zeros_like(felt.drop))
+    pace, variance = sizing.paces_given() if sizing else (-felt.drop, felt.variance)
+    return own_part(pace, variance, least, felt, able, confidence)
+
+
 def _harm(row: int, options: _Options) -> str:
-    exceeded = float(options.fit.violation[row])
-    if not options.relaxed or exceeded == 0:
+    if not options.relaxed or options.violation[row] == 0:
         return ""
-    source = SOURCES[int(options.fit.worst[row])]
-    return (
-        f"; no server keeps everyone within what they tolerate, here {source} is exceeded by "
-        f"{exceeded:.0f} points"
-    )
+    return f"; no server keeps everyone within what they tolerate, here {_worst(row, options)}"
+
+
+def _worst(row: int, options: _Options) -> str:
+    """What is exceeded most on a server, for people."""
+    exceeded = float(options.fit.violation[row])
+    if exceeded > 0 or options.company is None:
+        source = SOURCES[int(options.fit.worst[row])]
+        return f"{source} is exceeded by {exceeded:.0f} points"
+    return options.company.victim(row) or "its own target would be missed there"
 
 
 def _nearest_miss(options: _Options) -> int | None:
     """A server that has room, and can't take it for another reason."""
-    rows = np.flatnonzero(np.isin(options.reason, (_UNSETTLED, _DISTURBS)))
-    return int(rows[options.fit.violation[rows].argmin()]) if rows.size else None
+    rows = np.flatnonzero(np.isin(options.reason, (_UNSETTLED, _DISTURBS, _APART)))
+    return int(rows[options.violation[rows].argmin()]) if rows.size else None
 
 
 def _told(reason: ReasonCode, row: int, options: _Options, view: ClusterView) -> tuple[str, str]:
@@ -375,9 +428,17 @@ def _told(reason: ReasonCode, row: int, options: _Options, view: ClusterView) ->
             f"a workload on {name} misses its target: no new work there until that is mended",
             f"every target on {name} kept again, or room on another server",
         )
-    source = SOURCES[int(options.fit.worst[row])]
+    if reason is ReasonCode.DOES_NOT_FIT:
+        return (
+            f"it would not run beside those on {name}, as large as they are together",
+            f"the end of those on {name}, or room on another server",
+        )
+    fewer = f"fewer or less sensitive neighbours on {name}, or another server"
     exceeded = float(options.fit.violation[row])
+    if exceeded == 0 and options.company is not None:
+        return f"it would disturb those on {name}: {_worst(row, options)}", fewer
+    source = SOURCES[int(options.fit.worst[row])]
     return (
         f"it would disturb those on {name}: {source} by {exceeded:.0f} points more than tolerated",
-        f"fewer or less sensitive neighbours on {name}, or another server",
+        fewer,
     )

@@ -23,6 +23,7 @@ from wharfinger.classification.prediction import (
     slower,
     worse_by,
 )
+from wharfinger.interference.beside import Felt
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
@@ -76,6 +77,7 @@ class Sizing:
         paces: By size: performance over target with no neighbours.
         drop: (S,) of the logarithm, by the neighbours, and by the platform.
         drop_variance: (S,).
+        beside: What of the drop is known between pairs; ``None`` = nothing is.
         confidence: The one that was asked for.
         hopeless: The target was out of reach from the beginning, even alone on the largest
             server. One that has only waited too long is not: late is better than never.
@@ -87,6 +89,7 @@ class Sizing:
     paces: dict[int, Estimate]
     drop: NDArray[np.float64]
     drop_variance: NDArray[np.float64]
+    beside: Felt | None
     confidence: float
     hopeless: bool
 
@@ -101,7 +104,21 @@ class Sizing:
         drop, variance = float(self.drop[row]), float(self.drop_variance[row])
         cpu = int(self.cpu_millicpus[row])
         terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
-        return replace(found, performance=terms)
+        found = replace(found, performance=terms)
+        if self.beside is None:
+            return found
+        drop -= float(self.beside.drop[row])
+        variance -= float(self.beside.variance[row])
+        alone = worse_by(self.paces[cpu], drop, max(variance, 0.0))
+        return replace(found, alone=alone.mean, alone_std=alone.std)
+
+    def paces_given(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(S,) logarithm of performance over target with what each server would give; variance."""
+        sizes_known = np.array(list(self.paces))
+        at = np.minimum(np.searchsorted(sizes_known, self.cpu_millicpus), len(sizes_known) - 1)
+        medians = np.array([log(pace.mean) for pace in self.paces.values()])
+        variances = np.array([pace.std**2 for pace in self.paces.values()])
+        return medians[at] - self.drop, variances[at] + self.drop_variance
 
 
 def prediction(pace: Estimate, confidence: float) -> Prediction:
@@ -110,8 +127,17 @@ def prediction(pace: Estimate, confidence: float) -> Prediction:
     return Prediction(pace.mean, pace.mean * exp(-half), pace.mean * exp(half), confidence)
 
 
-def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Sizing | None:
-    """The least CPU on each server; ``None`` where nothing can be predicted."""
+def size(
+    request: PlacementRequest, view: ClusterView, confidence: float, beside: Felt | None = None
+) -> Sizing | None:
+    """The least CPU on each server; ``None`` where nothing can be predicted.
+
+    Args:
+        request: What is to be placed.
+        view: The servers.
+        confidence: With which the target must be reached.
+        beside: What neighbours do to it, as far as it is known between pairs.
+    """
     known = request.classification
     if known is None or not len(view.names):
         return None
@@ -134,6 +160,8 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
     drop, drop_variance = pressed(known, view.caused, view.caused_variance)
     drop = drop + platform_drop[view.platform]
     drop_variance = drop_variance + platform_variance[view.platform]
+    if beside is not None:
+        drop, drop_variance = drop + beside.drop, drop_variance + beside.variance
     first = _first_enough(medians, variances, drop, drop_variance, quantile(confidence))
     within = np.searchsorted(grid, view.cpu_capacity, side="right")
     reached = first < within
@@ -148,7 +176,7 @@ def size(request: PlacementRequest, view: ClusterView, confidence: float) -> Siz
             now = (pace_with(at_once, cpu, confidence) for cpu in grid.tolist())
             eased = np.array([log(pace.mean) for pace in now])
         chosen = np.where(reached, chosen, _most_that_fits(eased, grid, most[within], view))
-    return Sizing(chosen, reached, parts, paces, drop, drop_variance, confidence, hopeless)
+    return Sizing(chosen, reached, parts, paces, drop, drop_variance, beside, confidence, hopeless)
 
 
 def _most_that_fits(
