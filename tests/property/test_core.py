@@ -6,12 +6,22 @@ checked; at the end the log is replayed from a snapshot at any point.
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.support.cluster import Cluster, running, server, workload
+from tests.support.cluster import Cluster, server, workload
 from tests.support.courses import curve
+from tests.support.drawn import (
+    ABLE,
+    NAMES,
+    POLICIES,
+    SERVERS,
+    SPREADING,
+    TARGETS,
+    WORKLOADS,
+    wanted_workload,
+)
 from tests.support.histories import (
     adjusted_calmly,
     columns,
@@ -22,56 +32,20 @@ from tests.support.spreading import policy_named
 from wharfinger.errors import Conflict
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import MOST_GIVEN_WAY_SECONDS, misses
+from wharfinger.manager.adaptation import (
+    MOST_GIVEN_WAY_SECONDS,
+    misses,
+)
 from wharfinger.manager.codec import encode_state
 from wharfinger.manager.lifecycle import ON_SERVER, Phase
-from wharfinger.manager.manager import Manager, Mode
+from wharfinger.manager.manager import Mode
 from wharfinger.model.decisions import ReasonCode, Refusal
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
-from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
+from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Scale, Target, WorkloadType
 from wharfinger.native import least_loaded
 
-NAMES = st.sampled_from([f"w{i}" for i in range(12)])
-SERVERS = st.sampled_from(["a", "b", "c"])
-POLICIES = ["quasar", "feedback", "least-loaded", "round-robin", "random", "sparrow"]
-SPREADING = ["autoscale", "spreading-by-load", "spreading-by-pace"]
-TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
-ABLE = st.builds(
-    Capabilities,
-    fractional_cpu=st.booleans(),
-    resize=st.sampled_from([True, True, False]),
-    suspend=st.sampled_from([True, True, False]),
-    measures=st.booleans(),
-)
-
-
-def _wanted(
-    target: Target | None, *, restartable: bool, servers: int = 1, serves: bool = False, **stated
-):
-    made = workload(**stated)
-    run = replace(made.run, restartable=restartable)
-    made = replace(made, run=run, scale=Scale(servers), target=None if made.best_effort else target)
-    kind = WorkloadType.LATENCY_CRITICAL if serves and not made.best_effort else made.type
-    return replace(made, type=kind)
-
-
-WORKLOADS = st.builds(
-    _wanted,
-    target=st.sampled_from(TARGETS),
-    restartable=st.booleans(),
-    servers=st.integers(1, 3),
-    serves=st.booleans(),
-    name=NAMES,
-    millicpus=st.sampled_from([100, 500, 1000, 2500, 9000]),
-    memory_mib=st.sampled_from([64, 1024, 4096]),
-    priority=st.integers(-1, 1),
-    best_effort=st.booleans(),
-    profile=st.booleans(),
-)
 SCORES = st.dictionaries(
     st.sampled_from([SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH]),
     st.builds(Estimate, st.floats(0, 100), st.floats(0, 20)),
@@ -123,7 +97,7 @@ class AnyHistory(RuleBasedStateMachine):
         """One with a target and little, which may be restarted and spread, and two beside it."""
         self.cluster.tell(ev.ServerReported(server("a", 1)))
         self.cluster.sync()
-        wanted = _wanted(
+        wanted = wanted_workload(
             TARGETS[1],
             restartable=True,
             servers=3,
@@ -400,117 +374,3 @@ AnyHistory.TestCase.settings = settings(stateful_step_count=60)
 AnySpreadHistory.TestCase.settings = settings(stateful_step_count=40)
 test_any_history = AnyHistory.TestCase
 test_any_spread_history = AnySpreadHistory.TestCase
-
-
-def _busy(policy: str, names: list[str]) -> Cluster:
-    """Workloads that run on three servers, with nothing waiting."""
-    cluster = Cluster(policy)
-    for name in "abc":
-        cluster.tell(ev.ServerReported(server(name, 8)))
-    cluster.sync()
-    for name in names:
-        cluster.tell(ev.WorkloadSubmitted(workload(name)))
-    return cluster
-
-
-def _taken_over(cluster: Cluster) -> Manager:
-    """A new manager process on the log, once it has heard from the engine."""
-    manager = cluster.replayed()
-    started = ev.ManagerStarted("n2", "0", cluster.policy, "fifo", "test", Capabilities())
-    manager.handle(0.5, started)
-    manager.handle(0.5, ev.EngineSynced(cluster.started_keys(), tuple(manager.state.servers)))
-    return manager
-
-
-def _apply_reports(manager: Manager, events: list[ev.Report | ev.Request]) -> list[act.Action]:
-    return [action for event in events for action in manager.handle(1.0, event).actions]
-
-
-REPORTS = st.sampled_from(
-    [
-        lambda key, name: [ev.StartAccepted(key)],
-        lambda key, name: [ev.StartAccepted(key), ev.WorkloadStarted(key, name)],
-        lambda key, name: [ev.WorkloadStarted(key, name), ev.WorkloadFinished(key, 0, None, "x")],
-        lambda key, name: [ev.WorkloadFinished(key, None, 9, "killed")],
-        lambda key, name: [ev.WorkloadVanished(key, "gone")],
-        lambda key, name: [ev.WorkloadStarted(key, name), ev.WorkloadRevoked(name)],
-        lambda key, name: [ev.StartFailed(key, "no such program", retryable=False)],
-    ]
-)
-
-
-@given(
-    policy=st.sampled_from(POLICIES),
-    reports=st.lists(REPORTS, min_size=2, max_size=6),
-    data=st.data(),
-)
-def test_events_of_unrelated_workloads_commute(policy, reports, data) -> None:
-    """Any interleaving of what happens to different workloads gives the same state."""
-    names = [f"w{i}" for i in range(len(reports))]
-    cluster = _busy(policy, names)
-    histories = [
-        report(cluster.key(name), name) for name, report in zip(names, reports, strict=True)
-    ]
-    order = data.draw(st.permutations([i for i, history in enumerate(histories) for _ in history]))
-    queues = [list(history) for history in histories]
-    interleaved = [queues[i].pop(0) for i in order]
-    one, other = _taken_over(cluster), _taken_over(cluster)
-    actions = _apply_reports(one, [event for history in histories for event in history])
-    other_actions = _apply_reports(other, interleaved)
-    assert one.state == other.state
-    assert sorted(map(repr, actions)) == sorted(map(repr, other_actions))
-
-
-@given(
-    names=st.lists(NAMES, min_size=1, max_size=8, unique=True),
-    policy=st.sampled_from(POLICIES),
-)
-def test_the_same_events_give_the_same_state_and_actions(names, policy) -> None:
-    one, other = _busy(policy, names), _busy(policy, names)
-    running(one, *names)
-    running(other, *names)
-    assert one.log == other.log
-    assert one.asked == other.asked
-    assert one.manager.state == other.manager.state
-
-
-@given(
-    cut=st.integers(0, 200),
-    submitted=st.lists(WORKLOADS, min_size=1, max_size=15),
-    policy=st.sampled_from(["least-loaded", "sparrow"]),
-)
-def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitted, policy) -> None:
-    """The events that follow the next request are the same before and after a replay."""
-    cluster = Cluster(policy)
-    for name in "ab":
-        cluster.tell(ev.ServerReported(server(name, 3)))
-    cluster.sync()
-    for w in {w.name: w for w in submitted}.values():
-        cluster.tell(ev.WorkloadSubmitted(w))
-    other = cluster.replayed(min(cut, len(cluster.log)))
-    for event in (
-        ev.WorkloadSubmitted(workload("another")),
-        ev.ServerReported(server("c", 64, 65536)),
-    ):
-        assert other.handle(5.0, event).events == cluster.manager.handle(5.0, event).events
-    assert other.state == cluster.manager.state
-
-
-@given(st.lists(WORKLOADS, max_size=12))
-def test_with_room_for_all_everyone_ends(submitted) -> None:
-    """Nobody waits for ever: given enough servers and honest reports, all complete."""
-    cluster = Cluster()
-    cluster.tell(ev.ServerReported(server("big", 200, 65536)))
-    cluster.sync()
-    names = {w.name: w for w in submitted}
-    for w in names.values():
-        cluster.tell(ev.WorkloadSubmitted(w))
-    for name in names:
-        record = cluster.record(name)
-        if record.phase is Phase.PROFILING:
-            cluster.tell(ev.ProfilingFinished(record.key, Measurements()))
-            cluster.tell(ev.WorkloadClassified(record.key, Classification("e", "1")))
-        running(cluster, name)
-        cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited"))
-    assert {cluster.record(name).phase for name in names} <= {Phase.COMPLETED}
-    assert not any(cluster.manager.queue_lengths().values())
