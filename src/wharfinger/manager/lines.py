@@ -58,8 +58,9 @@ class Lines:
 
     def leave(self, record: WorkloadRecord) -> None:
         """Take a workload out."""
+        entry = entry_of(record)
         for lines in (self._all, self._open):
-            lines[record.queue].remove(entry_of(record))
+            lines[record.queue].remove(entry)
         self._aside.pop(record.name, None)
         self._delays.drop(record.name)
 

@@ -39,12 +39,11 @@ class Ordered(Generic[Entry]):
         return islice(self._entries, self._gone, None)
 
     def __contains__(self, entry: Entry) -> bool:
-        at = self._at(entry)
-        return at < len(self._entries) and self._entries[at] == entry
+        return self._find(entry) >= 0
 
     def before(self, entry: Entry) -> int:
         """How many come before this one, whether it is there or not."""
-        return self._at(entry) - self._gone
+        return bisect_left(self._entries, entry, self._gone) - self._gone
 
     def add(self, entry: Entry) -> None:
         """Enter one that is not there yet."""
@@ -52,17 +51,17 @@ class Ordered(Generic[Entry]):
 
     def remove(self, entry: Entry) -> bool:
         """Take one out; whether it was there."""
-        if entry not in self:
-            return False
-        at = self._at(entry)
+        at = self._find(entry)
         if at > self._gone:
             del self._entries[at]
-            return True
-        self._gone += 1
-        if self._gone > max(LEAST_REMOVED, len(self)) or not len(self):
-            del self._entries[: self._gone]
-            self._gone = 0
-        return True
+        elif at >= 0:
+            self._gone += 1
+            left = len(self._entries) - self._gone
+            if not left or self._gone > max(LEAST_REMOVED, left):
+                del self._entries[: self._gone]
+                self._gone = 0
+        return at >= 0
 
-    def _at(self, entry: Entry) -> int:
-        return bisect_left(self._entries, entry, self._gone)
+    def _find(self, entry: Entry) -> int:
+        at = bisect_left(self._entries, entry, self._gone)
+        return at if at < len(self._entries) and self._entries[at] == entry else -1
