@@ -353,7 +353,7 @@ class World:
         record = self.state.workloads.get(name)
         if record is None or not misses(record) or record.performance is None:
             return False
-        there = [p.server for p in record.placements if name in self.residents.get(p.server, ())]
+        there = [p.server for p in held(record) if name in self.residents.get(p.server, ())]
         return record.performance.measured_at == measured_at and any(
             map(self.columns.is_unsettled, there)
         )
