@@ -96,6 +96,14 @@ def with_room(request: PlacementRequest, need: Allocation, view: ClusterView) ->
     )
 
 
+def is_full(request: PlacementRequest, need: Allocation, view: ClusterView) -> bool:
+    """Whether no server has room, where that is known without a pass over all of them."""
+    if view.loads is None:
+        return False
+    best, _ = view.loads.least_loaded(need.cpu_millicpus, need.memory_bytes, 1, request.excluded)
+    return not best
+
+
 def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
     """One server's part in a decision, with the numbers that were compared."""
     cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]

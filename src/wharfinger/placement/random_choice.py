@@ -11,7 +11,15 @@ import numpy as np
 
 from wharfinger.model.decisions import Candidate, Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.placement.base import ByReservation, candidate, misfit, plan, refuse, with_room
+from wharfinger.placement.base import (
+    ByReservation,
+    candidate,
+    is_full,
+    misfit,
+    plan,
+    refuse,
+    with_room,
+)
 from wharfinger.placement.draws import in_random_order
 
 PROBES = 32
@@ -43,6 +51,9 @@ class RandomChoice(ByReservation):
                 message = f"{found.server} was drawn"
                 return plan(self.name, request, need, view, [found], message, probed)
             probed.append(found)
+        # A refusal for each event of a full cluster must not cost a pass over it.
+        if is_full(request, need, view):
+            return refuse(self.name, request, need, view)
         rows = np.flatnonzero(with_room(request, need, view))
         if not len(rows):
             return refuse(self.name, request, need, view)

@@ -6,7 +6,7 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import next_in_turn
-from wharfinger.placement.base import ByReservation, candidates, open_servers, plan, refuse
+from wharfinger.placement.base import ByReservation, candidates, is_full, open_servers, plan, refuse
 
 
 class RoundRobin(ByReservation):
@@ -17,7 +17,7 @@ class RoundRobin(ByReservation):
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Filter by room, rank by turn, size by reservation."""
         need = request.reserved(view.capabilities)
-        rows = _next_in_turn(request, need, view)
+        rows = [] if is_full(request, need, view) else _next_in_turn(request, need, view)
         if not rows:
             return refuse(self.name, request, need, view)
         ranked = candidates(view, rows, map(float, count()))
@@ -26,18 +26,14 @@ class RoundRobin(ByReservation):
 
 
 def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
-    cpu, memory = need.cpu_millicpus, need.memory_bytes
-    # Where no server has room the index knows it, without going round them all.
-    if view.loads is not None and not view.loads.least_loaded(cpu, memory, 1, request.excluded)[0]:
-        return []
     return next_in_turn(
         view.cpu_capacity,
         view.cpu_allocated,
         view.memory_capacity,
         view.memory_allocated,
         open_servers(request, view),
-        cpu,
-        memory,
+        need.cpu_millicpus,
+        need.memory_bytes,
         CANDIDATES_KEPT,
         view.last_placed,
     )
