@@ -41,6 +41,7 @@ from wharfinger.manager.lifecycle import ON_SERVER, Phase
 from wharfinger.manager.manager import Mode
 from wharfinger.model.decisions import ReasonCode, Refusal
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
 from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
