@@ -1,17 +1,14 @@
 """``wharfinger demo``: real programs with targets on this machine, under two policies."""
 
 import argparse
-import contextlib
 import json
 import shutil
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
+from wharfinger.cli.interrupts import ended_in_order
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import seconds
 from wharfinger.errors import InvalidInput
@@ -72,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     kept = False
     try:
         settings = _settings(arguments, directory)
-        with _ended_in_order(), make_screen(stream) as screen:
+        with ended_in_order(), make_screen(stream) as screen:
             report = play(settings, Client, screen)
         kept = arguments.keep
     finally:
@@ -110,25 +107,6 @@ def _settings(arguments: argparse.Namespace, directory: Path) -> "Settings":
         picture=arguments.png if arguments.png is not None else Path(PICTURE),
         keep=arguments.keep,
     )
-
-
-@contextlib.contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, and neither twice: what was started is ended."""
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        for ignored in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(ignored, signal.SIG_IGN)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        sys.exit(128 + number)
-
-    former = {n: signal.signal(n, leave) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
 
 
 def _say_how_to_go_on(state: Path, to_output: bool) -> None:

@@ -37,6 +37,7 @@ COMMANDS = {
     "classify": "predict performance from a few measurements, or see how well that works",
     "simulate": "run a scenario of servers and workloads under one policy or several",
     "replay": "decide a recorded log again, and see whether the same comes of it",
+    "experiment": "list or run the papers' tables and figures, and comparisons of ours",
     "version": "print the version",
 }
 

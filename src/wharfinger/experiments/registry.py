@@ -1,0 +1,18 @@
+"""Every experiment by name. A new one is a file beside this one and a line here."""
+
+from wharfinger.errors import InvalidInput
+from wharfinger.experiments.base import Experiment
+from wharfinger.experiments.measured_gavel import MeasuredGavel
+
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (MeasuredGavel(),)}
+
+
+def find_experiment(name: str) -> Experiment:
+    """The experiment of that name.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    if name not in EXPERIMENTS:
+        raise InvalidInput(f"{name!r} is not an experiment; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

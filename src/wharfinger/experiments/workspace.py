@@ -1,0 +1,146 @@
+"""The folder that an experiment works in: what it reads is kept there, and so is what comes of it.
+
+``wharfinger experiment run`` opens one. With ``--out DIR`` it becomes DIR when all is done, and not
+before, so that no reader finds half of a result; without, it is removed.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.errors import InvalidInput
+
+RESULTS = "results.json"
+"""By this file a directory of results is known."""
+INPUTS = "inputs"
+MOST_COPIED_BYTES = 5_000_000
+"""Of inputs together; larger ones are named by their digest alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file that was read.
+
+    Attributes:
+        name: Of the file.
+        path: Where it was, as the user named it.
+        size_bytes: Of it.
+        sha256: In hexadecimal.
+        kept: Whether the folder has a copy.
+    """
+
+    name: str
+    path: str
+    size_bytes: int
+    sha256: str
+    kept: bool
+
+
+class Workspace:
+    """One experiment's folder.
+
+    Args:
+        folder: There, and empty.
+
+    Attributes:
+        folder: As above.
+        inputs: Files that the experiment has said it reads.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.inputs: list[Input] = []
+
+    def read(self, directory: Path, names: Sequence[str]) -> Path:
+        """Keep those of a directory's files that are there.
+
+        Returns:
+            The directory to read them from: a copy in the folder, or where all of them are too
+            large for that, the given one.
+        """
+        paths = [path for name in names if (path := directory / name).is_file()]
+        keep = sum(path.stat().st_size for path in paths) <= MOST_COPIED_BYTES
+        copies = self.folder / INPUTS
+        if keep:
+            copies.mkdir(exist_ok=True)
+        for path in paths:
+            self.inputs.append(_read(path, copies / path.name if keep else None))
+        return copies if keep else directory.absolute()
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in the folder, such as ``scenarios/high.yaml``."""
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+def _read(path: Path, copy: Path | None) -> Input:
+    content = path.read_bytes()
+    if copy is not None:
+        copy.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    return Input(path.name, str(path), len(content), digest, copy is not None)
+
+
+@contextlib.contextmanager
+def workspace(out: Path | None, *, force: bool = False) -> Iterator[Workspace]:
+    """A folder that becomes ``out`` at the end of the block, if that ends well.
+
+    Args:
+        out: Where to; ``None`` = nowhere, the folder is removed.
+        force: Replace a directory of results that is there.
+
+    Raises:
+        InvalidInput: There is something else already.
+        OSError: The folder can't be made.
+    """
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="wharfinger-experiment-") as name:
+            yield Workspace(Path(name))
+        return
+    target = _checked(out, force=force)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = target.with_name(f".{target.name}.new-{os.getpid()}")
+    new.mkdir()
+    try:
+        yield Workspace(new)
+        _put(new, target)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _checked(out: Path, *, force: bool) -> Path:
+    target = out.resolve()
+    if not target.exists():
+        return target
+    if not target.is_dir():
+        raise InvalidInput(f"--out: {str(out)!r} is a file; name a directory")
+    if not any(target.iterdir()):
+        return target
+    if Path.cwd().is_relative_to(target):
+        raise InvalidInput(f"--out: {str(out)!r} is where this runs; name another directory")
+    if not force:
+        raise InvalidInput(
+            f"--out: {str(out)!r} is not empty; name another directory, or add --force to replace "
+            "results that are there"
+        )
+    if not (target / RESULTS).is_file():
+        raise InvalidInput(
+            f"--out: {str(out)!r} holds something else than results, which --force does not "
+            "replace; name another directory"
+        )
+    return target
+
+
+def _put(new: Path, target: Path) -> None:
+    old = target.with_name(f".{target.name}.old-{os.getpid()}")
+    if target.exists():
+        target.rename(old)
+    new.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
