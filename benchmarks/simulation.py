@@ -4,6 +4,10 @@
 
 `loop`: one event of the hold model (``_hold.py``), with 100 to 100,000 events pending; against
 SimPy and `heapq` with tuples (the peers), and against calling the callback alone (the floor).
+
+`runs`: whole runs of the scenario ``synthetic``, the decision core included (``_runs.py``); once
+each, as a run of 100,000 workloads takes a minute. Seconds are of the run, without drawing the
+population.
 """
 
 import argparse
@@ -14,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import _hold
+import _runs
 from _harness import Timing, compare, parser, report
 
 PENDING = (100, 10_000, 100_000)
@@ -48,7 +53,16 @@ def nothing_to_collect():
         gc.unfreeze()
 
 
-PARTS: Mapping[str, Part] = {"loop": loop}
+def runs(options: argparse.Namespace) -> Sequence[Mapping[str, Any]]:
+    """Whole runs."""
+    return [
+        _runs.Case(policy, servers, workloads, options.seed).measured()
+        for servers, workloads in _runs.SIZES
+        for policy in _runs.POLICIES
+    ]
+
+
+PARTS: Mapping[str, Part] = {"loop": loop, "runs": runs}
 
 
 def main() -> None:

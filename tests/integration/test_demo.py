@@ -1,11 +1,13 @@
 """``wharfinger demo``, shortened: it runs to its end, and leaves nothing wherever it is stopped."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,13 +28,12 @@ def demo(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_it_runs_to_its_end_and_tells_programs_what_came_of_it(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--seconds", "15", "--policy", "feedback", "-o", "json")
+def test_it_runs_to_its_end_and_its_log_is_decided_again_as_it_was(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--seconds", "15", "--keep", "-o", "json")
     output, errors = process.communicate(timeout=300)
     assert process.returncode in (0, 3), errors
-    assert errors == ""
     found = json.loads(output)
-    for run, policy in ((found, "feedback"), (found["baseline"], "least-loaded")):
+    for run, policy in ((found, "quasar"), (found["baseline"], "least-loaded")):
         assert run["policy"] == policy
         assert 0 < run["targeted_utilization"] <= run["utilization"]
         kinds = [workload["type"] for workload in run["workloads"]]
@@ -41,7 +42,28 @@ def test_it_runs_to_its_end_and_tells_programs_what_came_of_it(tmp_path: Path) -
         assert all(isinstance(met, bool) for met in mets)
         assert len(mets) == 5
     assert (process.returncode == 0) == (found["targets_met"] >= 4)
-    assert [str(path.name) for path in tmp_path.iterdir()] == found["files"]
+    kept = next(path for path in tmp_path.iterdir() if path.is_dir())
+    assert [path.name for path in tmp_path.iterdir() if path != kept] == found["files"]
+    state = kept / "state"
+    os.kill(int((state / "lock").read_text()), signal.SIGTERM)
+    _wait_until_free(state)
+    again = replay(state, "--known", str(kept / "known"))
+    assert again["difference"] is None
+    assert again["same"]
+    assert again["workloads"] == 8
+    assert again["decisions"] > 8
+
+
+def replay(state: Path, *options: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "wharfinger", "replay", str(state), *options, "-o", "json"]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True).stdout)
+    return found
+
+
+def _wait_until_free(state: Path) -> None:
+    """Until the manager is gone, and with it its lock."""
+    with (state / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 @pytest.mark.slow

@@ -80,7 +80,8 @@ def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[Entry]]:
         raise InvalidInput(f"{path}: {error.strerror}") from error
     except ValueError as error:
         raise InvalidInput(f"{path}: its first line is not that of a recorded run") from error
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
+    told = isinstance(head, dict) and isinstance(head.get("run"), dict)
+    if not told or head.get("format") != FORMAT:
         raise InvalidInput(f"{path}: not a run recorded by wharfinger simulate --record")
     return head["run"], _entries(path)
 

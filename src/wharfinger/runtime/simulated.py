@@ -106,7 +106,10 @@ def prepare(spec: RunSpec) -> "Simulation":
     """
     setup = build(load_scenario(spec.scenario), spec.seed, spec.servers, spec.workloads)
     if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
-        raise InvalidInput(f"--explain: {spec.explain!r} is no workload of {setup.name}")
+        first = f"; its first is {setup.jobs[0].name}" if setup.jobs else ""
+        raise InvalidInput(
+            f"--explain: {spec.explain!r} is no workload of {setup.name} with this seed{first}"
+        )
     if spec.explain:
         spec = replace(spec, keep_ended=max(spec.keep_ended, len(setup.jobs)))
     return Simulation(setup, spec)

@@ -1,0 +1,137 @@
+"""``wharfinger simulate`` and ``replay``, as users call them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIMES = {
+    "wall_seconds",
+    "peak_rss_bytes",
+    "decision_microseconds_p50",
+    "decision_microseconds_p99",
+}
+SMALL = ("synthetic", "--servers", "12", "--workloads", "60")
+
+
+def wharfinger(
+    *arguments: str, hash_seed: str = "0", before: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; ``before`` is Python that is run first, in the same process."""
+    code = f"{before}\nfrom wharfinger.cli.main import main\nraise SystemExit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+    )
+
+
+def simulated(*arguments: str, **how: str) -> dict[str, Any]:
+    done = wharfinger("simulate", *arguments, "-o", "json", **how)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("policy", ["sparrow", "oracle"])
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None:
+    """Whatever the hash seed, and whatever was imported before in which order."""
+    odd = (
+        "import wharfinger.simulation.oracle, wharfinger.placement.registry, wharfinger.service\n"
+        "import random; random.seed(7)"
+    )
+    logs, summaries = [], []
+    for number, (hash_seed, before) in enumerate((("0", ""), ("1", odd))):
+        log = tmp_path / f"log{number}"
+        how = {"hash_seed": hash_seed, "before": before}
+        found = simulated(*SMALL, "--policy", policy, "--seed", "3", "--record", str(log), **how)
+        logs.append(log.read_bytes())
+        summaries.append({key: v for key, v in found.items() if key not in TIMES})
+    assert logs[0] == logs[1]
+    assert summaries[0] == summaries[1]
+    other = simulated(*SMALL, "--policy", policy, "--seed", "4")
+    assert other["makespan_seconds"] != summaries[0]["makespan_seconds"]
+
+
+def test_a_recorded_run_is_decided_again_as_it_was(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    simulated(*SMALL, "--policy", "least-loaded", "--record", str(log))
+    done = wharfinger("replay", str(log))
+    assert done.returncode == 0, done.stderr
+    assert "the core decides all of it as the log has it" in done.stdout
+    lines = log.read_text().splitlines(keepends=True)
+    placed = next(at for at, line in enumerate(lines) if '"kind":"WorkloadPlaced"' in line)
+    lines[placed] = lines[placed].replace('"placements":[{"server":"', '"placements":[{"server":"x')
+    log.write_text("".join(lines))
+    done = wharfinger("replay", str(log), "-o", "json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert found["difference"]["entry"] == placed
+    assert not found["same"]
+
+
+def test_two_policies_are_compared_on_the_same_draws() -> None:
+    done = wharfinger(
+        "simulate", *SMALL, "--compare", "least-loaded,random", "--repeats", "2", "-o", "json"
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)
+    assert (first["name"], second["name"]) == ("least-loaded", "random")
+    assert first["seeds"] == second["seeds"] == [0, 1]
+    assert first["difference"] is None
+    assert second["difference"]["workloads"]["mean"] == 0
+
+
+def test_it_says_why_a_workload_was_where_it_was() -> None:
+    lost = wharfinger("simulate", *SMALL, "--policy", "least-loaded", "--explain", "nobody")
+    first = lost.stderr.split()[-1]
+    found = simulated(*SMALL, "--policy", "least-loaded", "--explain", first)
+    assert found["explanation"]["name"] == first
+    stages = [decision["stage"] for decision in found["explanation"]["decisions"]]
+    assert stages == ["admission", "placement"]
+
+
+def test_pictures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    directory = tmp_path / "plots"
+    found = simulated(*SMALL, "--policy", "least-loaded", "--plots", str(directory))
+    names = {path.name for path in directory.iterdir()}
+    assert names == {Path(file).name for file in found["files"]}
+    assert {"performance.png", "performance.svg", "utilization.png", "cores.svg"} <= names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "SCENARIO is missing"),
+        (("no-such-scenario",), "no-such-scenario"),
+        (("synthetic", "--policy", "best"), "'best' is not a policy"),
+        (("synthetic", "--compare", "random,random"), "names a policy twice"),
+        (("synthetic", "--repeats", "3"), "go with --compare"),
+        (("synthetic", "--servers", "0"), "'0' is not a number from 1 on"),
+        (("synthetic", "--confidence", "2"), "2 is not a probability"),
+        (("synthetic", "--workloads", "3", "--explain", "nobody"), "'nobody' is no workload"),
+        (("measured:/no/such/tables",), "/no/such/tables"),
+    ],
+)
+def test_a_wrong_call_is_one_line(arguments: tuple[str, ...], said: str) -> None:
+    done = wharfinger("simulate", *arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("content", ["", "no json\n", '{"format": 99}\n', '{"format": 1}\n'])
+def test_what_is_no_recorded_run_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "log"
+    file.write_text(content)
+    done = wharfinger("replay", str(file))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert str(file) in done.stderr
