@@ -26,6 +26,7 @@ def wharfinger(
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        check=False,
         capture_output=True,
         text=True,
     )

@@ -258,6 +258,8 @@ class SimulatedCluster:
         for part in run.parts:
             self.ledger.hold(self.now, part, 1)
             part.machine.hold(part)
+        if run.measured:
+            self.meters.watch(run)
         for part in list(run.parts):
             if run.state is State.RUNNING:
                 self.refresh(part.machine, joined=True)
