@@ -149,8 +149,9 @@ def _mend(text: str) -> str:
 def measured_scenario(directory: str) -> Scenario:
     """Population and platforms from the rows of measured tables, and nothing but them.
 
-    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. 40% of
-    that is 80% of what the servers do with one workload each.
+    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. What
+    comes is half of that, as much as the servers do with one workload each: who places well need
+    not let any two meet that mind each other, and who does not has some that do.
     """
     return Scenario(
         f"measured-{slug(Path(directory).resolve().name)}",
@@ -163,7 +164,7 @@ def measured_scenario(directory: str) -> Scenario:
             ),
         ),
         workloads=300,
-        arrivals=Arrivals(Pattern.POISSON, load=0.4),
+        arrivals=Arrivals(Pattern.POISSON, load=0.5),
         targets=Targets(TargetOf.RANDOM_PLATFORM, Share(0.9, 0.9), TargetKind.RATE),
         fractional_cpu=False,
         max_servers=1,
