@@ -29,6 +29,7 @@ from wharfinger.simulation.scenario_types import (
 )
 from wharfinger.simulation.swf import SwfTrace
 from wharfinger.simulation.trace_population import slug
+from wharfinger.simulation.traces import CsvTrace
 
 MEASURED, TRACE = "measured:", "trace:"
 SHIPPED = Path(__file__).parent / "scenarios"
@@ -82,7 +83,12 @@ def scenario_file(path: Path) -> Scenario:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}; name a scenario's file") from None
-    return read_scenario(text, source=str(path), directory=path.resolve().parent)
+    directory = path.resolve().parent
+    scenario = read_scenario(text, source=str(path), directory=directory)
+    trace = scenario.trace
+    if isinstance(trace, CsvTrace) and not trace.directory and (directory / trace.jobs).is_file():
+        return replace(scenario, trace=replace(trace, directory=str(directory)))
+    return scenario
 
 
 def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenario:
@@ -181,7 +187,7 @@ def trace_scenario(where: str) -> Scenario:
     if path.is_dir():
         own = path / MAPPING
         scenario = scenario_file(own if own.is_file() else SHIPPED / f"{_TRACE_MAPPING}.yaml")
-        if scenario.trace is None or isinstance(scenario.trace, SwfTrace):
+        if not isinstance(scenario.trace, CsvTrace):
             raise InvalidInput(f"{own}: it has no trace in CSV; write spec.trace.csv")
         return replace(scenario, trace=replace(scenario.trace, directory=str(path)))
     if not path.is_file():
