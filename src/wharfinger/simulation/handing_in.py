@@ -5,6 +5,7 @@ all of them, whatever policy runs, so that one that reads reservations changes n
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import ceil, log
 
 import numpy as np
@@ -74,14 +75,32 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
     return Workload(
         name,
         type_,
-        Run((APPLICATION, draft.application), restartable=each.restartable),
+        _run(draft.application, restartable=each.restartable),
         _target(world, draft),
         each.tolerance,
         each.priority,
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
-        Reservation(_needed(world, draft), draft.memory_bytes),
+        _reservation(_needed(world, draft), draft.memory_bytes),
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
     )
+
+
+# Values that many jobs have alike are one object each: less memory, and less to collect.
+
+
+@lru_cache(maxsize=10_000)
+def _run(application: str, *, restartable: bool) -> Run:
+    return Run((APPLICATION, application), restartable=restartable)
+
+
+@lru_cache(maxsize=10_000)
+def _reservation(cpu_millicpus: int, memory_bytes: int) -> Reservation:
+    return Reservation(cpu_millicpus, memory_bytes)
+
+
+@lru_cache(maxsize=10_000)
+def _rate(rate: float) -> Target:
+    return Target(rate_per_second=rate)
 
 
 def _target(world: World, draft: Draft) -> Target | None:
@@ -94,7 +113,7 @@ def _target(world: World, draft: Draft) -> Target | None:
         return None
     rate = _aimed_at(world, draft, targets)
     if targets.kind is TargetKind.RATE:
-        return Target(rate_per_second=rate)
+        return _rate(rate)
     return Target(completion_seconds=draft.work / rate + targets.room_seconds)
 
 
@@ -133,8 +152,7 @@ def whole(scenario: Scenario, cpu_millicpus: float) -> int:
 
 def _needed(world: World, draft: Draft) -> int:
     """CPU that it can use; who could use more than the largest server has is given all of one."""
-    most = max(platform.cpu_millicpus for platform, _ in world.platforms)
-    return min(most, whole(world.scenario, draft.cpu_millicpus))
+    return min(world.most_cpu_millicpus, whole(world.scenario, draft.cpu_millicpus))
 
 
 def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:
@@ -147,8 +165,7 @@ def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | Non
     if model is None:
         yield from (None for _ in drafts)
         return
-    most_cpu = max(platform.cpu_millicpus for platform, _ in world.platforms)
-    most_memory = max(platform.memory_bytes for platform, _ in world.platforms)
+    most_cpu, most_memory = world.most_cpu_millicpus, world.most_memory_bytes
     factors = (column.tolist() for column in misjudged(model, draws))
     for draft, cpu, memory in zip(drafts, *factors, strict=True):
         yield Reservation(

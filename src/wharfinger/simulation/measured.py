@@ -15,9 +15,9 @@ measured these rules hold, and ``docs/scenarios.md`` states them for readers:
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from math import exp, log
+from math import exp, log, prod
 from typing import TypeAlias
 
 import numpy as np
@@ -166,36 +166,35 @@ class Measured:
         return self._alone[platform][application]
 
     def _rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
-        beside = self._beside[platform]
         names = [resident.application for resident in residents]
         shares = [min(1.0, max(0.0, r.cpu_millicpus / SLOT_MILLICPUS)) for r in residents]
-        whole = min(shares, default=1.0) == 1.0
-        rates = []
-        for index, resident in enumerate(residents):
-            group = self._group(platform, names, index) if whole and self._groups else None
-            if group is None:
-                row = beside[resident.application]
-                others = [
-                    row[name] if share == 1.0 else row[name] ** share
-                    for place, (name, share) in enumerate(zip(names, shares, strict=True))
-                    if place != index
-                ]
-                group = self._joined(others)
-            rates.append(self.alone(platform, resident) * group)
-        return rates
+        if min(shares, default=1.0) == 1.0:
+            kept = self._kept_of_whole(platform, names)
+        else:
+            kept = self._kept_of_parts(platform, names, shares)
+        pairs = zip(residents, kept, strict=True)
+        return [self.alone(platform, resident) * ratio for resident, ratio in pairs]
 
-    def _joined(self, ratios: list[float]) -> float:
-        if self._worst:
-            return min(ratios, default=1.0)
-        product = 1.0
-        for ratio in ratios:
-            product *= ratio
-        return product
+    def _kept_of_whole(self, platform: str, names: list[str]) -> list[float]:
+        """What the others leave of each rate, where everybody has a whole CPU."""
+        beside, groups, joined = self._beside[platform], self._groups, self._joined
+        kept = []
+        for index, name in enumerate(names):
+            others = names[:index] + names[index + 1 :]
+            ratio = groups.get((platform, (name, *sorted(others)))) if groups else None
+            kept.append(joined(map(beside[name].__getitem__, others)) if ratio is None else ratio)
+        return kept
 
-    def _group(self, platform: str, names: list[str], index: int) -> float | None:
-        """The ratio of a group that was measured as it is."""
-        others = sorted(names[:index] + names[index + 1 :])
-        return self._groups.get((platform, (names[index], *others)))
+    def _kept_of_parts(self, platform: str, names: list[str], shares: list[float]) -> list[float]:
+        """The same where some have less than a CPU."""
+        beside, numbered = self._beside[platform], list(enumerate(zip(names, shares, strict=True)))
+        return [
+            self._joined(beside[name][n] ** share for j, (n, share) in numbered if j != index)
+            for index, name in enumerate(names)
+        ]
+
+    def _joined(self, ratios: Iterable[float]) -> float:
+        return min(ratios, default=1.0) if self._worst else prod(ratios)
 
     def _part(self, platform: str, resident: Resident) -> float:
         """What one of so many servers does, over one alone."""

@@ -7,6 +7,7 @@ leaves all other draws as they were.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -22,7 +23,7 @@ from wharfinger.simulation.streams import Streams
 from wharfinger.simulation.truth import GroundTruth
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class World:
     """What a population is drawn for.
 
@@ -39,6 +40,16 @@ class World:
     platforms: tuple[tuple[Platform, int], ...]
     streams: Streams
     rates: dict[str, tuple[float, ...]]
+
+    @cached_property
+    def most_cpu_millicpus(self) -> int:
+        """Of the largest server."""
+        return max(platform.cpu_millicpus for platform, _ in self.platforms)
+
+    @cached_property
+    def most_memory_bytes(self) -> int:
+        """Likewise."""
+        return max(platform.memory_bytes for platform, _ in self.platforms)
 
     def rates_of(self, application: str) -> tuple[float, ...]:
         """Alone on each platform, in their order.

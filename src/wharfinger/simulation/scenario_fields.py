@@ -235,7 +235,7 @@ METADATA = Section(
     None,
     (
         Field("name", "name", kinds.NAME, "Of the scenario.", required=True),
-        Field("description", "description", TEXT, "In one line."),
+        Field("description", "description", TEXT, "In one line.", default="none"),
     ),
     "Which scenario it is.",
     required=True,

@@ -29,6 +29,7 @@ from wharfinger.simulation.scenario_types import (
 )
 from wharfinger.simulation.swf import SwfTrace
 from wharfinger.simulation.trace_population import slug
+from wharfinger.simulation.traces import CsvTrace
 
 MEASURED, TRACE = "measured:", "trace:"
 SHIPPED = Path(__file__).parent / "scenarios"
@@ -82,7 +83,12 @@ def scenario_file(path: Path) -> Scenario:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}; name a scenario's file") from None
-    return read_scenario(text, source=str(path), directory=path.resolve().parent)
+    directory = path.resolve().parent
+    scenario = read_scenario(text, source=str(path), directory=directory)
+    trace = scenario.trace
+    if isinstance(trace, CsvTrace) and not trace.directory and (directory / trace.jobs).is_file():
+        return replace(scenario, trace=replace(trace, directory=str(directory)))
+    return scenario
 
 
 def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenario:
@@ -149,8 +155,9 @@ def _mend(text: str) -> str:
 def measured_scenario(directory: str) -> Scenario:
     """Population and platforms from the rows of measured tables, and nothing but them.
 
-    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. 40% of
-    that is 80% of what the servers do with one workload each.
+    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. What
+    comes is half of that, as much as the servers do with one workload each: who places well need
+    not let any two meet that mind each other, and who does not has some that do.
     """
     return Scenario(
         f"measured-{slug(Path(directory).resolve().name)}",
@@ -163,7 +170,7 @@ def measured_scenario(directory: str) -> Scenario:
             ),
         ),
         workloads=300,
-        arrivals=Arrivals(Pattern.POISSON, load=0.4),
+        arrivals=Arrivals(Pattern.POISSON, load=0.5),
         targets=Targets(TargetOf.RANDOM_PLATFORM, Share(0.9, 0.9), TargetKind.RATE),
         fractional_cpu=False,
         max_servers=1,
@@ -180,7 +187,7 @@ def trace_scenario(where: str) -> Scenario:
     if path.is_dir():
         own = path / MAPPING
         scenario = scenario_file(own if own.is_file() else SHIPPED / f"{_TRACE_MAPPING}.yaml")
-        if scenario.trace is None or isinstance(scenario.trace, SwfTrace):
+        if not isinstance(scenario.trace, CsvTrace):
             raise InvalidInput(f"{own}: it has no trace in CSV; write spec.trace.csv")
         return replace(scenario, trace=replace(scenario.trace, directory=str(path)))
     if not path.is_file():

@@ -41,8 +41,8 @@ CSV = Section(
             "directory",
             "directory",
             kinds.DIRECTORY,
-            "Of its files; a relative path starts where the scenario lies.",
-            default="whoever runs it says it: `trace:DIR`",
+            "Of its files.",
+            default="where the scenario lies, or `trace:DIR`",
         ),
         Field("jobs", "jobs", TEXT, "File of workloads.", required=True),
         Section(
@@ -76,7 +76,13 @@ CSV = Section(
             (
                 Field("cpu", "cpu", TEXT, "Of one.", required=True),
                 Field("memory", "memory", TEXT, "Of one.", required=True),
-                Field("platform", "platform", TEXTS, "Together they name its platform."),
+                Field(
+                    "platform",
+                    "platform",
+                    TEXTS,
+                    "Together they name its platform.",
+                    default="its size does",
+                ),
             ),
             "What they are called there.",
         ),

@@ -73,7 +73,7 @@ def _default(make: Maker, part: Field) -> str:
     if part.required:
         return "required"
     default = written_default(make, part)
-    if part.default or default is None:
+    if default is None:
         return part.default
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 

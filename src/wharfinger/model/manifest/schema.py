@@ -38,17 +38,17 @@ def _section(section: Section, around: Maker) -> dict[str, Json]:
 def _field(make: Maker, part: Field) -> dict[str, Json]:
     schema: dict[str, Json] = {"description": part.doc, **part.kind.schema}
     default = written_default(make, part)
-    if default is not None and not part.default:
+    if default is not None:
         schema["default"] = default
     return schema
 
 
 def written_default(make: Maker, part: Field) -> Json:
-    """A field's default as a manifest writes it; ``None`` where it has none of its own.
+    """A field's default as a manifest writes it; ``None`` where it has none, or one in words.
 
     Args:
         make: Of its section; one without an object of its own keeps its fields in the one around.
         part: The field.
     """
-    default = default_of(make, part.attribute)
+    default = None if part.default else default_of(make, part.attribute)
     return None if default is None else part.kind.write(default)
