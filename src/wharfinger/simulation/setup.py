@@ -76,7 +76,7 @@ class Measuring:
         delay_seconds: Until it is told.
     """
 
-    every_seconds: float = 10.0
+    every_seconds: float = 30.0
     noise: float = 0.03
     delay_seconds: float = 1.0
 
