@@ -1,0 +1,92 @@
+"""Classifies interference where it is known between pairs of programs, and not by source.
+
+A new program is run beside a few known ones (``ProfilingPlan.beside``): how each slows the other
+is two entries of its row in the matrix of pairs and two of its column, from which
+``interference.pairs`` fills in the rest.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.interference.pairs import PairModel, Seen
+from wharfinger.model.pairs import ANY_PLATFORM
+from wharfinger.model.profile import Classification, Entry, Measurements
+
+REFERENCES = 2
+"""Known programs beside which a new one is run: as many entries as each classification takes."""
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairClassifier:
+    """Completes classifications by profiles of pairs.
+
+    Attributes:
+        model: What the known programs' pairs tell; ``None`` = none are known, and classifications
+            stay as they are.
+        references: Known programs to run beside a new one, most telling first.
+    """
+
+    model: PairModel | None
+    references: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def fit(
+        cls, names: Sequence[str], relative: Mapping[str, Array] | Array, size: int = REFERENCES
+    ) -> "PairClassifier":
+        """Learn from the known programs.
+
+        Args:
+            names: K of them; may be none.
+            relative: As for ``PairModel.fit``; one matrix = that of any platform.
+            size: How many references to choose.
+
+        Raises:
+            InvalidInput: The matrices are none of pairs.
+        """
+        matrices = relative if isinstance(relative, Mapping) else {ANY_PLATFORM: relative}
+        if not names or not any((matrix > 0).any() for matrix in matrices.values()):
+            return cls(None)
+        model = PairModel.fit(names, matrices)
+        return cls(model, model.references(size))
+
+    def complete(self, known: Classification, measured: Measurements) -> Classification:
+        """With profiles of pairs, instead of scores by source: the two would count twice.
+
+        Args:
+            known: By all but pairs.
+            measured: Of the workload; without runs beside known programs it is like any of them.
+
+        Raises:
+            NotFound: It was run beside a program that is not known, or on a platform where no
+                pairs are.
+        """
+        if self.model is None:
+            return known
+        seen = Seen(_values(measured.beside), _values(measured.upon), _error(measured))
+        return replace(
+            known,
+            tolerated={},
+            caused={},
+            measured=known.measured + len(measured.beside) + len(measured.upon),
+            pairs=self.model.predict(seen, measured.platform),
+        )
+
+
+def _values(entries: Mapping[str, Entry]) -> dict[str, float]:
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def _error(measured: Measurements) -> float:
+    """Of the slow-downs that were measured, the root of the mean square."""
+    errors = [entry.error**2 for entry in _those_that_ran(measured)]
+    return sqrt(sum(errors) / len(errors)) if errors else 0.0
+
+
+def _those_that_ran(measured: Measurements) -> Iterable[Entry]:
+    both = (*measured.beside.values(), *measured.upon.values())
+    return (entry for entry in both if entry.value > 0)
