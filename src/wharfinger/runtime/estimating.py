@@ -5,11 +5,12 @@ exhaustively before (the scenario's training set, through copies and with a meas
 a planner, and a classifier. ``oracle`` has the ground truth.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.classification.classifier import Classifier
@@ -19,6 +20,7 @@ from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput, WharfingerError
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
+from wharfinger.model.configuration import Configuration
 from wharfinger.placement.base import Policy
 from wharfinger.placement.quasar import Quasar
 from wharfinger.placement.registry import POLICIES, PolicyOptions, make_policy
@@ -108,7 +110,8 @@ class Trained:
         self._columns = _columns(max(sizes.values()), fractional=setup.fractional_cpu)
         self._classifier = Classifier(self._matrices())
         references = [name for name in setup.truth.references if name in setup.training]
-        self._pairs = PairClassifier.fit(references, self._pair_matrix(references))
+        matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
+        self._pairs = PairClassifier.fit(references, matrices)
         self.planner = JointPlanner(
             self._classifier.classifications, sources=(), beside=self._pairs.references
         )
@@ -133,7 +136,8 @@ class Trained:
         }
         for name in self._setup.training:
             most = self._columns[-1]
-            up = {f"{cpu}m": self._seen(name, self._reference, cpu) for cpu in self._columns}
+            sizes = {Configuration(cpu).name: cpu for cpu in self._columns}
+            up = {size: self._seen(name, self._reference, cpu) for size, cpu in sizes.items()}
             across = {p: self._seen(name, p, most) for p in self._platforms}
             counts = range(1, min(MOST_SERVERS, self._setup.max_servers) + 1)
             out = {str(n): n * self._seen(name, self._reference, most, n) for n in counts}
@@ -150,17 +154,18 @@ class Trained:
     def _error(self, *what: str | int) -> float:
         return exp(self._setup.measuring.noise * self._streams.normal("training", *what))
 
-    def _pair_matrix(self, names: list[str]) -> "np.ndarray":
-        truth, platform = self._setup.truth, self._reference
-        matrix = np.full((len(names), len(names)), np.nan)
+    def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
+        """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
+        truth = self._setup.truth
+        matrix = np.zeros((len(names), len(names)))
         for i, one in enumerate(names):
             own = Resident(one, 1000.0, 1)
             alone = truth.alone(platform, own)
             for j, other in enumerate(names):
                 pair = [own, Resident(other, 1000.0, 1)]
-                fits = alone > 0 and truth.fits(platform, pair)
-                rate = truth.rates(platform, pair)[0] / alone if fits else 0.0
-                matrix[i, j] = rate * self._error("pair", one, other)
+                if alone > 0 and truth.fits(platform, pair):
+                    rate = truth.rates(platform, pair)[0] / alone
+                    matrix[i, j] = rate * self._error("pair", platform, one, other)
         return matrix
 
 

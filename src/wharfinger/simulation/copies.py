@@ -169,10 +169,9 @@ class Copies:
             self._next(task)
             return
         for job, places, name in self._wanted(task, phase):
-            run = self._run(task, job, places, name)
+            self._run(task, job, places, name)
             if task.key not in self._tasks:
                 return  # it did not fit in memory
-            task.runs.append(run)
         seconds = self._phase_seconds(task)
         at = self._cluster.now + seconds
         task.handle = self._cluster.loop.schedule(at, self._end_phase, task)
@@ -302,15 +301,15 @@ class Copies:
     def _account(self, task: Task) -> Account:
         return Account(task.job, self._cluster.now, 1.0)
 
-    def _run(self, task: Task, job: Job, places: tuple[Placement, ...], name: str) -> Copy:
+    def _run(self, task: Task, job: Job, places: tuple[Placement, ...], name: str) -> None:
         run = Copy(f"{task.key}/{name}", job, Account(job, self._cluster.now, 1.0), places)
         run.state, run.since = State.RUNNING, self._cluster.now
         if job.load is not None:
             asked = self._cluster.accounts.get(job.name)
             passed = self._cluster.now - (asked.submitted_at if asked else self._cluster.now)
             run.load_per_second = job.load.at(passed)
+        task.runs.append(run)
         self._cluster.settle_in(run, places)
-        return run
 
     def _end(self, run: Copy) -> None:
         run.state = State.ENDED

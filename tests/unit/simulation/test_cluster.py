@@ -231,3 +231,16 @@ def test_copies_on_a_server_that_fails_give_nothing() -> None:
     told.at(20)
     assert told.of(ev.ProfilingFailed) == [ev.ProfilingFailed("k", "server s0 left")]
     assert not told.cluster.is_busy()
+
+
+def test_a_copy_that_does_not_fit_in_memory_gives_nothing() -> None:
+    jobs = [batch_job(name, work=50, takes=5 * GIBIBYTE) for name in "ab"]
+    told = Told(*jobs)
+    told.start("a")
+    plan = ProfilingPlan("s0", (1000,), GIBIBYTE, (), 9.0)
+    told.cluster.perform(act.ProfileWorkload("k", told.cluster.jobs["b"].workload, plan))
+    told.at(3)
+    assert told.of(ev.ProfilingFailed) == [
+        ev.ProfilingFailed("k", "the copy did not fit in memory")
+    ]
+    assert [part.run.key for part in told.cluster.machines["s0"].parts] == ["a"]
