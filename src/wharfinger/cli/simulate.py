@@ -163,6 +163,7 @@ def _one(arguments: argparse.Namespace) -> int:
         "seed": outcome.seed,
         **outcome.summary,
     }
+    document["notes"] = list(outcome.notes)
     told = _explanation(simulation, spec.explain) if spec.explain else None
     if told is not None:
         document["explanation"] = told
@@ -183,15 +184,20 @@ def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
 
 def _text(document: dict[str, Any], wide: bool) -> str:
     head = ("name", "policy", "admission", "seed")
-    rest = {k: v for k, v in document.items() if k not in (*head, "explanation", "files")}
+    rest = {k: v for k, v in document.items() if k not in (*head, *_APART)}
     words = [f"{document['name']} under {document['policy']}, seed {document['seed']}"]
     words.append(fields([(_label(key), _value(key, value)) for key, value in rest.items()]))
     if document.get("explanation"):
         from wharfinger.cli.explain import explanation_text  # noqa: PLC0415 - as above
 
         words.append(explanation_text(document["explanation"], wide=wide))
-    words += [f"wrote {file}" for file in document.get("files", [])]
-    return "\n\n".join(words[:3]) + "".join(f"\n{line}" for line in words[3:])
+    lines = [f"note: {note}" for note in document["notes"]]
+    lines += [f"wrote {file}" for file in document.get("files", [])]
+    return "\n\n".join([*words, *(["\n".join(lines)] if lines else [])])
+
+
+_APART = ("explanation", "files", "notes")
+"""Of the document: shown behind its numbers."""
 
 
 def _label(key: str) -> str:

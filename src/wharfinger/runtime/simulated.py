@@ -405,6 +405,7 @@ class Simulation:
             summary,
             fates,
             series,
+            self.setup.notes,
         )
 
     def record_of(self, name: str) -> WorkloadRecord:

@@ -98,6 +98,7 @@ class Outcome:
         summary: The report's numbers by their stable keys, in the order in which they are shown.
         fates: In order of arrival.
         series: Over time; ``None`` = it was not asked for.
+        notes: What a reader should know of how its world was made, a sentence each.
     """
 
     scenario: str
@@ -107,3 +108,4 @@ class Outcome:
     summary: Mapping[str, float | int | None]
     fates: tuple[Fate, ...] = ()
     series: Series | None = None
+    notes: tuple[str, ...] = ()

@@ -10,12 +10,13 @@ from math import inf
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
+from wharfinger.interference.completing import completed_pairs
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulation.arrivals import Arrivals, Pattern, arrival_times, base_gap
 from wharfinger.simulation.faults import draw_faults
 from wharfinger.simulation.handing_in import hand_in
-from wharfinger.simulation.measured import Measured
+from wharfinger.simulation.measured import Array, Measured, log_additive
 from wharfinger.simulation.population import (
     Draft,
     World,
@@ -171,7 +172,7 @@ def _from_tables(scenario: Scenario, servers: int | None) -> _Contents:
     )
     _check_platforms(scenario, tables)
     groups = _scaled(scenario.servers, servers)
-    truth = Measured(tables, rule=stated.rule, unit=stated.unit)
+    truth = Measured(tables, rule=stated.rule, unit=stated.unit, fill=_filled)
     scenario = replace(
         scenario, population=tuple(_known(scenario.population, tables, truth, groups))
     )
@@ -208,6 +209,10 @@ def _known(
         if not runs:
             raise InvalidInput(f"{tables.directory}: no workload fits on any of the platforms")
         yield replace(each, applications=each.applications or runs)
+
+
+def _filled(ratios: Array) -> Array:
+    return completed_pairs(ratios, log_additive)
 
 
 def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
