@@ -13,23 +13,12 @@ from wharfinger.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wharfinger.experiments.comparison import Comparison
     from wharfinger.runtime.simulated import RunSpec, Simulation
     from wharfinger.simulation.outcome import Outcome
 
 REPEATS = 7
 _SHARES = ("_fraction", "_mean", "_p5", "_relative")
 _NOT_SHARES = ("servers_used_mean",)
-SHOWN_FIRST = (
-    "qos_kept_fraction",
-    "target_performance_mean",
-    "performance_mean",
-    "interference_loss_mean",
-    "platform_loss_mean",
-    "waiting_loss_mean",
-    "utilization_cpu_mean",
-)
-"""What a comparison's table has columns for; ``-o wide`` and JSON have all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -243,54 +232,15 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.plots:
         runs = {policy.name: policy.outcomes for policy in found.policies}
         files = _draw(arguments.plots, runs, Path(arguments.scenario).stem)
-    show(documents, arguments.output, lambda: _compared(found, arguments.output == "wide", files))
+    show(documents, arguments.output, lambda: _compared(documents, arguments.output, files))
     return OK
 
 
-def _compared(found: "Comparison", wide: bool, files: "Sequence[str]") -> str:
-    first = found.policies[0]
-    keys = list(first.metrics) if wide else list(SHOWN_FIRST)
-    rows = [
-        [policy.name, *(_interval(policy.metrics.get(key), key) for key in keys)]
-        for policy in found.policies
-    ]
-    columns: list[Column] = [("POLICY", lambda row: row[0])]
-    for at, key in enumerate(keys, 1):
-        columns.append((_label(key).removesuffix(" mean").upper(), _cell(at)))
-    seeds = f"seeds {found.seeds[0]} to {found.seeds[-1]}"
-    words = [table(rows, columns), f"mean ± half of the 95% interval over {seeds}"]
-    for policy in found.policies[1:]:
-        told = [
-            f"{_label(key)} {_signed(key, diff.mean)}"
-            for key in SHOWN_FIRST
-            if (diff := policy.difference.get(key)) is not None and diff.excludes_zero
-        ]
-        words.append(
-            f"{policy.name} differs from {first.name} on the same draws: "
-            + (", ".join(told) or "in nothing that these seeds tell")
-        )
-    return "\n".join([*words, *(f"wrote {file}" for file in files)])
+def _compared(documents: "Sequence[dict[str, Any]]", output: str, files: "Sequence[str]") -> str:
+    from wharfinger.cli.comparison import as_text  # noqa: PLC0415 - as above
 
-
-def _cell(at: int) -> Any:
-    return lambda row: row[at]
-
-
-def _interval(found: Any, key: str) -> str:
-    if found is None:
-        return "-"
-    if found.low is None:
-        return _value(key, found.mean)
-    half = (found.high - found.low) / 2
-    if key.endswith(_SHARES) and key not in _NOT_SHARES:
-        return f"{found.mean * 100:.1f} ± {half * 100:.1f}%"
-    return f"{_value(key, found.mean)} ± {_value(key, half)}"
-
-
-def _signed(key: str, value: float) -> str:
-    if key.endswith(_SHARES) and key not in _NOT_SHARES:
-        return f"{value * 100:+.1f} points"
-    return f"{'+' if value > 0 else '-'}{_value(key, abs(value))}"
+    written = [f"wrote {file}" for file in files]
+    return "\n\n".join([as_text(documents, output), *(["\n".join(written)] if written else [])])
 
 
 # --- pictures ---------------------------------------------------------------------------------

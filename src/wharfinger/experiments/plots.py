@@ -124,7 +124,7 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
 
     with _style():
         unit, seconds = _time_unit(series)
-        figure, panels = _panels(len(series), title, height=1.9 if len(series) <= FEW else 1.3)
+        figure, panels = _panels(len(series), title, _height(len(series), 1.9))
         for axes, (name, one) in zip(panels, series.items(), strict=True):
             shown = axes.pcolormesh(
                 one.edges / seconds,
@@ -143,7 +143,7 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
         bar = figure.colorbar(
             ScalarMappable(shown.norm, shown.cmap), ax=list(panels), aspect=40, pad=0.02
         )
-        bar.set_label("CPU used (% of the server's)")
+        bar.set_label("CPU used (%)")
         bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
         bar.outline.set_visible(False)
         _settle(figure)
@@ -159,7 +159,7 @@ def cores(series: Mapping[str, Series], title: str) -> "Figure":
     """
     with _style():
         unit, seconds = _time_unit(series)
-        figure, panels = _panels(len(series), title, height=2.1 if len(series) <= FEW else 1.6)
+        figure, panels = _panels(len(series), title, _height(len(series), 2.1))
         for axes, (name, one) in zip(panels, series.items(), strict=True):
             axes.set_title(name)
             axes.set_ylabel("CPUs")
@@ -212,7 +212,8 @@ def latency(
 
 
 def _latency_axes(axes: "Axes", slower: Array) -> None:
-    told = np.flatnonzero(((slower > LEAST_SHOWN) & (slower < 99)).any(axis=0))
+    # Where nothing changes any more there is nothing to see: what is saturated is late for ever.
+    told = np.flatnonzero(((slower > slower[:, -1:] + LEAST_SHOWN) & (slower < 99)).any(axis=0))
     first, last = (OF_BOUND[told[0]], OF_BOUND[told[-1]]) if len(told) else (1.0, 1.0)
     axes.set(xscale="log", yscale="log", ylim=(LEAST_SHOWN, 100))
     axes.set_xlim(min(0.4, first), max(2.5, last * 1.1))
@@ -283,6 +284,11 @@ def _panels(count: int, title: str, height: float) -> "tuple[Figure, list[Axes]]
     figure = Figure(size, layout="constrained")
     figure.suptitle(title, x=0.01, horizontalalignment="left")
     return figure, list(figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0])
+
+
+def _height(panels: int, inches: float) -> float:
+    """Of each: one has all the room, many have less."""
+    return 1.5 * inches if panels == 1 else inches if panels <= FEW else 0.72 * inches
 
 
 def _settle(figure: "Figure") -> None:
