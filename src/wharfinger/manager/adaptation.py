@@ -11,7 +11,7 @@ adjustments a minute and no more.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import log
+from math import hypot, log
 
 from wharfinger.classification.forgetting import RUNNING_HALF_LIFE_SECONDS
 from wharfinger.classification.forgetting import corrected as remembered
@@ -21,7 +21,7 @@ from wharfinger.manager.state import Course, ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import MAX_PACE, PROXIES, Performance, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Classification, Entry, Measurements, Origin
+from wharfinger.model.profile import Classification, Entry, Estimate, Measurements, Origin
 from wharfinger.model.view import ClusterView, OffTarget
 from wharfinger.model.workload import ProfileMode, Target
 from wharfinger.placement.resizing import BUSY, room_on
@@ -131,12 +131,18 @@ def misses(record: WorkloadRecord) -> bool:
     return record.course is not None and record.course.side < 0
 
 
-def observe(record: WorkloadRecord, now: float) -> None:
-    """Keep how it does under its present allocation, once that has had time to show."""
+def observe(record: WorkloadRecord, now: float, slowed: Estimate | None = None) -> None:
+    """Keep how it does under its present allocation, once that has had time to show.
+
+    Args:
+        record: Of a workload that was measured.
+        now: Seconds since the epoch.
+        slowed: What its neighbours leave it; it is kept as it would be without them.
+    """
     performance = record.performance
     if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
         return
-    if not is_settled(record, now):
+    if not is_settled(record, now) or _is_recent(record.company_since, now):
         return
     cpu = record.placements[0].allocation.cpu_millicpus
     used = performance.readings.get(Quantity.CPU)
@@ -146,22 +152,32 @@ def observe(record: WorkloadRecord, now: float) -> None:
         # A service that is asked little answers little, whatever it could.
         says_nothing = is_idle and quantity is Quantity.THROUGHPUT
         if value is not None and value > 0 and cpu > 0 and not says_nothing:
-            _keep(record, quantity, cpu, value, performance.measured_at)
+            alone = _alone(Entry(value, OBSERVATION_ERROR), quantity, slowed)
+            _keep(record, quantity, cpu, alone, performance.measured_at)
             if quantity is Quantity.LATENCY and used is not None and used.value > 0:
                 # A latency tells what could be held only with how busy it was then.
-                _keep(record, Quantity.CPU, cpu, used.value, performance.measured_at)
+                busy = Entry(used.value, OBSERVATION_ERROR)
+                _keep(record, Quantity.CPU, cpu, busy, performance.measured_at)
 
 
-def _keep(record: WorkloadRecord, quantity: Quantity, cpu: int, value: float, at: float) -> None:
+def _alone(seen: Entry, quantity: Quantity, slowed: Estimate | None) -> Entry:
+    """What was seen beside neighbours, without what they take."""
+    if slowed is None:
+        return seen
+    share = slowed.mean if quantity is Quantity.LATENCY else 1 / slowed.mean
+    return Entry(seen.value * share, hypot(seen.error, slowed.std))
+
+
+def _keep(record: WorkloadRecord, quantity: Quantity, cpu: int, seen: Entry, at: float) -> None:
     entries = record.observed.setdefault(quantity, {})
-    entries[cpu] = _observed(entries.pop(cpu, None), value, at)
+    new = replace(seen, origin=Origin.OBSERVED, measured_at=at)
+    entries[cpu] = _observed(entries.pop(cpu, None), new)
     _keep_newest(entries)
 
 
-def _observed(old: Entry | None, value: float, now: float) -> Entry:
+def _observed(old: Entry | None, new: Entry) -> Entry:
     """One more measurement under an allocation: as the last ones, or a new phase."""
-    new = Entry(value, OBSERVATION_ERROR, origin=Origin.OBSERVED, measured_at=now)
-    if old is not None and abs(log(value / old.value)) > LEAST_SURPRISE:
+    if old is not None and abs(log(new.value / old.value)) > LEAST_SURPRISE:
         return new
     return remembered(old, new, Transform.LOG, RUNNING_HALF_LIFE_SECONDS)
 
@@ -344,13 +360,16 @@ def _as_on_platform(
     return {cpu: replace(entry, value=entry.value * factor) for cpu, entry in entries.items()}
 
 
-def surprise(record: WorkloadRecord, now: float, platform: str) -> str:
+def surprise(
+    record: WorkloadRecord, now: float, platform: str, slowed: Estimate | None = None
+) -> str:
     """Why a running workload should be classified anew by how it runs; empty = no reason.
 
     Args:
         record: Of it.
         now: Seconds since the epoch.
         platform: On which it runs.
+        slowed: What its neighbours leave it, as predicted: a doubt of that is one of this.
     """
     known, before = record.classification, record.classified_at
     if known is None or record.classifying or not _learns(record):
@@ -370,7 +389,8 @@ def surprise(record: WorkloadRecord, now: float, platform: str) -> str:
         estimate = curve.at(cpu)
         there = _as_on_platform(known, platform, quantity, {cpu: entries[cpu]})
         off = abs(log(there[cpu].value / estimate.mean))
-        if off > max(SURPRISE * estimate.std, LEAST_SURPRISE):
+        doubt = hypot(estimate.std, slowed.std if slowed else 0.0)
+        if off > max(SURPRISE * doubt, LEAST_SURPRISE):
             return f"it runs {off:.0%} off what was predicted for {cpu}m CPU"
     return ""
 
@@ -426,7 +446,11 @@ def _keep_newest(entries: dict[int, Entry]) -> None:
 def is_settled(record: WorkloadRecord, now: float) -> bool:
     """Whether all that happened to it was long enough ago, or before the clock was set back."""
     changes = (record.started_at, record.adjusted_at, record.phase_since)
-    return not any(at is not None and 0 <= now - at < SETTLING_SECONDS for at in changes)
+    return not any(_is_recent(at, now) for at in changes)
+
+
+def _is_recent(at: float | None, now: float) -> bool:
+    return at is not None and 0 <= now - at < SETTLING_SECONDS
 
 
 def _has_just_resumed(record: WorkloadRecord, now: float) -> bool:

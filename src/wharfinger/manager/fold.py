@@ -186,6 +186,7 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record.predicted = event.decision.predicted
     adjustments.placed_anew(record)
     world.settle_in(record)
+    world.company_changes(record, time)
     world.state.last_placed = event.placements[0].server
 
 
@@ -360,7 +361,7 @@ def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
             missed = misses(record)
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
-            observe(record, time)
+            observe(record, time, world.slowed(record))
             if record.phase is Phase.RUNNING:
                 adjustments.follow_up(record, time)
             kept = record.course is not None and record.course.side == 0

@@ -8,7 +8,7 @@ one order, whatever has happened before: so a replay from a snapshot gives the s
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import log
+from math import exp, log, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model.pairs import PairProfile, profile_on
+from wharfinger.model.profile import Estimate
 from wharfinger.model.view import PairLevels
 
 LEAST_KEPT = 0.01
@@ -87,7 +88,7 @@ class PairColumns:
         self._suffers = np.zeros((0, 0))
         self._suffers_variance = np.zeros((0, 0))
         self._cross = np.zeros((0, 0))
-        self._kept = np.zeros((0, 3))
+        self._kept = np.zeros((0, 5))
 
     def put(self, row: int, members: Sequence[Member]) -> None:
         """These are on a server now, in the order of their names' numbers.
@@ -132,7 +133,18 @@ class PairColumns:
                 member.pace - drop[at],
                 member.pace_variance + variance[at],
                 member.least,
+                drop[at],
+                variance[at],
             )
+
+    def slowed(self, row: int, name: str) -> Estimate | None:
+        """What its neighbours leave a resident of its performance alone; ``None`` = not known."""
+        if row < len(self._slots):
+            for slot in self._slots[row]:
+                if self._names[slot] == name:
+                    drop, variance = self._kept[slot, 3:].tolist()
+                    return Estimate(exp(-drop), sqrt(max(variance, 0.0)))
+        return None
 
     def drop(self, row: int) -> None:
         """A server's row goes, and those behind it move up."""
@@ -191,7 +203,7 @@ class PairColumns:
         if residents > len(self._server):
             self._server = _grown(self._server, residents)
             self._server[len(self._kept) :] = -1
-            self._kept = _grown(self._kept, residents, 3)
+            self._kept = _grown(self._kept, residents, 5)
             self._suffers = _grown(self._suffers, residents, width)
             self._suffers_variance = _grown(self._suffers_variance, residents, width)
             self._cross = _grown(self._cross, residents, width)

@@ -121,7 +121,9 @@ class WorkloadRecord:
         course: On which side of its target it is; ``None`` = not known.
         adjusted_at: When its allocation was changed last, or a neighbour gave way to it.
         predicted: How it should do where it is; ``None`` = nothing predicts.
-        observed: How it did under each allocation that it had, once that had settled.
+        observed: How it did under each allocation that it had, once that had settled; without
+            its neighbours, where their part is known between pairs.
+        company_since: When somebody came to its server or left it last, where it matters.
         classifying: It runs, and is being classified anew.
         classified_at: When it was to be classified anew last.
         suspensions: How often it gave way to a neighbour.
@@ -167,6 +169,7 @@ class WorkloadRecord:
     adjusted_at: float | None = None
     predicted: Prediction | None = None
     observed: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
+    company_since: float | None = None
     classifying: bool = False
     classified_at: float | None = None
     suspensions: int = 0

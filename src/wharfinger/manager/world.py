@@ -23,6 +23,7 @@ from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
 from wharfinger.model.performance import STALE_SECONDS
 from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import Estimate
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
@@ -248,6 +249,7 @@ class World:
         if source is Phase.PROFILING:
             self.end_copy(record)
         if source in ON_SERVER and target not in ON_SERVER:
+            self.company_changes(record, time)
             self.release(record)
         if source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
@@ -255,6 +257,7 @@ class World:
         if target is Phase.SUSPENDED:
             self.suspended[record.name] = None
         if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
+            self.company_changes(record, time)
             for placement in record.placements:
                 self.review(placement.server)
         if target is Phase.QUEUED:
@@ -321,6 +324,18 @@ class World:
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """Who holds resources there, profiling copies left out."""
         return [self.state.workloads[name] for name in self.residents.get(server, ())]
+
+    def company_changes(self, record: WorkloadRecord, time: float) -> None:
+        """Somebody comes or goes: how those beside it do has to show before it tells anything."""
+        for placement in record.placements if self.pairs else ():
+            for resident in self.residents_of(placement.server):
+                resident.company_since = time
+
+    def slowed(self, record: WorkloadRecord) -> Estimate | None:
+        """What its neighbours leave of its performance alone; ``None`` = not known by pairs."""
+        if self.pairs is None or len(record.placements) != 1:
+            return None
+        return self.pairs.slowed(self.columns.row(record.placements[0].server), record.name)
 
     def review(self, server: str) -> None:
         """What its residents tolerate and cause, and whether one runs off its prediction."""
