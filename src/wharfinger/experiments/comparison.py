@@ -9,16 +9,14 @@ than that of either mean.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wharfinger.experiments import parallel
 from wharfinger.experiments.statistics import Interval, interval
+from wharfinger.runtime.simulated import RunSpec
 from wharfinger.simulation.outcome import Outcome
 
-if TYPE_CHECKING:
-    from wharfinger.runtime.simulated import RunSpec
-
-Run = Callable[["RunSpec"], Outcome]
+Run = Callable[[RunSpec], Outcome]
 """Simulates; a module's function."""
 
 
@@ -64,7 +62,7 @@ class Comparison:
 
 def compare(
     run: Run,
-    specs: "Sequence[RunSpec]",
+    specs: Sequence[RunSpec],
     repeats: int,
     processes: int | None = None,
     progress: parallel.Progress | None = None,
@@ -88,7 +86,7 @@ def compare(
 
 def compare_all(
     run: Run,
-    groups: "Sequence[Sequence[RunSpec]]",
+    groups: Sequence[Sequence[RunSpec]],
     repeats: int,
     processes: int | None = None,
     progress: parallel.Progress | None = None,
@@ -102,14 +100,14 @@ def compare_all(
     ]
 
 
-def repeated(spec: "RunSpec", repeats: int) -> "list[RunSpec]":
+def repeated(spec: RunSpec, repeats: int) -> list[RunSpec]:
     """The runs of one policy."""
     return [
         replace(spec, seed=spec.seed + k, series=spec.series and k == 0) for k in range(repeats)
     ]
 
 
-def _name(spec: "RunSpec") -> str:
+def _name(spec: RunSpec) -> str:
     return f"{Path(spec.scenario).stem} under {spec.policy}, seed {spec.seed}"
 
 

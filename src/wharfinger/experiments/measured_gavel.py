@@ -56,6 +56,8 @@ METRICS: Mapping[str, bool] = {
     "waiting_loss_mean": False,
 }
 """Of the report, and whether higher is better."""
+WHOLE = "performance_mean"
+"""Of which the losses are parts: who loses less to one may lose more to another."""
 _Held = tuple[str, Compared, str, Interval]
 """A load, a policy, a metric, and how far it is from the oracle's."""
 FILES = (ISOLATED, PAIRS, SCALE_OUT, GROUPS)
@@ -177,7 +179,7 @@ def beyond_oracle(comparisons: Mapping[str, Comparison]) -> list[str]:
         return [f"Nothing beats the oracle in any metric, by paired 95% intervals. {chance}"]
     head = f"The oracle is beaten {len(better)} times, by paired 95% intervals. {chance}"
     names = dict.fromkeys(policy.name for _, policy, _, _ in better)
-    return [head, *(_sentence(name, [e for e in better if e[1].name == name]) for name in names)]
+    return [head, *(_sentence([each for each in better if each[1].name == name]) for name in names)]
 
 
 def _better(metric: str, difference: Interval) -> bool:
@@ -186,12 +188,21 @@ def _better(metric: str, difference: Interval) -> bool:
     return (difference.mean > 0) is METRICS[metric]
 
 
-def _sentence(name: str, better: Sequence[_Held]) -> str:
-    wins = [
-        f"{metric} at {load} load by {abs(found.mean):.3f} ({found.low:+.3f} to {found.high:+.3f})"
-        for load, _, metric, found in better
-    ]
-    return f"{name} beats the oracle in " + ", ".join(wins) + "."
+def _sentence(better: Sequence[_Held]) -> str:
+    """Of one policy; a smaller loss is told with what became of performance in all."""
+    name = better[0][1].name
+    return f"{name} beats the oracle in " + "; ".join(map(_told, better)) + "."
+
+
+def _told(held: _Held) -> str:
+    load, policy, metric, found = held
+    words = (
+        f"{metric} at {load} load by {abs(found.mean):.2g} ({found.low:+.2g} to {found.high:+.2g})"
+    )
+    whole = policy.difference.get(WHOLE)
+    if METRICS[metric] or whole is None:
+        return words
+    return f"{words}, where its {WHOLE} differs by {whole.mean:+.2g}"
 
 
 def _pictures(comparisons: Mapping[str, Comparison]) -> "dict[str, Callable[[], Figure]]":

@@ -110,8 +110,11 @@ def test_what_beats_the_oracle_is_named_whichever_way_is_better():
     notes = beyond_oracle(compared(random=(-0.2, -0.05), sparrow=(0.1, 0.3)))
     assert notes[0].startswith("The oracle is beaten 2 times, by paired 95% intervals. ")
     assert notes[1:] == [
-        "random beats the oracle in waiting_loss_mean at high load by 0.050 (-0.050 to -0.049).",
-        "sparrow beats the oracle in performance_mean at high load by 0.100 (+0.100 to +0.101).",
+        (
+            "random beats the oracle in waiting_loss_mean at high load by 0.05 (-0.05 to -0.049), "
+            "where its performance_mean differs by -0.2."
+        ),
+        "sparrow beats the oracle in performance_mean at high load by 0.1 (+0.1 to +0.1).",
     ]
 
 
