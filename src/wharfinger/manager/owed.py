@@ -32,7 +32,8 @@ def owed(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
 
 def _while_it_runs(record: WorkloadRecord, able: Capabilities) -> list[act.Action]:
     actions: list[act.Action] = []
-    if record.suspensions:
+    # Also where that was in vain, and is not counted: else it would stand still for ever.
+    if record.suspensions or record.in_vain_at is not None:
         actions.append(act.ResumeWorkload(record.key))
     if able.measures:
         actions.append(act.MeasureWorkload(record.key, record.workload))

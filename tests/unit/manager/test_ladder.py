@@ -122,8 +122,10 @@ def test_who_gave_way_in_vain_goes_on_and_is_spared_for_a_while() -> None:
     cluster = made()
     start(cluster, wants(), filler("f1"), filler("f2"))
     measure(cluster, 2, w=80)
-    measure(cluster, 2, w=80)
+    asked = measure(cluster, 2, w=80)
     assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED, Phase.RUNNING]
+    resumed = [action.key for action in of(act.ResumeWorkload, asked)]
+    assert resumed == [cluster.record("f2").key], "the engine has to let it go on"
     told = cluster.record("f2").decisions[-1].decision.message
     assert told == "w did no better for it: it goes on"
     measure(cluster, 2, w=80)

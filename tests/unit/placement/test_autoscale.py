@@ -102,7 +102,7 @@ def test_where_no_other_server_has_room_it_says_so() -> None:
     assert answer.decision.would_change == "1000m CPU and 256 MiB free on another server"
 
 
-@pytest.mark.parametrize("kind", set(WorkloadType) - {WorkloadType.LATENCY_CRITICAL})
+@pytest.mark.parametrize("kind", sorted(set(WorkloadType) - {WorkloadType.LATENCY_CRITICAL}))
 def test_only_services_are_scaled(kind: WorkloadType) -> None:
     assert resized(1.0, on("s0"), asked=service(type=kind)) is None
 
