@@ -206,6 +206,7 @@ def _compare(found: dict[str, dict[str, Any]], book: Book, folder: Path, seed: i
                 raise AssertionError(f"{phase}: {about}")
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_machine_what_ran_has_vanished(
     manager: LiveManager, tmp_path: Path
 ) -> None:

@@ -50,6 +50,8 @@ IDLE_WAKES = 3
 KEEP_ENDED = 1_000
 LOOK_EVERY = 2_000
 """Events between two looks at how far the run is."""
+STALLED_SECONDS = 86_400.0
+"""After so long without a decision, while nobody who is there gets anything done, a run is over."""
 
 Progress = Callable[[float], None]
 
@@ -187,6 +189,7 @@ class Simulation:
         self._outages_left = len(setup.faults.outages)
         self._wake_handle, self._wake_due = 0, inf
         self._idle_wakes = 0
+        self._decided_at = 0.0
 
     # --- the run -----------------------------------------------------------------------------
 
@@ -233,8 +236,11 @@ class Simulation:
             loop.step()
             self.pump()
             count += 1
-            if progress is not None and count % LOOK_EVERY == 0:
-                progress(self._done_share())
+            if count % LOOK_EVERY == 0:
+                if self._is_stalled():
+                    break
+                if progress is not None:
+                    progress(self._done_share())
         if until < inf and not self.is_over():
             loop.run(until)
         self.cluster.ledger.advance(self.loop.now)
@@ -250,6 +256,8 @@ class Simulation:
             busy = True
             event = requests.popleft()
             step = manager.handle(self.loop.now, event)
+            if len(step.events) > 1:
+                self._decided_at = self.loop.now
             if self._recording is not None and step.events:
                 self._recording.write(self.loop.now, step.events)
             for action in step.actions:
@@ -332,6 +340,15 @@ class Simulation:
             return False
         waiting = len(self.loop) - (1 if self._wake_handle else 0)
         return waiting == 0 and (not self._wake_handle or self._idle_wakes > IDLE_WAKES)
+
+    def _is_stalled(self) -> bool:
+        """Those who are there are measured for ever, and none of them will ever end."""
+        if self._next_job < len(self.setup.jobs) or self._outages_left:
+            return False
+        quiet = self.loop.now - self._decided_at > STALLED_SECONDS
+        return quiet and not any(
+            run.end is None and (run.rate > 0 or run.job.is_service) for run in self.cluster.runs
+        )
 
     def _done_share(self) -> float:
         """By arrivals and ends, each half."""
