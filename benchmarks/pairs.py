@@ -5,8 +5,8 @@
 One group of programs at a time is held out: its rows and its columns. Of each program in it two
 entries of the row and two of the column are told, beside the references that ``PairModel`` chooses
 of the others; predicted are all others, with the known programs. Errors are of logarithms, and
-relative. Beside it: the mean over known rows (columns), which needs nothing of the new program; that
-shifted by what the two entries say.
+relative. Beside it: the mean over known rows (columns), which needs nothing of the new program; and
+that, shifted by what the two entries say.
 """
 
 import argparse
