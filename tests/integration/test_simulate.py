@@ -131,6 +131,20 @@ def test_a_wrong_call_is_one_line(arguments: tuple[str, ...], said: str) -> None
     assert said in done.stderr
 
 
+def test_a_record_that_can_not_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    for place in (str(tmp_path), str(tmp_path / "no" / "file")):
+        done = wharfinger("simulate", *SMALL, "--policy", "random", "--record", place)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert place in done.stderr
+
+
+def test_what_a_recorded_run_says_itself_is_no_option(tmp_path: Path) -> None:
+    done = wharfinger("replay", str(tmp_path / "log"), "--confidence", "0.9")
+    assert done.returncode == 2
+    assert "--confidence is for a manager's state directory" in done.stderr
+
+
 @pytest.mark.parametrize("content", ["", "no json\n", '{"format": 99}\n', '{"format": 1}\n'])
 def test_what_is_no_recorded_run_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "log"

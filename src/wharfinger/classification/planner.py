@@ -78,7 +78,7 @@ class JointPlanner:
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
             further=tuple(places.further(r.setting) for r in runs if r.setting not in own),
-            beside=self._beside,
+            beside=self._beside if _holds_two(chosen[0], memory_bytes, row, view) else (),
         )
         allocations = " and ".join(f"{cpu}m" for cpu in chosen)
         message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
@@ -189,6 +189,13 @@ def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
         view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
     )
     return np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+
+
+def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: ClusterView) -> bool:
+    """Whether a known program has room there beside the copy: as much as that has."""
+    cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
+    memory_free = view.memory_capacity[row] - view.memory_allocated[row]
+    return bool(cpu_free >= 2 * cpu_millicpus and memory_free >= 2 * memory_bytes)
 
 
 def _why_no_copy(workload: Workload, view: ClusterView) -> str:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_output
 from wharfinger.cli.output import fields, show
+from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wharfinger.runtime.replay import Replay
+
+CONFIDENCE = 0.8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--confidence",
         type=float,
-        default=0.8,
         metavar="P",
         help="that the manager was started with; for a state directory (default: 0.8)",
     )
@@ -38,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mode",
         choices=("act", "recommend"),
-        default="act",
         help="that the manager was started with; for a state directory (default: act)",
     )
     add_output(parser)
@@ -56,12 +57,21 @@ def _replay(arguments: argparse.Namespace) -> "Replay":
     from wharfinger.runtime.replay import log_of_state, replay  # noqa: PLC0415 - once it is needed
 
     if not arguments.log.is_dir():
+        for option in ("confidence", "known", "mode"):
+            if getattr(arguments, option) is not None:
+                raise InvalidInput(
+                    f"--{option} is for a manager's state directory; a recorded run says it itself"
+                )
         from wharfinger.runtime.simulated import replay_recording  # noqa: PLC0415 - as above
 
         return replay_recording(arguments.log)
     from wharfinger.runtime.assembly import Options, core_of  # noqa: PLC0415 - as above
 
-    options = Options(confidence=arguments.confidence, known=arguments.known, mode=arguments.mode)
+    options = Options(
+        confidence=CONFIDENCE if arguments.confidence is None else arguments.confidence,
+        known=arguments.known,
+        mode=arguments.mode or "act",
+    )
     return replay(log_of_state(arguments.log), core_of(options))
 
 

@@ -68,8 +68,12 @@ class ProfilingPlan:
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """What all runs hold, server by server."""
-        own = Placement(self.server, self.allocation)
+        """What all runs hold, server by server; known programs beside it have what it has."""
+        held = self.allocation
+        if self.beside:
+            most = max(held.cpu_millicpus, 2 * self.cpu_millicpus[0])
+            held = Allocation(most, 2 * held.memory_bytes)
+        own = Placement(self.server, held)
         others = {
             server: Allocation(run.setting.configuration.cpu_millicpus, self.memory_bytes)
             for run in self.further

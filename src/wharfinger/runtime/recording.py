@@ -7,7 +7,7 @@ that reads JSON lines.
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -43,6 +43,8 @@ class Recording:
         Raises:
             InvalidInput: It can't be written there.
         """
+        if not path.name or path.is_dir():
+            raise InvalidInput(f"--record {path}: that is a directory; name a file")
         part = path.with_name(path.name + ".part")
         told = {key: value for key, value in asdict(spec).items() if key not in _NOT_TOLD}
         head = {"wharfinger": __version__, "format": FORMAT, "run": told}
@@ -54,7 +56,8 @@ class Recording:
         except OSError as error:
             raise InvalidInput(f"--record {path}: {error.strerror}") from error
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def write(self, time: float, events: Iterable[ev.Event]) -> None:
         """The events of one step."""

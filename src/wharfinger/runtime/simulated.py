@@ -23,14 +23,12 @@ from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.manager import Manager
 from wharfinger.manager.state import ManagerState, WorkloadRecord
-from wharfinger.model.allocation import Placement
-from wharfinger.model.decisions import Plan, Refusal
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
-from wharfinger.placement.base import Policy
 from wharfinger.runtime.estimating import Estimates, estimates_for
 from wharfinger.runtime.recording import Recording, read_recording
 from wharfinger.runtime.replay import Replay, replay
+from wharfinger.runtime.timing import TimedPolicy
 from wharfinger.simulation.cluster import SimulatedCluster
 from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.loop import EventLoop
@@ -54,6 +52,14 @@ STALLED_SECONDS = 86_400.0
 """After so long without a decision, while nobody who is there gets anything done, a run is over."""
 
 Progress = Callable[[float], None]
+_AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+_MAY_END = (
+    ev.WorkloadRejected,
+    ev.WorkloadRevoked,
+    ev.WorkloadFinished,
+    ev.WorkloadVanished,
+    ev.StartFailed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +196,7 @@ class Simulation:
         self._wake_handle, self._wake_due = 0, inf
         self._idle_wakes = 0
         self._decided_at = 0.0
+        self._ends: dict[str, str] = {}
 
     # --- the run -----------------------------------------------------------------------------
 
@@ -258,12 +265,30 @@ class Simulation:
             step = manager.handle(self.loop.now, event)
             if len(step.events) > 1:
                 self._decided_at = self.loop.now
+            for logged in step.events:
+                if isinstance(logged, _MAY_END):
+                    self._note_end(logged)
             if self._recording is not None and step.events:
                 self._recording.write(self.loop.now, step.events)
             for action in step.actions:
                 self._perform(action)
         if busy:
             self._set_wake()
+
+    def _note_end(self, event: ev.WorkloadRejected | ev.WorkloadRevoked | _AboutAKey) -> None:
+        """How a workload has ended, in the core's words: it may forget its record."""
+        if isinstance(event, ev.WorkloadRejected | ev.WorkloadRevoked):
+            record = self.manager.state.workloads.get(event.name)
+        else:
+            record = self.manager.record_of(event.key)
+        if record is None or not record.ended or record.name in self._ends:
+            return
+        now = self.loop.now
+        self._ends[record.name] = str(record.phase)
+        account = self.cluster.accounts[record.name]
+        if account.ended_at is None:
+            account.ended_at = now
+        self.cluster.ledger.mark(now)
 
     def _perform(self, action: act.Action) -> None:
         if isinstance(action, act.ClassifyWorkload):
@@ -279,6 +304,8 @@ class Simulation:
             self.loop.schedule(max(self.loop.now, job.arrives_at), self._arrive, job, ARRIVALS)
 
     def _arrive(self, job: Job) -> None:
+        if self._next_job == 0:
+            self.cluster.ledger.begin(self.loop.now)
         self._next_job += 1
         self.cluster.submitted(job)
         self._requests.append(ev.WorkloadSubmitted(self._as_handed_in(job)))
@@ -294,7 +321,9 @@ class Simulation:
         return replace(job.workload, reservation=job.stated)
 
     def _leave(self, job: Job) -> None:
-        """A service is wanted no more, whether it ever ran or not."""
+        """A service is wanted no more; one that runs has ended by itself."""
+        if self.cluster.accounts[job.name].ended_at is not None:
+            return
         record = self.manager.state.workloads.get(job.name)
         if record is not None and not record.ended and not record.revoking:
             self._requests.append(ev.WorkloadRevoked(job.name))
@@ -335,8 +364,12 @@ class Simulation:
         self._requests.append(ev.TimePassed())
 
     def is_over(self) -> bool:
-        """Nothing runs, nobody comes, and no server returns: what waits will wait for ever."""
-        if self._next_job < len(self.setup.jobs) or self.cluster.is_busy() or self._outages_left:
+        """All have ended; or nothing runs, and no server returns: who waits will wait for ever."""
+        if self._next_job < len(self.setup.jobs) or self.cluster.is_busy():
+            return False
+        if len(self._ends) == len(self.setup.jobs):
+            return True
+        if self._outages_left:
             return False
         waiting = len(self.loop) - (1 if self._wake_handle else 0)
         return waiting == 0 and (not self._wake_handle or self._idle_wakes > IDLE_WAKES)
@@ -384,11 +417,7 @@ class Simulation:
         return tuple(found)
 
     def _end_of(self, name: str) -> str:
-        record = self.manager.state.workloads.get(name)
-        account = self.cluster.accounts[name]
-        if record is not None:
-            return str(record.phase) if record.ended else UNFINISHED
-        return "failed" if account.failed else "completed"
+        return self._ends.get(name, UNFINISHED)
 
     def _outcome(self, wall_seconds: float) -> Outcome:
         fates, spec, ledger = self.fates(), self._spec, self.cluster.ledger
@@ -396,7 +425,10 @@ class Simulation:
         ends = [fate.ended_at for fate in fates]
         finished = all(end is not None for end in ends) and bool(ends)
         ended = max(end or 0.0 for end in ends) if finished else self.loop.now
-        best = {job.application: self.cluster.best(job.application) for job in self.setup.jobs}
+        if not finished:
+            ledger.mark(self.loop.now)
+        jobs = [self.cluster.jobs[fate.name] for fate in fates]
+        best = {job.application: self.cluster.best(job.application) for job in jobs}
         effort = Effort(
             self.policy.seconds,
             self.loop.executed,
@@ -405,10 +437,10 @@ class Simulation:
         )
         summary = summarise(
             fates,
-            ledger,
+            ledger.marked,
             began=began,
             ended=ended,
-            ideal_seconds=ideal_seconds(self.setup.jobs, best, began),
+            ideal_seconds=ideal_seconds(jobs, best, began, ended),
             effort=effort,
         )
         series = None
@@ -437,37 +469,6 @@ class Simulation:
     def now(self) -> float:
         """Seconds from the run's beginning."""
         return self.loop.now
-
-
-class TimedPolicy:
-    """A policy, and how long each of its decisions took.
-
-    Args:
-        policy: That decides.
-
-    Attributes:
-        seconds: Of each placement that was asked for.
-    """
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.name = policy.name
-        self.adapts = policy.adapts
-        self.follows_load = policy.follows_load
-        self.seconds: list[float] = []
-
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
-        """As the policy does."""
-        began = time.perf_counter()
-        verdict = self._policy.place(request, view)
-        self.seconds.append(time.perf_counter() - began)
-        return verdict
-
-    def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
-        """As the policy does."""
-        return self._policy.resize(request, placements, view)
 
 
 @contextmanager

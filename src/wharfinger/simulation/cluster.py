@@ -82,6 +82,7 @@ class SimulatedCluster:
         self._runs: dict[str, Run] = {}
         self._listener: Listener | None = None
         self._best: dict[str, float] = {}
+        self._platforms: dict[str, None] = {}
         self.meters = Meters(self, measuring or Measuring())
         self.copies = Copies(self)
         for server in servers:
@@ -111,10 +112,9 @@ class SimulatedCluster:
         return account
 
     def best(self, application: str) -> float:
-        """Its rate alone on the best platform that there is."""
+        """Its rate alone on the best platform that there is, or was."""
         if application not in self._best:
-            platforms = dict.fromkeys(machine.platform for machine in self.machines.values())
-            rates = [self.truth.most(platform, application) for platform in platforms]
+            rates = [self.truth.most(platform, application) for platform in self._platforms]
             self._best[application] = max(rates, default=0.0)
         return self._best[application]
 
@@ -211,6 +211,7 @@ class SimulatedCluster:
             return
         account = self.accounts.get(job.name) or self.submitted(job)
         account.starts += 1
+        account.ended_at, account.failed = None, False
         run = self._runs[key] = Run(key, job, account, action.placements)
         self.tell(ev.StartAccepted(key))
         self.ledger.present += 1
@@ -324,6 +325,7 @@ class SimulatedCluster:
         self.end(run, ev.WorkloadFinished(run.key, None, 15, "stopped"))
 
     def _forget(self, key: str) -> None:
+        self.copies.forget(key)
         run = self._runs.get(key)
         if run is not None and run.end is not None:
             del self._runs[key]
@@ -458,6 +460,7 @@ class SimulatedCluster:
         if server.name in self.machines:
             self.machines[server.name].server = server
             return
+        self._platforms[server.platform.name] = None
         machine = self.machines[server.name] = Machine(server, self._rows)
         self._rows += 1
         self.ledger.move(self.now, machine, 1)

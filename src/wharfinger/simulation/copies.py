@@ -134,10 +134,14 @@ class Copies:
         self._answers.clear()
 
     def server_left(self, machine: Machine, reason: str) -> None:
-        """The plans of which a run was there have failed."""
+        """The plans that have, had or would have a run there have failed."""
         for task in list(self._tasks.values()):
-            if any(part.machine is machine for run in task.runs for part in run.parts):
+            if any(p.server == machine.server.name for p in task.action.plan.placements):
                 self.fail(task.key, reason)
+
+    def forget(self, key: str) -> None:
+        """Nobody asks for its answer again."""
+        self._answers.pop(key, None)
 
     def fail(self, key: str, reason: str) -> None:
         """A plan gives nothing."""

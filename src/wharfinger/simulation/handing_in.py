@@ -11,6 +11,7 @@ from math import ceil, log
 import numpy as np
 
 from wharfinger.model.workload import (
+    Measure,
     Profile,
     ProfileMode,
     Reservation,
@@ -82,6 +83,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
         _reservation(_needed(world, draft), draft.memory_bytes),
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
+        _MEASURE if draft.load is None else _measured_under_load(draft.application),
     )
 
 
@@ -91,6 +93,15 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
 @lru_cache(maxsize=10_000)
 def _run(application: str, *, restartable: bool) -> Run:
     return Run((APPLICATION, application), restartable=restartable)
+
+
+_MEASURE = Measure()
+
+
+@lru_cache(maxsize=10_000)
+def _measured_under_load(application: str) -> Measure:
+    """Whoever hands in a service has something that asks it: a copy can be measured."""
+    return Measure(load_command=(APPLICATION, application, "load"))
 
 
 @lru_cache(maxsize=10_000)
@@ -156,7 +167,7 @@ def _needed(world: World, draft: Draft) -> int:
 
 
 def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:
-    """What each user would reserve, but no more than the largest server.
+    """What each user would reserve, but no more than some server has.
 
     A cluster refuses what it can never hold, and users learn that at once.
     """
@@ -165,13 +176,21 @@ def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | Non
     if model is None:
         yield from (None for _ in drafts)
         return
-    most_cpu, most_memory = world.most_cpu_millicpus, world.most_memory_bytes
     factors = (column.tolist() for column in misjudged(model, draws))
     for draft, cpu, memory in zip(drafts, *factors, strict=True):
-        yield Reservation(
-            min(most_cpu, whole(scenario, draft.cpu_millicpus * cpu)),
-            min(most_memory, round(draft.memory_bytes * memory)),
-        )
+        wanted = whole(scenario, draft.cpu_millicpus * cpu), round(draft.memory_bytes * memory)
+        yield Reservation(*_held_by_one(world, draft, *wanted))
+
+
+def _held_by_one(
+    world: World, draft: Draft, cpu_millicpus: int, memory_bytes: int
+) -> tuple[int, int]:
+    """As much of both as one server has that can hold what is needed; the most CPU first."""
+    sizes = {(platform.cpu_millicpus, platform.memory_bytes) for platform, _ in world.platforms}
+    large = [size for size in sizes if size[1] >= draft.memory_bytes] or sizes
+    given = min(cpu_millicpus, max(cpu for cpu, _ in large))
+    most = max(memory for cpu, memory in large if cpu >= given)
+    return given, min(memory_bytes, most)
 
 
 def misjudged(model: Reservations, draws: Array) -> tuple[Array, Array]:

@@ -4,13 +4,22 @@ Levels are what is now, sums are levels times seconds. Called by ``cluster`` at 
 ``report`` reads the sums, ``series`` (where it is asked for) the changes themselves.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wharfinger.simulation.machines import Machine
 
 if TYPE_CHECKING:
     from wharfinger.simulation.runs import Part
     from wharfinger.simulation.series import Recorder
+
+
+class Sums(NamedTuple):
+    """Levels times seconds; CPU in thousandths."""
+
+    capacity: float
+    allocated: float
+    used: float
+    busy: float
 
 
 class Ledger:
@@ -24,6 +33,9 @@ class Ledger:
         busy: Servers on which anything is.
         capacity_seconds: Sum of ``capacity`` over time; so are the other ``..._seconds``.
         recorder: Is told of every change; ``None`` = nobody wants to know.
+
+    Sums begin with ``begin``; ``sums`` are those up to the last ``mark``: what comes after the last
+    end is not the workloads' doing.
     """
 
     __slots__ = (
@@ -33,6 +45,7 @@ class Ledger:
         "busy_seconds",
         "capacity",
         "capacity_seconds",
+        "marked",
         "present",
         "recorder",
         "since",
@@ -48,6 +61,7 @@ class Ledger:
         self.capacity_seconds = self.allocated_seconds = 0.0
         self.used_seconds = self.busy_seconds = 0.0
         self.recorder: Recorder | None = None
+        self.marked = Sums(0.0, 0.0, 0.0, 0.0)
 
     def advance(self, now: float) -> None:
         """Add up to now."""
@@ -58,6 +72,19 @@ class Ledger:
             self.allocated_seconds += self.allocated * seconds
             self.used_seconds += self.used * seconds
             self.busy_seconds += self.busy * seconds
+
+    def begin(self, now: float) -> None:
+        """The first has arrived: what was before does not count."""
+        self.since = now
+        self.capacity_seconds = self.allocated_seconds = 0.0
+        self.used_seconds = self.busy_seconds = 0.0
+
+    def mark(self, now: float) -> None:
+        """Somebody has ended; perhaps the last."""
+        self.advance(now)
+        self.marked = Sums(
+            self.capacity_seconds, self.allocated_seconds, self.used_seconds, self.busy_seconds
+        )
 
     def move(self, now: float, machine: Machine, change: int) -> None:
         """A server comes (1) or leaves (-1)."""

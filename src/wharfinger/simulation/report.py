@@ -11,7 +11,7 @@ import numpy as np
 
 from wharfinger.model.workload import Target
 from wharfinger.simulation.jobs import Job
-from wharfinger.simulation.ledger import Ledger
+from wharfinger.simulation.ledger import Sums
 from wharfinger.simulation.outcome import Fate
 from wharfinger.simulation.runs import Account
 
@@ -124,7 +124,7 @@ def _service(
 
 def summarise(
     fates: Sequence[Fate],
-    ledger: Ledger,
+    sums: Sums,
     *,
     began: float,
     ended: float,
@@ -135,7 +135,7 @@ def summarise(
 
     Args:
         fates: Of all that were submitted.
-        ledger: Sums up to ``ended``.
+        sums: Of the cluster's levels, from ``began`` to ``ended``.
         began: The first arrival, in seconds.
         ended: When the last had ended.
         ideal_seconds: The same span, had each job run alone on its best platform at once.
@@ -148,8 +148,8 @@ def summarise(
     kept = [float(f.kept) for f in wanted if f.target_performance is not None]
     waits = [fate.wait_seconds for fate in fates]
     seconds = max(ended - began, 1e-9)
-    energy = IDLE_POWER * ledger.capacity_seconds + (1 - IDLE_POWER) * ledger.used_seconds
-    peak = ledger.capacity_seconds / seconds * max(ideal_seconds, 1e-9)
+    energy = IDLE_POWER * sums.capacity + (1 - IDLE_POWER) * sums.used
+    peak = sums.capacity / seconds * ideal_seconds
     decisions = [1e6 * each for each in effort.decisions_seconds]
     return {
         "workloads": len(fates),
@@ -163,9 +163,9 @@ def summarise(
         "allocation_loss_mean": _mean([fate.allocation_loss for fate in wanted]),
         "interference_loss_mean": _mean([fate.interference_loss for fate in wanted]),
         "waiting_loss_mean": _mean([fate.waiting_loss for fate in wanted]),
-        "utilization_cpu_mean": _share(ledger.used_seconds, ledger.capacity_seconds),
-        "allocated_cpu_mean": _share(ledger.allocated_seconds, ledger.capacity_seconds),
-        "servers_used_mean": ledger.busy_seconds / seconds,
+        "utilization_cpu_mean": _share(sums.used, sums.capacity),
+        "allocated_cpu_mean": _share(sums.allocated, sums.capacity),
+        "servers_used_mean": sums.busy / seconds,
         "energy_relative": _share(energy, peak),
         "best_effort_performance_mean": _mean(fillers),
         "failed": sum(fate.end in _FAILED for fate in fates),
@@ -181,13 +181,22 @@ def summarise(
     }
 
 
-def ideal_seconds(jobs: Iterable[Job], best: Mapping[str, float], began: float) -> float:
-    """From the first arrival to the last end, had each run alone on its best platform at once."""
+def ideal_seconds(
+    jobs: Iterable[Job], best: Mapping[str, float], began: float, until: float
+) -> float:
+    """From the first arrival to the last end, had each run alone on its best platform at once.
+
+    Args:
+        jobs: Those that have arrived.
+        best: Rate alone on the best platform, by application.
+        began: The first arrival.
+        until: The run was over then, whoever had not ended.
+    """
     ends = [began]
     for job in jobs:
         rate = best.get(job.application, 0.0)
         seconds = job.work / rate if rate > 0 and job.work < inf else job.lifetime_seconds
-        ends.append(job.arrives_at + (seconds if seconds < inf else 0.0))
+        ends.append(min(until, job.arrives_at + seconds))
     return max(ends) - began
 
 

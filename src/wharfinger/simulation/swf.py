@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import isfinite
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
@@ -142,21 +143,19 @@ def _unusable(values: list[float], processors: float) -> str:
 def _values(path: Path, number: int, fields: list[str]) -> list[float]:
     if len(fields) != FIELDS:
         raise InvalidInput(f"{path}:{number}: {len(fields)} fields; a job has {FIELDS}")
-    try:
-        return [float(text) for text in fields]
-    except ValueError:
-        wrong = next(text for text in fields if not _is_number(text))
+    wrong = next((text for text in fields if not _is_number(text)), None)
+    if wrong is not None:
         raise InvalidInput(
             f"{path}:{number}: {quoted(wrong)} is not a number; write -1 for what is not known"
-        ) from None
+        )
+    return [float(text) for text in fields]
 
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        return isfinite(float(text))
     except ValueError:
         return False
-    return True
 
 
 def _servers(path: Path, header: dict[str, str], memory_bytes: int) -> tuple[TraceServer, ...]:

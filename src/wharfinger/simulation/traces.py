@@ -8,7 +8,7 @@ Rows that can't be used are counted by the reason, and said: none is dropped in 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from math import inf, isfinite, isinf, nan
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
@@ -298,7 +298,7 @@ def _duration(line: Line, columns: JobColumns, arrival: float) -> float:
 
 
 def _has(line: Line, column: str | None) -> bool:
-    return column is not None and bool(line.fields[column].strip())
+    return column is not None and line.fields[column].strip().lower() not in ("", "nan")
 
 
 def _number(line: Line, column: str | None) -> float:
@@ -310,9 +310,12 @@ def _number(line: Line, column: str | None) -> float:
     if column is None or not line.fields[column].strip():
         return nan
     try:
-        return float(line.fields[column])
+        number = float(line.fields[column])
     except ValueError:
         raise line.wrong(column, " is not a number; map another column") from None
+    if isinf(number):
+        raise line.wrong(column, " is not finite; leave it empty where it is not known")
+    return number
 
 
 def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:

@@ -244,3 +244,21 @@ def test_a_copy_that_does_not_fit_in_memory_gives_nothing() -> None:
         ev.ProfilingFailed("k", "the copy did not fit in memory")
     ]
     assert [part.run.key for part in told.cluster.machines["s0"].parts] == ["a"]
+
+
+@pytest.mark.parametrize("gone", ["s0", "s1"])
+def test_a_plan_fails_with_any_of_its_servers_whatever_runs_where(gone: str) -> None:
+    told = Told(batch_job("a", work=1000))
+    elsewhere = FurtherRun(Setting("large", Configuration(1000)), ("s1",))
+    plan = ProfilingPlan("s0", (1000,), GIBIBYTE, (), 10.0, further=(elsewhere,))
+    told.cluster.perform(act.ProfileWorkload("k", told.cluster.jobs["a"].workload, plan))
+    told.at(2 if gone == "s1" else 7)
+    told.cluster.remove_server(gone)
+    told.at(30)
+    assert told.of(ev.ProfilingFailed) == [ev.ProfilingFailed("k", f"server {gone} left")]
+
+
+def test_the_best_platform_is_the_best_also_while_it_is_away() -> None:
+    told = Told(batch_job("a", work=10))
+    told.cluster.remove_server("s1")
+    assert told.cluster.best("cpu1000") == 1.5

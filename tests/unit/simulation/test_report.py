@@ -5,7 +5,7 @@ import pytest
 from tests.support.simulations import Crowded, Watch, batch_job, servers, service_job
 from wharfinger.runtime.simulated import RunSpec, Simulation
 from wharfinger.simulation.jobs import Load
-from wharfinger.simulation.setup import Costs, Setup
+from wharfinger.simulation.setup import Costs, Faults, Outage, Setup
 
 START_SECONDS = 2.0
 
@@ -76,6 +76,48 @@ def test_series_add_up_to_the_summary() -> None:
     )
     assert (series.required_cpus >= series.used_cpus - 1e-9).all()
     assert series.utilization.shape == (3, len(series.edges) - 1)
+
+
+def test_what_comes_after_the_last_end_does_not_count() -> None:
+    away = Faults((Outage("s0", 1000.0, 10.0),))
+    calm, faulty = run(batch_job("a", work=10)), run(batch_job("a", work=10), faults=away)
+    for key in ("makespan_seconds", "utilization_cpu_mean", "energy_relative"):
+        assert faulty.summary[key] == calm.summary[key]
+
+
+def test_a_late_beginning_does_not_count() -> None:
+    late = run(batch_job("a", 5000.0, work=10))
+    assert late.summary["utilization_cpu_mean"] == pytest.approx(10 / 48)
+    assert late.summary["makespan_seconds"] == pytest.approx(12)
+
+
+def test_how_each_has_ended_is_known_when_its_record_is_forgotten() -> None:
+    load = Load((0.0,), (50.0,))
+    jobs = [service_job("never", 0.0, 5.0, load, cpu=64000)]
+    jobs += [batch_job(f"w{at}", 10.0 + at, work=1) for at in range(5)]
+    setup = Setup("made", servers(1), tuple(jobs), Crowded())
+    for keep in (1, 100):
+        spec = RunSpec("made", "least-loaded", keep_ended=keep)
+        outcome = Simulation(setup, spec).run()
+        assert outcome.fates[0].end == "revoked"
+        assert outcome.summary["failed"] == 1
+
+
+def test_a_service_whose_end_is_told_late_has_served() -> None:
+    job = service_job("web", 0.0, 42.0, Load((0.0,), (50.0,)))
+    lost = Faults(lost_answers=1.0, found_seconds=5.0)
+    (fate,) = run(job, faults=lost).fates
+    assert (fate.end, fate.kept) == ("completed", True)
+    assert fate.performance == pytest.approx(40 / 42)
+
+
+def test_a_run_that_is_cut_short_is_measured_as_far_as_it_went() -> None:
+    jobs = [batch_job(f"w{at}", at * 100.0, work=1000) for at in range(4)]
+    outcome = run(*jobs, until_seconds=150.0)
+    assert [fate.end for fate in outcome.fates] == ["unfinished"] * 2
+    assert outcome.summary["energy_relative"] == pytest.approx(
+        (0.5 * 4 * 150 + 0.5 * (148 + 48)) / (4 * 150)
+    )
 
 
 def test_the_oracle_is_told_the_truth() -> None:

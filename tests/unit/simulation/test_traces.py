@@ -101,6 +101,7 @@ def test_a_duration_may_stand_instead_of_an_end(tmp_path: Path):
     [
         ("pod,came\n", "1: no column 'cpu_milli'"),
         (JOBS.replace("web,1000", "web,today"), "2: column 'came': 'today' is not a number"),
+        (JOBS.replace("web,1000", "web,inf"), "2: column 'came': 'inf' is not finite"),
         (JOBS.splitlines()[0] + "\n", "no row can be used: there is none"),
     ],
 )
