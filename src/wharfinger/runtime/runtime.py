@@ -335,6 +335,8 @@ class Runtime:
             return
         if isinstance(action, act.StartWorkload):
             self._taken.add(action.key)
+            # That it was refused before is no answer any more, though nobody has seen it yet.
+            self._backlog = [r for r in self._backlog if not _is_refusal(r, action.key)]
 
     def _classified(self, action: act.ClassifyWorkload) -> ev.Report:
         if self._classifier is None:
@@ -393,6 +395,10 @@ class Runtime:
             self._store.compact(self._retention.keep_events)
         except Unavailable as error:
             log.warning("no snapshot now, the next start replays more: %s", error)
+
+
+def _is_refusal(report: ev.Report, key: str) -> bool:
+    return isinstance(report, ev.StartFailed) and report.key == key
 
 
 def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:

@@ -10,7 +10,7 @@ from wharfinger.errors import Conflict, OutOfSpace, Unavailable, WharfingerError
 from wharfinger.manager import actions as act
 from wharfinger.manager.lifecycle import Phase
 from wharfinger.manager.manager import Manager
-from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.placement.registry import make_policy
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
@@ -307,3 +307,26 @@ def test_an_update_that_changes_nothing_is_not_logged(place: Place) -> None:
     runtime.submit([workload("a", "serve")])
     runtime.update(workload("a", "serve"))
     assert "WorkloadUpdated" not in place.order
+
+
+def test_a_refusal_that_a_later_start_has_made_up_for_starts_nothing_again(place: Place) -> None:
+    """The engine refuses a start, and takes it when it is asked again in the same breath."""
+    runtime = place.open()
+    first, second = (
+        Workload(name, WorkloadType.BATCH, Run(("serve",)), reservation=Reservation(4000, 2**20))
+        for name in ("first", "second")
+    )
+    runtime.submit([first, second])
+    runtime.pump()
+    (running,) = place.cluster.running()
+    # The next engine tells of an end, which makes room, and that it has told all: both ask.
+    place.cluster.end(running)
+    place.engine.crash()
+    place.engine.refuse_next()
+    for _ in range(4):
+        runtime.pump()
+        place.now += 5.0
+        runtime.tick()
+    (running,) = place.cluster.running()
+    assert running.startswith("2-1-")
+    assert runtime.manager.find("second").phase is Phase.RUNNING
