@@ -120,6 +120,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
         (("synthetic", "--repeats", "3"), "go with --compare"),
         (("synthetic", "--servers", "0"), "'0' is not a number from 1 on"),
         (("synthetic", "--confidence", "2"), "2 is not a probability"),
+        (("synthetic", "--plots", "/dev/null/x"), "--plots /dev/null/x"),
         (("synthetic", "--workloads", "3", "--explain", "nobody"), "'nobody' is no workload"),
         (("measured:/no/such/tables",), "/no/such/tables"),
     ],

@@ -1,7 +1,6 @@
 """``wharfinger classify evaluate``: of a matrix in a CSV file, or of the known programs."""
 
 import argparse
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
 from wharfinger.cli.classify import estimators
 from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
+from wharfinger.cli.progress import Progress
 from wharfinger.learning.design import Satisfied
 from wharfinger.learning.evaluation import Evaluation, Plan, Strategy
 from wharfinger.learning.evaluation import evaluate as run
@@ -34,7 +34,8 @@ def evaluate(arguments: argparse.Namespace) -> int:
     if arguments.known is not None:
         _evaluate_known(arguments, names, plan)
         return OK
-    found = run(read_matrix(arguments.matrix), names, plan, _progress())
+    with Progress("evaluating") as progress:
+        found = run(read_matrix(arguments.matrix), names, plan, progress.share)
     document = _document(found, plan)
     show(document, arguments.output, lambda: _text(document))
     return OK
@@ -55,7 +56,8 @@ def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan)
 def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> dict[str, Any]:
     """With as many entries revealed as leave one to predict."""
     plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
-    document = _document(run(matrix, names, plan, _progress()), plan)
+    with Progress(f"evaluating {name}") as progress:
+        document = _document(run(matrix, names, plan, progress.share), plan)
     head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
     if matrix.transform is Transform.IDENTITY:
         scores = {
@@ -139,16 +141,3 @@ def _known_text(documents: list[dict[str, Any]], known: KnownPrograms) -> str:
         head += "; provisional: too few or too short for anything but tests"
     parts = [f"{document['name']}\n{_text(document)}" for document in documents]
     return "\n\n".join([head, *parts])
-
-
-def _progress() -> Any:
-    """Shows the share that is done, on a terminal only."""
-    if not sys.stderr.isatty():
-        return lambda _: None
-
-    def show_share(share: float) -> None:
-        end = "\r\x1b[K" if share >= 1 else ""
-        sys.stderr.write(f"\r{share:4.0%}{end}")
-        sys.stderr.flush()
-
-    return show_share

@@ -97,6 +97,12 @@ def _check(arguments: argparse.Namespace) -> None:
         from wharfinger.experiments import plots  # noqa: PLC0415 - only where it is needed
 
         plots.check()
+        try:
+            arguments.plots.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(
+                f"--plots {arguments.plots}: {error.strerror}; name a directory"
+            ) from error
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -260,7 +266,6 @@ def _draw(directory: Path, runs: "Mapping[str, Sequence[Outcome]]", scenario: st
         title = f"{scenario}: latency of services against their bounds"
         drawn["latency"] = plots.latency(series, bounds, title)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         written = [
             path for name, figure in drawn.items() for path in plots.save(figure, directory / name)
         ]

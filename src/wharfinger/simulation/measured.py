@@ -23,7 +23,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.model.interference import SharedResource
 from wharfinger.simulation.tables import Tables
 from wharfinger.simulation.truth import Resident
 
@@ -98,8 +97,6 @@ class Measured:
         filled_pairs: How many pairs of those that fit alone were not measured.
         filled_isolated: How many workloads were not measured alone on one of the platforms.
     """
-
-    sources: frozenset[SharedResource] = frozenset()
 
     def __init__(
         self,

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wharfinger.model.interference import SharedResource
-
 
 @dataclass(frozen=True, slots=True)
 class Resident:
@@ -40,10 +38,6 @@ class GroundTruth(Protocol):
     @property
     def unit(self) -> str:
         """Of work: rates are in this per second, e.g. ``"steps"``; services answer queries."""
-
-    @property
-    def sources(self) -> frozenset[SharedResource]:
-        """Sources of interference that it knows; ``source_name`` names such a resident."""
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -84,7 +78,6 @@ class Undisturbed:
     """
 
     unit = "seconds"
-    sources: frozenset[SharedResource] = frozenset()
     references: tuple[str, ...] = ()
 
     def __init__(
