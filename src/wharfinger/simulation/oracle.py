@@ -18,7 +18,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Workload
-from wharfinger.placement.quasar import CONFIDENCE, Quasar
+from wharfinger.placement.quasar import Quasar
 from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.latency import held_per_second
 from wharfinger.simulation.setup import Setup
@@ -34,9 +34,6 @@ class Oracle(Quasar):
     """``quasar``, by true numbers."""
 
     name = "oracle"
-
-    def __init__(self, confidence: float = CONFIDENCE) -> None:
-        super().__init__(confidence)
 
 
 class NothingToProfile:
