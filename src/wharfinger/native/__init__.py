@@ -8,6 +8,7 @@ each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 from pathlib import Path
 
 from wharfinger.native._conditional import Conditional
+from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
@@ -15,6 +16,7 @@ from wharfinger.native._scan import least_loaded, next_in_turn
 
 __all__ = [
     "Conditional",
+    "Contention",
     "EventLoop",
     "LoadIndex",
     "Mixtures",

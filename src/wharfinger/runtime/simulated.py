@@ -428,7 +428,8 @@ class Simulation:
         if not finished:
             ledger.mark(self.loop.now)
         jobs = [self.cluster.jobs[fate.name] for fate in fates]
-        best = {job.application: self.cluster.best(job.application) for job in jobs}
+        names = dict.fromkeys(phase.application for job in jobs for phase in job.all_phases)
+        best = {name: self.cluster.best(name) for name in names}
         effort = Effort(
             self.policy.seconds,
             self.loop.executed,

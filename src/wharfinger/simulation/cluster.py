@@ -107,7 +107,8 @@ class SimulatedCluster:
     def submitted(self, job: Job) -> Account:
         """A job is handed in: from now on it is waited for."""
         self.jobs[job.name] = job
-        account = self.accounts[job.name] = Account(job, self.now, self.best(job.application))
+        best = [self.best(phase.application) for phase in job.all_phases]
+        account = self.accounts[job.name] = Account(job, self.now, *best)
         account.recorder = self.ledger.recorder
         return account
 
@@ -212,7 +213,8 @@ class SimulatedCluster:
         account = self.accounts.get(job.name) or self.submitted(job)
         account.starts += 1
         account.ended_at, account.failed = None, False
-        run = self._runs[key] = Run(key, job, account, action.placements)
+        queue = self.truth.queue(job.application)
+        run = self._runs[key] = Run(key, job, account, action.placements, queue)
         self.tell(ev.StartAccepted(key))
         self.ledger.present += 1
         run.handle = self.loop.schedule(self.now + self._start_seconds(run), self._begin, run)
@@ -243,6 +245,7 @@ class SimulatedCluster:
             account.first_run_at = self.now
         elif not self.costs.keeps_work:
             account.begin_anew()
+        run.phase = sum(phase.from_work <= account.done for phase in run.job.phases)
         run.state, run.since = State.RUNNING, self.now
         self._set_load((run, self.now - account.submitted_at))
         run.started = ev.WorkloadStarted(run.key, f"simulated {run.key}")
@@ -274,6 +277,20 @@ class SimulatedCluster:
         for part in parts:
             if part.machine.up:
                 self.refresh(part.machine)
+
+    def _reach(self, run: Run) -> None:
+        """A phase of its work is done, or all of it."""
+        if run.phase == len(run.job.phases):
+            self._complete(run)
+            return
+        run.handle = 0
+        run.settle(self.now)
+        run.account.done = run.job.phases[run.phase].from_work
+        run.phase += 1
+        for part in run.parts:
+            part.look(self.truth)
+        for part in run.parts:
+            self.refresh(part.machine)
 
     def _complete(self, run: Run) -> None:
         run.handle = 0
@@ -366,7 +383,7 @@ class SimulatedCluster:
             self.loop.cancel(run.handle)
             run.handle = 0
         for part in run.parts:
-            part.rate = 0.0
+            part.rate = part.used_millicpus = 0.0
         for part in run.parts:
             self.refresh(part.machine)
 
@@ -397,15 +414,15 @@ class SimulatedCluster:
         self._share_out(machine, active)
         residents = [part.resident for part in active]
         rates = self.truth.rates(machine.platform, residents) if active else []  # type: ignore[arg-type]
-        used = 0.0
-        for part, rate in zip(active, rates, strict=True):
+        used = self.truth.used_millicpus(machine.platform, residents, rates) if active else []  # type: ignore[arg-type]
+        for part, rate, busy in zip(active, rates, used, strict=True):
+            part.used_millicpus = busy
             if rate != part.rate or part.changed:
                 part.run.settle(self.now)
                 part.rate, part.changed = rate, False
                 part.run.pace()
                 self._move_end(part.run)
-            used += part.used_millicpus
-        self.ledger.use(self.now, machine, used)
+        self.ledger.use(self.now, machine, sum(used))
 
     def _share_out(self, machine: Machine, active: Sequence[Part]) -> None:
         """Who was given CPU has it; best-effort work shares what is left."""
@@ -428,9 +445,9 @@ class SimulatedCluster:
         if run.handle:
             self.loop.cancel(run.handle)
             run.handle = 0
-        left = run.left_seconds()
+        left = run.phase_seconds()
         if left < inf:
-            run.handle = self.loop.schedule(self.now + left, self._complete, run, ENDS)
+            run.handle = self.loop.schedule(self.now + left, self._reach, run, ENDS)
 
     def _kill_what_does_not_fit(self, machine: Machine) -> None:
         """Memory is exhausted: the kernel kills who asked for it last."""

@@ -51,6 +51,19 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPhase:
+    """A part of a job's work that is done by other code, on other data (Paragon 3.4).
+
+    Attributes:
+        from_work: Work that is done when it begins.
+        application: What the ground truth knows it by.
+    """
+
+    from_work: float
+    application: str
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One workload of a population.
 
@@ -67,6 +80,7 @@ class Job:
         exit_code: How it ends when its work is done.
         output: What it prints.
         stated: What its user would reserve, who does not know what it needs; ``None`` = just that.
+        phases: After the first, which is ``application``; by the work from which they are.
     """
 
     workload: Workload
@@ -80,11 +94,17 @@ class Job:
     exit_code: int = 0
     output: bytes = b""
     stated: Reservation | None = None
+    phases: tuple[JobPhase, ...] = ()
 
     @property
     def name(self) -> str:
         """The workload's."""
         return self.workload.name
+
+    @property
+    def all_phases(self) -> tuple[JobPhase, ...]:
+        """With the first."""
+        return (JobPhase(0.0, self.application), *self.phases)
 
     @property
     def is_service(self) -> bool:

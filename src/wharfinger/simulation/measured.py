@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.simulation.tables import Tables
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulation.truth import Resident, Untouched
 
 Array: TypeAlias = NDArray[np.float64]
 Fill: TypeAlias = Callable[[Array], Array]
@@ -84,7 +84,7 @@ def _kept_axes(dimensions: int) -> tuple[tuple[int, ...], ...]:
     return ((0,), (1,), (2,), (0, 1), (0, 2)) if dimensions == 3 else ((0,), (1,))
 
 
-class Measured:
+class Measured(Untouched):
     """Rates as they were measured, and stated rules beyond that (``GroundTruth``).
 
     Args:

@@ -20,7 +20,6 @@ from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Workload
 from wharfinger.placement.quasar import Quasar
 from wharfinger.simulation.jobs import Job
-from wharfinger.simulation.latency import held_per_second
 from wharfinger.simulation.setup import Setup
 from wharfinger.simulation.truth import Resident
 
@@ -90,7 +89,11 @@ class TrueNumbers:
             curves = {Quantity.THROUGHPUT: _exact(columns, rates)}
             if bound is not None:
                 held = bound.below_seconds
-                could = [held_per_second(rate, bound) for rate in rates]
+                queue = self._truth.queue(job.application)
+                could = [
+                    queue.held_per_second(rate, cpu / 1000, bound)
+                    for rate, cpu in zip(rates, columns, strict=True)
+                ]
                 curves[Quantity.HELD] = _exact(columns, could)
         base = max(rates[-1], NEVER)
         return Classification(

@@ -84,9 +84,9 @@ def _batch(
 ) -> tuple[float, tuple[float, float, float, float]]:
     """Performance, and what was lost to platform, allocation, neighbours and waiting."""
     spans = (account.most_seconds, account.alone_seconds, account.running_seconds, seconds)
-    if failed or account.best <= 0 or min(spans) <= 0:
+    if failed or min(account.best) <= 0 or min(spans) <= 0:
         return 0.0, (0.0, 0.0, 0.0, 1.0)
-    ideal = account.done / account.best
+    ideal = account.ideal_seconds
     steps = [ideal / span for span in spans]
     lost = [before - after for before, after in zip([1.0, *steps], steps, strict=False)]
     return steps[-1], (lost[0], lost[1], lost[2], lost[3])
@@ -192,12 +192,20 @@ def ideal_seconds(
         began: The first arrival.
         until: The run was over then, whoever had not ended.
     """
-    ends = [began]
-    for job in jobs:
-        rate = best.get(job.application, 0.0)
-        seconds = job.work / rate if rate > 0 and job.work < inf else job.lifetime_seconds
-        ends.append(min(until, job.arrives_at + seconds))
-    return max(ends) - began
+    ends = [min(until, job.arrives_at + _ideal(job, best)) for job in jobs]
+    return max(ends, default=began) - began
+
+
+def _ideal(job: Job, best: Mapping[str, float]) -> float:
+    """Seconds that a job takes, or is wanted, where every phase is at its best."""
+    phases = job.all_phases
+    rates = [best.get(phase.application, 0.0) for phase in phases]
+    if job.work == inf or min(rates) <= 0:
+        return job.lifetime_seconds
+    ends = [*(phase.from_work for phase in phases[1:]), job.work]
+    return sum(
+        (end - phase.from_work) / rate for phase, end, rate in zip(phases, ends, rates, strict=True)
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:

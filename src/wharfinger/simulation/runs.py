@@ -13,8 +13,8 @@ from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.simulation.jobs import Job
-from wharfinger.simulation.latency import held_per_second, latency_seconds
 from wharfinger.simulation.machines import Machine
+from wharfinger.simulation.queueing import ONE_AT_A_TIME, Queue, Share
 from wharfinger.simulation.truth import GroundTruth, Resident
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Part:
         rate: Work per second done here; of a service, what it could do.
         alone: The same if nobody else were there.
         most: The same with the whole server to itself.
+        used_millicpus: CPU time per second that does something, in thousandths.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Part:
         "rate",
         "resident",
         "run",
+        "used_millicpus",
     )
 
     def __init__(self, run: "Run", machine: Machine, allocation: Allocation) -> None:
@@ -69,7 +71,7 @@ class Part:
         self.cpu_millicpus = float(given)
         self.resident: Resident | None = None
         self.changed = True
-        self.rate = self.alone = self.most = 0.0
+        self.rate = self.alone = self.most = self.used_millicpus = 0.0
 
     def give(self, cpu_millicpus: float, truth: GroundTruth) -> None:
         """So much CPU time from now on."""
@@ -86,31 +88,22 @@ class Part:
         load = None if job.load is None else run.load_per_second / servers
         platform = self.machine.platform
         self.resident = Resident(
-            job.application, self.cpu_millicpus, job.memory_bytes, load, servers
+            run.application, self.cpu_millicpus, job.memory_bytes, load, servers, run.core_of
         )
         self.alone = truth.alone(platform, self.resident)
         whole = min(float(job.cpu_millicpus), self.machine.cpu_millicpus)
         if whole == self.cpu_millicpus:
             self.most = self.alone
         else:
-            most = Resident(job.application, whole, job.memory_bytes, load, servers)
+            most = Resident(run.application, whole, job.memory_bytes, load, servers)
             self.most = truth.alone(platform, most)
-
-    @property
-    def used_millicpus(self) -> float:
-        """CPU time per second that does something; a service that is asked little leaves some."""
-        load = self.run.load_per_second
-        if self.run.job.load is None:
-            return self.cpu_millicpus
-        asked = load / len(self.run.parts)
-        return self.cpu_millicpus * min(1.0, asked / self.rate) if self.rate > 0 else 0.0
 
 
 class Account:
     """What became of one job, over all its runs.
 
     Attributes:
-        best: Its rate alone on its best platform.
+        best: Its rate alone on its best platform; of a job with phases, of each.
         first_run_at: When it ran first; ``None`` = never.
         ended_at: When it ended; ``None`` = it has not.
         starts: How often it was to be started.
@@ -121,6 +114,7 @@ class Account:
         kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
         kept_alone_seconds: The same with no neighbours; ``kept_most_seconds`` with whole servers.
         done: Work.
+        ideal_seconds: That this much would have taken alone on its best platform.
         on: Seconds by platform.
         recorder: Is told of a service's latency; ``None`` = nobody wants to know.
     """
@@ -132,6 +126,7 @@ class Account:
         "ended_at",
         "failed",
         "first_run_at",
+        "ideal_seconds",
         "job",
         "kept_alone_seconds",
         "kept_most_seconds",
@@ -144,7 +139,7 @@ class Account:
         "submitted_at",
     )
 
-    def __init__(self, job: Job, submitted_at: float, best: float) -> None:
+    def __init__(self, job: Job, submitted_at: float, *best: float) -> None:
         self.job = job
         self.submitted_at = submitted_at
         self.best = best
@@ -156,11 +151,13 @@ class Account:
         self.recorder: Recorder | None = None
         self.kept_seconds = self.kept_alone_seconds = self.kept_most_seconds = 0.0
         self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
+        self.ideal_seconds = 0.0
 
     def begin_anew(self) -> None:
         """What was done so far is lost; what was answered is not."""
         if self.job.load is None:
             self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
+            self.ideal_seconds = 0.0
 
     def add(self, run: "Run", seconds: float) -> None:
         """A stretch in which nothing has changed."""
@@ -180,6 +177,8 @@ class Account:
         if work > 0:
             self.alone_seconds += work / run.alone
             self.most_seconds += work / run.most
+            best = self.best[run.phase]
+            self.ideal_seconds += work / best if best > 0 else seconds
 
 
 class Run:
@@ -194,6 +193,8 @@ class Run:
         handle: The event of its end in the loop.
         end: The report of it; ``None`` = it has not ended.
         measured: Somebody wants to know how it does.
+        phase: Of its job, from 0.
+        queue: How the queries of a service differ.
     """
 
     __slots__ = (
@@ -211,7 +212,9 @@ class Run:
         "measurements",
         "most",
         "parts",
+        "phase",
         "placements",
+        "queue",
         "rate",
         "resizes",
         "since",
@@ -219,10 +222,20 @@ class Run:
         "state",
     )
 
+    core_of = ""
+    """The application whose cores' other threads it is bound to: a source's alone."""
+
     def __init__(
-        self, key: str, job: Job, account: Account, placements: tuple[Placement, ...]
+        self,
+        key: str,
+        job: Job,
+        account: Account,
+        placements: tuple[Placement, ...],
+        queue: Queue = ONE_AT_A_TIME,
     ) -> None:
         self.key = key
+        self.queue = queue
+        self.phase = 0
         self.job = job
         self.account = account
         self.placements = placements
@@ -240,6 +253,11 @@ class Run:
         self.resizes = 0
 
     @property
+    def application(self) -> str:
+        """What the ground truth knows it by, now."""
+        return self.job.phases[self.phase - 1].application if self.phase else self.job.application
+
+    @property
     def counts(self) -> bool:
         """Whether it is a job's own run, and not a copy of it."""
         return True
@@ -254,9 +272,11 @@ class Run:
         """Its parts' rates have changed."""
         parts = self.parts
         if self.job.load is not None:
-            self.kept = self._kept([part.rate for part in parts])
-            self.kept_alone = self._kept([part.alone for part in parts])
-            self.kept_most = self._kept([part.most for part in parts])
+            cpus = [part.cpu_millicpus / 1000 for part in parts]
+            whole = [part.machine.cpu_millicpus / 1000 for part in parts]
+            self.kept = self._kept([part.rate for part in parts], cpus)
+            self.kept_alone = self._kept([part.alone for part in parts], cpus)
+            self.kept_most = self._kept([part.most for part in parts], whole)
         if len(parts) == 1:
             part = parts[0]
             self.rate, self.alone, self.most = part.rate, part.alone, part.most
@@ -267,17 +287,29 @@ class Run:
 
     def left_seconds(self) -> float:
         """Until its work is done, at the present rate."""
+        return self._seconds_to(self.job.work)
+
+    def phase_seconds(self) -> float:
+        """Until this phase is done, or its work; at the present rate."""
+        phases = self.job.phases
+        until = phases[self.phase].from_work if self.phase < len(phases) else self.job.work
+        return self._seconds_to(until)
+
+    def _seconds_to(self, work: float) -> float:
         if self.rate <= 0:
             return inf
-        return max(0.0, self.job.work - self.account.done) / self.rate
+        return max(0.0, work - self.account.done) / self.rate
 
-    def _kept(self, rates: Sequence[float]) -> float:
+    def _kept(self, rates: Sequence[float], cpus: Sequence[float]) -> float:
         asked = self.asked_per_second
         if asked <= 0:
             return 1.0
         each, target = asked / len(rates), self.job.workload.target
         bound = target.latency if target else None
-        held = [held_per_second(rate, bound) for rate in rates] if bound else rates
+        held = list(rates)
+        if bound:
+            pairs = zip(rates, cpus, strict=True)
+            held = [self.queue.held_per_second(rate, cpu, bound) for rate, cpu in pairs]
         return min(1.0, sum(min(could, each) for could in held) / asked)
 
     @property
@@ -293,9 +325,9 @@ def service_values(run: Run) -> dict[Quantity, float]:
     target = run.job.workload.target
     bound = target.latency if target else None
     each = run.load_per_second / max(1, len(run.parts))
-    parts = [(each, part.rate) for part in run.parts]
+    shares = [Share(each, part.rate, part.cpu_millicpus / 1000) for part in run.parts]
     percentile = bound.percentile if bound else USUAL_PERCENTILE
     return {
-        Quantity.THROUGHPUT: sum(min(load, could) for load, could in parts),
-        Quantity.LATENCY: latency_seconds(parts, percentile),
+        Quantity.THROUGHPUT: sum(min(each, part.rate) for part in run.parts),
+        Quantity.LATENCY: run.queue.latency_seconds(shares, percentile),
     }

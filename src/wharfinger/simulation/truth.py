@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wharfinger.model.interference import SharedResource
+from wharfinger.simulation.queueing import ONE_AT_A_TIME, Queue
+
 
 @dataclass(frozen=True, slots=True)
 class Resident:
@@ -23,6 +26,8 @@ class Resident:
         memory_bytes: That it takes.
         load_per_second: What it is asked there, if it serves; ``None`` = it does not.
         servers: On how many servers it runs.
+        core_of: The application whose cores' other threads it is bound to; empty = none's. Only
+            sources of interference are.
     """
 
     application: str
@@ -30,6 +35,7 @@ class Resident:
     memory_bytes: int
     load_per_second: float | None = None
     servers: int = 1
+    core_of: str = ""
 
 
 class GroundTruth(Protocol):
@@ -52,14 +58,68 @@ class GroundTruth(Protocol):
         Of those that run on several servers, the part that is done here.
         """
 
+    def used_millicpus(
+        self, platform: str, residents: Sequence[Resident], rates: Sequence[float]
+    ) -> list[float]:
+        """CPU time per second that each keeps busy, at the rates that ``rates`` gave."""
+
     def alone(self, platform: str, resident: Resident) -> float:
         """The same of one that has a server to itself."""
 
     def most(self, platform: str, application: str) -> float:
         """Of one that has a whole server to itself, with all the CPU that it can use; 0 = never."""
 
+    def queue(self, application: str) -> Queue:
+        """How the queries of a service differ, and who answers them."""
 
-class Undisturbed:
+    def source(
+        self, platform: str, resource: SharedResource, intensity: float, beside: Resident
+    ) -> Resident | None:
+        """A source of interference at an intensity from 0 to 100; ``None`` = no signal.
+
+        Args:
+            platform: Where.
+            resource: What it presses on.
+            intensity: Of what the platform has.
+            beside: The workload that it is to press.
+        """
+
+
+def busy(residents: Sequence[Resident], rates: Sequence[float]) -> list[float]:
+    """``used_millicpus`` where nothing waits: all that it has; of a service, what its load takes.
+
+    >>> busy([Resident("a", 1500.0, 1), Resident("s", 2000.0, 1, 50.0)], [7.0, 200.0])
+    [1500.0, 500.0]
+    """
+    return [
+        resident.cpu_millicpus
+        if resident.load_per_second is None
+        else resident.cpu_millicpus * min(1.0, resident.load_per_second / rate if rate > 0 else 0.0)
+        for resident, rate in zip(residents, rates, strict=True)
+    ]
+
+
+class Untouched:
+    """What ground truths have in common that know of rates alone."""
+
+    def used_millicpus(
+        self, _platform: str, residents: Sequence[Resident], rates: Sequence[float]
+    ) -> list[float]:
+        """See ``busy``."""
+        return busy(residents, rates)
+
+    def queue(self, _application: str) -> Queue:
+        """One at a time, exponentially."""
+        return ONE_AT_A_TIME
+
+    def source(
+        self, _platform: str, _resource: SharedResource, _intensity: float, _beside: Resident
+    ) -> Resident | None:
+        """None: nothing is known of resources."""
+        return None
+
+
+class Undisturbed(Untouched):
     """Workloads that do not touch one another: each runs at the speed of the CPU that it has.
 
     For traces that say what was asked for and for how long it ran, and nothing of interference:

@@ -1,0 +1,180 @@
+"""Latency of a service from its load, what it could answer and how its queries differ.
+
+A server's share of a service is a queue before c workers, its CPUs (M/G/c). A query waits with
+probability ρ^(√(2(c + 1)) − 1) and then for an exponential time, its mean by Sakasegawa's formula
+with (1 + v) / 2 for the variation v of the service time (Hopp and Spearman, Factory Physics, 8.6);
+for one worker and v = 1 this is the M/M/1 queue, exactly. The service time itself is a constant and
+an exponential part where v is at most 1, else one of two exponentials with balanced means. Clients
+give up after ``GIVE_UP_SECONDS``.
+
+Rates come from the ground truth; ``runs`` asks for what was kept, ``meters`` for what is measured.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, log, sqrt
+
+from wharfinger.model.workload import LatencyBound
+
+GIVE_UP_SECONDS = 10.0
+"""After these a client asks no more: the longest latency that there is."""
+_HALVINGS = 50
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A service on one server.
+
+    Attributes:
+        load_per_second: That it is asked there.
+        could_per_second: That it could answer.
+        cpus: That it has.
+    """
+
+    load_per_second: float
+    could_per_second: float
+    cpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How a service's queries differ.
+
+    Attributes:
+        variation: Squared coefficient of variation of the service time.
+        workers: Each CPU answers a query of its own; else all together answer one at a time.
+    """
+
+    variation: float = 1.0
+    workers: bool = True
+
+    def latency_seconds(self, shares: Sequence[Share], percentile: float) -> float:
+        """A percentile over servers that share the load.
+
+        >>> round(Queue().latency_seconds([Share(500.0, 1000.0, 1.0)], 99) * 1e3, 2)
+        9.21
+        """
+        total = sum(share.load_per_second for share in shares)
+        if total <= 0:
+            return 0.0
+        beyond = 1 - percentile / 100
+        if len(shares) > 1 and len(set(shares)) == 1:
+            shares = shares[:1]
+            total = shares[0].load_per_second
+        if self._is_plain and len(shares) == 1:
+            spare = shares[0].could_per_second - total
+            return min(GIVE_UP_SECONDS, -log(beyond) / spare) if spare > 0 else GIVE_UP_SECONDS
+        parts = [(share.load_per_second / total, share) for share in shares]
+        low, high = 0.0, GIVE_UP_SECONDS
+        if self._mixed(parts, high) >= beyond:
+            return GIVE_UP_SECONDS
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if self._mixed(parts, middle) > beyond:
+                low = middle
+            else:
+                high = middle
+            if high - low < 1e-7 * high:
+                break
+        return high
+
+    def held_per_second(self, could_per_second: float, cpus: float, bound: LatencyBound) -> float:
+        """The largest load at which the percentile stays below the bound.
+
+        >>> round(Queue().held_per_second(1000.0, 1.0, LatencyBound(99, 0.01)))
+        539
+        """
+        if could_per_second <= 0:
+            return 0.0
+        if self._is_plain:
+            needed = -log(1 - bound.percentile / 100) / bound.below_seconds
+            return max(0.0, could_per_second - needed)
+        workers = max(1.0, cpus) if self.workers else 1.0
+        # All scales with the service time: what is kept is the bound in units of it.
+        units = bound.below_seconds * could_per_second / workers
+        share = _held(_rounded(units), _rounded(workers), self.variation, bound.percentile)
+        return share * could_per_second
+
+    @property
+    def _is_plain(self) -> bool:
+        """One queue, one exponential server: then both have closed forms."""
+        return self.variation == 1 and not self.workers
+
+    def _mixed(self, parts: Iterable[tuple[float, Share]], seconds: float) -> float:
+        """Probability that a query takes longer, over servers."""
+        return sum(weight * self._beyond(share, seconds) for weight, share in parts if weight > 0)
+
+    def _beyond(self, share: Share, seconds: float) -> float:
+        if share.could_per_second <= share.load_per_second:
+            return 1.0
+        workers = max(1.0, share.cpus) if self.workers else 1.0
+        service = workers / share.could_per_second
+        load = share.load_per_second / share.could_per_second
+        return beyond(load, workers, self.variation, seconds / service)
+
+
+def beyond(load: float, workers: float, variation: float, units: float) -> float:
+    """Probability that a query takes longer than so many mean service times.
+
+    Args:
+        load: ρ, below 1.
+        workers: c.
+        variation: v.
+        units: Of the mean service time.
+
+    >>> round(beyond(0.5, 1.0, 1.0, 9.21), 4)
+    0.01
+    """
+    constant, branches = _service(variation)
+    left = units - constant
+    if left < 0:
+        return 1.0
+    waits = load ** (sqrt(2 * (workers + 1)) - 1)
+    leaves = 2 * workers * (1 - load) / (1 + variation)
+    total = 0.0
+    for weight, rate in branches:
+        served = exp(-rate * left)
+        gap = leaves - rate
+        if abs(gap) < _SAME * rate:
+            waited = served * (1 + rate * left)
+        else:
+            waited = (leaves * served - rate * exp(-leaves * left)) / gap
+        total += weight * ((1 - waits) * served + waits * waited)
+    return min(1.0, max(0.0, total))
+
+
+@lru_cache(maxsize=4096)
+def _service(variation: float) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """A constant, and weights and rates of exponentials; the mean is 1 in all."""
+    if variation <= 1:
+        spread = max(sqrt(variation), 1e-3)
+        return 1 - spread, ((1.0, 1 / spread),)
+    often = 0.5 * (1 + sqrt((variation - 1) / (variation + 1)))
+    return 0.0, ((often, 2 * often), (1 - often, 2 * (1 - often)))
+
+
+def _rounded(value: float) -> float:
+    """To nine digits: what is asked again hits the cache, and nothing else is moved."""
+    return float(f"{value:.9g}")
+
+
+@lru_cache(maxsize=65_536)
+def _held(units: float, workers: float, variation: float, percentile: float) -> float:
+    """The largest load, as a share of what could be answered, that is within the bound."""
+    allowed = 1 - percentile / 100
+    if beyond(0.0, workers, variation, units) > allowed:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if beyond(middle, workers, variation, units) > allowed:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+ONE_AT_A_TIME = Queue(1.0, workers=False)
+"""The M/M/1 queue: for ground truths that say nothing of how queries differ."""
