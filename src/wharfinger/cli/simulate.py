@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--admission", default="fifo", help="who lets in and orders (default: fifo)")
     add("--seed", type=int, default=0, help="the same gives the same run (default: 0)")
+    add("--regime", metavar="NAME", help="calibration of the physics (default: the scenario's)")
     add("--servers", type=_positive, metavar="N", help="so many, in the scenario's proportions")
     add("--workloads", type=_positive, metavar="N", help="so many of them")
     add(
@@ -131,6 +132,7 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
         policy=policy,
         admission=arguments.admission,
         seed=arguments.seed,
+        regime=arguments.regime,
         servers=arguments.servers,
         workloads=arguments.workloads,
         confidence=arguments.confidence,

@@ -35,7 +35,7 @@ from wharfinger.simulation.loop import EventLoop
 from wharfinger.simulation.outcome import Fate, Outcome
 from wharfinger.simulation.report import UNFINISHED, Effort, fate_of, ideal_seconds, summarise
 from wharfinger.simulation.scenario import build
-from wharfinger.simulation.scenario_files import load_scenario
+from wharfinger.simulation.scenario_files import in_regime, load_scenario
 from wharfinger.simulation.series import Recorder
 from wharfinger.simulation.setup import Outage, Setup
 from wharfinger.simulation.streams import Streams
@@ -68,6 +68,7 @@ class RunSpec:
 
     Attributes:
         scenario: A file, or a name; see docs/scenarios.md.
+        regime: Calibration of the physics; ``None`` = as the scenario says.
         policy: Name in ``wharfinger.runtime.estimating``.
         admission: Name in ``wharfinger.admission.registry``.
         seed: Of every stream.
@@ -84,6 +85,7 @@ class RunSpec:
     policy: str = "quasar"
     admission: str = "fifo"
     seed: int = 0
+    regime: str | None = None
     servers: int | None = None
     workloads: int | None = None
     confidence: float = 0.8
@@ -112,7 +114,8 @@ def prepare(spec: RunSpec) -> "Simulation":
     Raises:
         InvalidInput: A file, a name or a number of the scenario is wrong.
     """
-    setup = build(load_scenario(spec.scenario), spec.seed, spec.servers, spec.workloads)
+    scenario = in_regime(load_scenario(spec.scenario), spec.regime)
+    setup = build(scenario, spec.seed, spec.servers, spec.workloads)
     if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
         first = f"; its first is {setup.jobs[0].name}" if setup.jobs else ""
         raise InvalidInput(

@@ -38,11 +38,13 @@ class Bursts:
         every_seconds: From the beginning of one to that of the next; the first comes after one.
         size: Workloads of each.
         within_seconds: They come evenly spread over this.
+        times: How many bursts; ``None`` = as long as workloads come.
     """
 
     every_seconds: float
     size: int
     within_seconds: float = 60.0
+    times: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Ar
     """Of all that begin before the last of the base."""
     # No more than can come into the population are drawn.
     number = min(int(base[-1] // bursts.every_seconds), len(base) // bursts.size + 1)
+    number = number if bursts.times is None else min(number, bursts.times)
     starts = (1 + np.arange(number)) * bursts.every_seconds
     within = random.uniform(0.0, bursts.within_seconds, (number, bursts.size))
     times: Array = (starts[:, None] + within).ravel()

@@ -58,6 +58,7 @@ def hand_in(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> It
             draft.memory_bytes,
             draft.load,
             stated=said,
+            phases=draft.phases,
         )
 
 
@@ -139,6 +140,8 @@ def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
     rates = world.rates_of(draft.application)
     platform, share = draft.goal
     rate = max(rates) if targets.of is TargetOf.BEST else _on_a_server(world, rates, platform)
+    if draft.seconds:
+        rate *= draft.work / draft.seconds / max(rates)
     low, high = targets.share.low, targets.share.high
     return rate * (low + share * (high - low))
 

@@ -19,7 +19,7 @@ class Machine:
     Attributes:
         server: As the engine reports it.
         platform: Its platform's name.
-        cpu_millicpus: CPU that there is.
+        cpu_millicpus: CPU that there is, and may be used.
         up: Whether it is there.
         parts: Of all that hold something there, in the order in which they came.
         used_millicpus: CPU that does something.
@@ -43,7 +43,8 @@ class Machine:
     def __init__(self, server: Server, row: int) -> None:
         self.server = server
         self.platform = server.platform.name
-        self.cpu_millicpus = float(server.cpu_millicpus)
+        # What a server promises beyond what it has is no CPU.
+        self.cpu_millicpus = float(min(server.cpu_millicpus, server.platform.cpu_millicpus))
         self.row = row
         self.up = True
         self.parts: list[Part] = []

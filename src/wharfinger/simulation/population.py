@@ -5,8 +5,8 @@ of its own, and each workload the same number of draws, so that a change of one 
 leaves all other draws as they were.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
@@ -16,9 +16,9 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.platform import Platform
 from wharfinger.model.units import format_cpu
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulation.jobs import Load
+from wharfinger.simulation.jobs import JobPhase, Load
 from wharfinger.simulation.loads import make_load
-from wharfinger.simulation.scenario_types import PopulationClass, Scenario
+from wharfinger.simulation.scenario_types import MemoryLoad, PopulationClass, Scenario
 from wharfinger.simulation.streams import Streams
 from wharfinger.simulation.truth import GroundTruth
 
@@ -33,6 +33,9 @@ class World:
         platforms: Of the cluster, with how many servers each.
         streams: Of the run.
         rates: Of an application alone on each platform, as ``rates_of`` says; kept here.
+        needs: Of applications that say it themselves, the CPU that they can use and the memory that
+            they take.
+        loads: Of these, how much they load memory: by which phases choose.
     """
 
     scenario: Scenario
@@ -40,6 +43,8 @@ class World:
     platforms: tuple[tuple[Platform, int], ...]
     streams: Streams
     rates: dict[str, tuple[float, ...]]
+    needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def most_cpu_millicpus(self) -> int:
@@ -85,6 +90,8 @@ class Draft:
         load: What a service is asked.
         goal: Two even draws, for its target: which platform, which share.
         name: That it has already; empty = it is numbered.
+        phases: Further parts of its work, by where they begin.
+        seconds: That all of it takes, each part alone on its best platform; of a job with phases.
     """
 
     of: PopulationClass
@@ -97,6 +104,8 @@ class Draft:
     load: Load | None = None
     goal: tuple[float, float] = (0.0, 0.0)
     name: str = ""
+    phases: tuple[JobPhase, ...] = ()
+    seconds: float = 0.0
 
     @property
     def type(self) -> WorkloadType:
@@ -145,7 +154,8 @@ def draw_population(world: World, workloads: int | None) -> list[Draft]:
     drafts: list[Draft] = []
     scenario = world.scenario
     for each, count in zip(scenario.population, class_counts(scenario, workloads), strict=True):
-        drafts += _of_class(world, each, count)
+        made = _of_class(world, each, count)
+        drafts += _in_phases(world, each, made) if each.phases else made
     order = world.streams.of("population/order").permutation(len(drafts))
     return [drafts[index] for index in order.tolist()]
 
@@ -163,13 +173,14 @@ def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft
     goals = random("targets").random((count, 2)).tolist()
     for index in range(count):
         application, cpu = choices[chosen[index]]
+        cpu, takes = world.needs.get(application, (cpu, each.memory_bytes[memory[index]]))
         life = lives[index] if lives else inf
         serves = each.load is not None
         yield Draft(
             each,
             application,
             cpu,
-            each.memory_bytes[memory[index]],
+            takes,
             inf if serves else durations[index] * max(world.rates_of(application)),
             best_effort[index],
             life if serves else inf,
@@ -178,12 +189,48 @@ def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft
         )
 
 
+def _in_phases(world: World, each: PopulationClass, made: Iterable[Draft]) -> Iterator[Draft]:
+    """Each as a sequence of programs with as many threads, each of which takes as long."""
+    random = world.streams.of(f"population/{each.name}/phases")
+    for draft in made:
+        alike = [name for name in each.applications if world.needs[name][0] == draft.cpu_millicpus]
+        names = [
+            alike[at]
+            for load in each.phases
+            for at in [random.choice(_third(alike, world.loads, load))]
+        ]
+        seconds = draft.work / max(world.rates_of(draft.application))
+        begins, phases = 0.0, []
+        for name in names:
+            phases.append(JobPhase(begins, name))
+            begins += seconds / len(names) * max(world.rates_of(name))
+        yield replace(
+            draft,
+            application=names[0],
+            memory_bytes=max(world.needs[name][1] for name in names),
+            work=begins,
+            phases=tuple(phases[1:]),
+            seconds=seconds,
+        )
+
+
+def _third(names: Sequence[str], loads: Mapping[str, float], load: MemoryLoad) -> list[int]:
+    """Places of those of one third by how much they load memory; at least one."""
+    order = sorted(range(len(names)), key=lambda at: loads[names[at]])
+    third = list(MemoryLoad).index(load)
+    cut = [round(len(order) * part / 3) for part in (third, third + 1)]
+    return order[cut[0] : cut[1]] or order[min(cut[0], len(order) - 1) :][:1]
+
+
 # --- how much it is -------------------------------------------------------------------------
 
 
 def cpu_seconds(world: World, draft: Draft) -> float:
     """CPU time that it takes alone on its best platform."""
-    cpus, best = draft.cpu_millicpus / 1000, max(world.rates_of(draft.application))
+    cpus = draft.cpu_millicpus / 1000
+    if draft.seconds:
+        return cpus * draft.seconds
+    best = max(world.rates_of(draft.application))
     if draft.load is None:
         return cpus * draft.work / best
     until = world.scenario.until_seconds

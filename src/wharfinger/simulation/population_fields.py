@@ -23,8 +23,10 @@ from wharfinger.simulation.scenario_kinds import (
     CPUS,
     FRACTION,
     MEMORIES,
+    MEMORY_LOADS,
     NUMBER,
     ONE_SHARE,
+    POOL,
     SIGMA,
     TEXTS,
     TIME,
@@ -133,6 +135,23 @@ CLASS = Section(
         Field("share", "share", NUMBER, "Of all workloads, relative to the other classes."),
         Field("count", "count", COUNT, "So many instead; then each class has one."),
         Field("type", "type", TYPE, "What kind of workload."),
+        Field(
+            "pool",
+            "pool",
+            POOL,
+            "Of the physics: where its applications come from. They say what CPU and memory they "
+            "can use.",
+            default="none",
+        ),
+        Field("poolSize", "pool_size", COUNT, "So many of them at most.", default="all"),
+        Field(
+            "phases",
+            "phases",
+            MEMORY_LOADS,
+            "Of the physics: each is a sequence of programs of the pool, by how much they load "
+            "memory.",
+            default="one program",
+        ),
         Field(
             "applications",
             "applications",

@@ -4,8 +4,8 @@ Reads from top to bottom: what is on disk, the servers, the ground truth, the po
 arrivals, what goes wrong. Whatever is drawn comes from a stream of its own, by purpose.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from wharfinger.simulation.arrivals import Arrivals, Pattern, arrival_times, bas
 from wharfinger.simulation.faults import draw_faults
 from wharfinger.simulation.handing_in import hand_in
 from wharfinger.simulation.measured import Array, Measured, log_additive
+from wharfinger.simulation.physical import physical
 from wharfinger.simulation.population import (
     Draft,
     World,
@@ -61,11 +62,12 @@ def build(
     streams = Streams(seed)
     contents = _read(scenario, servers, workloads, streams)
     scenario, truth = contents.scenario, contents.truth
-    world = World(scenario, truth, tuple(_platforms(contents.groups)), streams, {})
+    platforms = tuple(_platforms(contents.groups))
+    world = World(scenario, truth, platforms, streams, {}, contents.needs, contents.loads)
     _check_memory(contents)
     drafts, times = _population(world, contents, workloads)
     jobs = tuple(hand_in(world, drafts, times))
-    there = tuple(_servers(contents.groups))
+    there = tuple(_servers(contents.groups, *contents.promised))
     return Setup(
         scenario.name,
         there,
@@ -79,7 +81,7 @@ def build(
             streams.of("faults/outages"),
         ),
         scenario.measuring,
-        _training(contents.applications, scenario.training, streams),
+        _training(contents, scenario.training, streams),
         scenario.until_seconds,
         scenario.fractional_cpu,
         max([scenario.max_servers, *(draft.of.scale.max_servers for draft in drafts)]),
@@ -98,6 +100,9 @@ class _Contents:
         applications: All that may come.
         trace_jobs: What comes, where a trace says it.
         notes: What a reader of results should know.
+        needs: CPU and memory of applications that say so themselves.
+        loads: Of these, how much they load memory.
+        promised: CPU and memory that servers promise over what they have.
     """
 
     scenario: Scenario
@@ -106,6 +111,9 @@ class _Contents:
     applications: tuple[str, ...]
     trace_jobs: tuple[TraceJob, ...] = ()
     notes: tuple[str, ...] = ()
+    needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    loads: Mapping[str, float] = field(default_factory=dict)
+    promised: tuple[float, float] = (1.0, 1.0)
 
 
 def _read(
@@ -115,6 +123,8 @@ def _read(
         return _from_trace(scenario, servers, workloads, streams)
     if scenario.measured is not None:
         return _from_tables(scenario, servers)
+    if scenario.is_physical:
+        return _from_physics(scenario, servers, streams)
     groups = _scaled(_listed(scenario), servers)
     return _Contents(scenario, groups, _undisturbed(scenario, groups), _applications(scenario))
 
@@ -145,7 +155,9 @@ def _platforms(groups: Sequence[ServerGroup]) -> Iterator[tuple[Platform, int]]:
         )
 
 
-def _servers(groups: Sequence[ServerGroup]) -> Iterator[Server]:
+def _servers(
+    groups: Sequence[ServerGroup], cpu_promised: float, memory_promised: float
+) -> Iterator[Server]:
     """Named by platform and number."""
     taken: set[str] = set()
     for group, (platform, count) in zip(groups, _platforms(groups), strict=True):
@@ -157,7 +169,8 @@ def _servers(groups: Sequence[ServerGroup]) -> Iterator[Server]:
         for number in range(1, count + 1):
             zone = f"zone-{(number - 1) % group.zones + 1}" if group.zones > 1 else ""
             name = f"{prefix}-{number:0{width}}"
-            yield Server(name, platform, group.cpu_millicpus, group.memory_bytes, zone)
+            cpu = round(group.cpu_millicpus * cpu_promised)
+            yield Server(name, platform, cpu, round(group.memory_bytes * memory_promised), zone)
 
 
 # --- what is on disk ------------------------------------------------------------------------
@@ -209,6 +222,22 @@ def _known(
         if not runs:
             raise InvalidInput(f"{tables.directory}: no workload fits on any of the platforms")
         yield replace(each, applications=each.applications or runs)
+
+
+def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> _Contents:
+    made = physical(scenario, streams)
+    groups = _scaled(made.groups, servers)
+    scenario = replace(scenario, population=made.population, servers=made.groups)
+    return _Contents(
+        scenario,
+        groups,
+        made.truth,
+        tuple(made.needs),
+        notes=made.notes,
+        needs=made.needs,
+        loads=made.loads,
+        promised=made.promised,
+    )
 
 
 def _filled(ratios: Array) -> Array:
@@ -333,8 +362,15 @@ def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> f
     return times[-1] + _AFTER * longest
 
 
-def _training(applications: Sequence[str], share: float, streams: Streams) -> tuple[str, ...]:
-    """Those that were profiled before, in the order of all."""
-    count = round(share * len(applications))
-    drawn = streams.of("training").choice(len(applications), count, replace=False)
-    return tuple(applications[index] for index in sorted(drawn.tolist()))
+def _training(contents: "_Contents", share: float, streams: Streams) -> tuple[str, ...]:
+    """Those that were profiled before, in the order of all; of each pool of the physics some."""
+    random, applications = streams.of("training"), contents.applications
+    groups = [applications]
+    if contents.scenario.is_physical:
+        groups = [each.applications for each in contents.scenario.population]
+    drawn: set[str] = set()
+    for names in dict.fromkeys(groups):
+        count = round(share * len(names))
+        count = count if len(groups) == 1 else max(1, count)
+        drawn.update(names[at] for at in random.choice(len(names), count, replace=False).tolist())
+    return tuple(name for name in applications if name in drawn)

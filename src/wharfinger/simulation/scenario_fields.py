@@ -24,10 +24,11 @@ from wharfinger.simulation.scenario_kinds import (
     FRACTION,
     LOAD,
     NUMBER,
+    REGIME,
     SIGMA,
     TEXT,
     TIME,
-    UNDISTURBED,
+    TRUTH_WORD,
 )
 from wharfinger.simulation.scenario_types import (
     FaultModel,
@@ -66,7 +67,7 @@ SERVER = Section(
 
 TRUTH = Section(
     "truth",
-    "measured",
+    "truth",
     MeasuredTruth,
     (
         Field(
@@ -84,9 +85,10 @@ TRUTH = Section(
         ),
         Field("unit", "unit", TEXT, "Of work, per second of which performance is."),
     ),
-    "How fast workloads really are: from measured tables, or `undisturbed`, where they do not "
-    "touch one another and each runs at the speed of the CPU that it has.",
-    short=UNDISTURBED,
+    "How fast workloads really are: from measured tables; or `physics`, by the hardware of named "
+    "platforms and what applications ask of it; or `undisturbed`, where they do not touch one "
+    "another and each runs at the speed of the CPU that it has.",
+    short=TRUTH_WORD,
 )
 
 ARRIVALS = Section(
@@ -120,6 +122,7 @@ ARRIVALS = Section(
                 Field("every", "every_seconds", DURATION, "From one to the next.", required=True),
                 Field("size", "size", COUNT, "Workloads of each.", required=True),
                 Field("within", "within_seconds", DURATION, "They come within this."),
+                Field("times", "times", COUNT, "So many.", default="as long as workloads come"),
             ),
             "Many at once, on top; the load counts them in.",
         ),
@@ -248,6 +251,12 @@ SPEC = Section(
     (
         SERVER,
         TRUTH,
+        Field(
+            "regime",
+            "regime",
+            REGIME,
+            "Calibration of the physics; `--regime` picks another.",
+        ),
         CLASS,
         TRACE,
         Field("workloads", "workloads", COUNT, "How many, where classes have shares."),

@@ -17,6 +17,7 @@ from wharfinger.model.manifest.reader import read_documents
 from wharfinger.model.units import quoted
 from wharfinger.simulation.arrivals import Arrivals, Pattern
 from wharfinger.simulation.distributions import Distribution, Shape
+from wharfinger.simulation.physics.regimes import find_regime
 from wharfinger.simulation.scenario_fields import SCENARIO
 from wharfinger.simulation.scenario_types import (
     MeasuredTruth,
@@ -61,6 +62,19 @@ def load_scenario(text: str) -> Scenario:
     if text in shipped():
         return scenario_file(SHIPPED / f"{text}.yaml")
     raise InvalidInput(f"no scenario {quoted(text)}: {_mend(text)}")
+
+
+def in_regime(scenario: Scenario, name: str | None) -> Scenario:
+    """The scenario under another calibration of the physics; ``None`` = as it is.
+
+    Raises:
+        InvalidInput: There is no such regime, or the scenario has no physics.
+    """
+    if name is None:
+        return scenario
+    if not scenario.is_physical:
+        raise InvalidInput(f"--regime: {scenario.name} has no physics; leave it out")
+    return replace(scenario, regime=find_regime(name).name)
 
 
 def shipped() -> dict[str, str]:
@@ -162,7 +176,7 @@ def measured_scenario(directory: str) -> Scenario:
     return Scenario(
         f"measured-{slug(Path(directory).resolve().name)}",
         "workloads and platforms of measured tables, two to a server",
-        measured=MeasuredTruth(directory),
+        truth=MeasuredTruth(directory),
         population=(
             PopulationClass(
                 "job",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any
 
 from wharfinger.errors import InvalidInput
@@ -14,9 +15,21 @@ from wharfinger.model.manifest.tree import Node, Scalar, Sequence, describe
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulation.distributions import constant
-from wharfinger.simulation.scenario_types import Share
+from wharfinger.simulation.physics.pools import Pool
+from wharfinger.simulation.physics.regimes import DEFAULT, REGIMES
+from wharfinger.simulation.scenario_types import MemoryLoad, PhysicsTruth, Share
 
 _MAX_TEXT = 256
+
+
+class TruthWord(StrEnum):
+    """A ground truth that one word says."""
+
+    UNDISTURBED = "undisturbed"
+    PHYSICS = "physics"
+
+
+TRUTHS = {TruthWord.UNDISTURBED: None, TruthWord.PHYSICS: PhysicsTruth()}
 
 
 def _read_text(node: Node, _place: Place) -> object:
@@ -108,7 +121,12 @@ SIGMA = kinds.number("number, e.g. `0.8`", 0, 10, 0.8)
 FACTOR = kinds.number("number, e.g. `10`", 1, 1000, 10)
 CONSTANT: Kind = mapped(DURATION, constant)
 """A duration instead of a distribution: always that."""
-UNDISTURBED = mapped(kinds.constant("undisturbed"), lambda _text: None)
+TRUTH_WORD = mapped(kinds.choice(TruthWord, "undisturbed"), lambda word: TRUTHS[word])
+REGIME = kinds.words(list(REGIMES), DEFAULT)
+POOL = kinds.choice(Pool, "mixes")
+MEMORY_LOADS = one_or_list(
+    kinds.choice(MemoryLoad, "medium"), "`low`, `medium` or `high`, or a list of them"
+)
 EXACT = mapped(kinds.constant("exact"), lambda _text: None)
 ONE_SHARE: Kind = mapped(FRACTION, lambda share: Share(share, share))
 """A share instead of two ends."""

@@ -13,6 +13,8 @@ from wharfinger.simulation.arrivals import Arrivals
 from wharfinger.simulation.distributions import Distribution, constant
 from wharfinger.simulation.loads import LoadModel
 from wharfinger.simulation.measured import Rule
+from wharfinger.simulation.physics.pools import Pool
+from wharfinger.simulation.physics.regimes import DEFAULT
 from wharfinger.simulation.setup import Costs, Measuring, Outage
 from wharfinger.simulation.swf import SwfTrace
 from wharfinger.simulation.traces import CsvTrace
@@ -54,6 +56,21 @@ class MeasuredTruth:
     directory: str
     rule: Rule = Rule.PRODUCT
     unit: str = "operations"
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicsTruth:
+    """A ground truth of hardware and applications (``wharfinger.simulation.physics``)."""
+
+
+class MemoryLoad(StrEnum):
+    """How much a program loads memory, among those of its pool."""
+
+    LOW = "low"
+    """The lower third."""
+    MEDIUM = "medium"
+    HIGH = "high"
+    """The upper third."""
 
 
 class TargetOf(StrEnum):
@@ -162,6 +179,9 @@ class PopulationClass:
         share: Of all workloads, relative to the others' shares.
         count: So many, instead of a share; then all classes have one.
         type: Quasar's kind.
+        pool: Of the physics: where its applications come from; ``None`` = no physics.
+        pool_size: So many of the pool at most; ``None`` = all.
+        phases: Of the physics: each is a sequence of programs that load memory so; empty = one.
         applications: What they are in the ground truth, each drawn as often; empty = all that the
             tables have, or without tables one named as the class.
         cpus_millicpus: What one can make use of on one server; one is drawn.
@@ -185,6 +205,9 @@ class PopulationClass:
     share: float = 1.0
     count: int | None = None
     type: WorkloadType = WorkloadType.BATCH
+    pool: Pool | None = None
+    pool_size: int | None = None
+    phases: tuple[MemoryLoad, ...] = ()
     applications: tuple[str, ...] = ()
     cpus_millicpus: tuple[int, ...] = (1000,)
     memory_bytes: tuple[int, ...] = (GIB,)
@@ -231,7 +254,8 @@ class Scenario:
         name: A name.
         description: In one line.
         servers: By platform; empty = four of each that the tables have, or the trace's.
-        measured: The tables of its ground truth; ``None`` = workloads do not touch one another.
+        truth: Tables, or hardware and applications; ``None`` = workloads do not touch one another.
+        regime: Calibration of the physics.
         population: Classes of workloads; empty where a trace has them.
         trace: Where the workloads come from instead.
         workloads: How many, where classes have shares.
@@ -250,7 +274,8 @@ class Scenario:
     name: str
     description: str = ""
     servers: tuple[ServerGroup, ...] = ()
-    measured: MeasuredTruth | None = None
+    truth: MeasuredTruth | PhysicsTruth | None = None
+    regime: str = DEFAULT
     population: tuple[PopulationClass, ...] = ()
     trace: CsvTrace | SwfTrace | None = None
     workloads: int = 100
@@ -268,7 +293,7 @@ class Scenario:
     def __post_init__(self) -> None:
         if bool(self.population) == (self.trace is not None):
             raise InvalidInput("write either a population or a trace")
-        if self.trace is not None and self.measured is not None:
+        if self.trace is not None and self.truth is not None:
             raise InvalidInput("a trace has a ground truth of its own; remove truth")
         self._check_classes()
         for what, names in (
@@ -279,7 +304,22 @@ class Scenario:
             if twice is not None:
                 raise InvalidInput(f"{what} {twice!r} stands twice; put the two together")
 
+    @property
+    def measured(self) -> MeasuredTruth | None:
+        """Where the ground truth's tables are; ``None`` = it has none."""
+        return self.truth if isinstance(self.truth, MeasuredTruth) else None
+
+    @property
+    def is_physical(self) -> bool:
+        """Whether the ground truth is one of hardware and applications."""
+        return isinstance(self.truth, PhysicsTruth)
+
     def _check_classes(self) -> None:
+        for each in self.population:
+            if (each.pool is not None) != self.is_physical:
+                raise InvalidInput(
+                    f"class {each.name}: pools belong to truth: physics, and there each has one"
+                )
         counted = [each.name for each in self.population if each.count is not None]
         if counted and len(counted) < len(self.population):
             raise InvalidInput(f"class {counted[0]} has a count and others not; give all one")

@@ -180,12 +180,16 @@ def constant(text: str) -> Kind:
 
 def choice(members: type[StrEnum], example: str) -> Kind:
     """One of an enumeration's words."""
-    words = [str(member) for member in members]
+    return words([str(member) for member in members], example, members)
+
+
+def words(words: list[str], example: str, make: Callable[[str], object] = str) -> Kind:
+    """One of some words, and what is made of it."""
 
     def read(node: Node, _place: Place) -> object:
         text = _text(node)
         if text in words:
-            return members(text)
+            return make(text)
         near = closest(text, words)
         mend = f"did you mean {near}?" if near else f"write {example}"
         raise InvalidInput(f"{quoted(text)} is not one of {', '.join(words)}; {mend}")

@@ -122,6 +122,7 @@ class Application:
         reread: Bytes per instruction that are read again where none of it is held.
         presses: On a sibling thread, by ``coefficients.Private``: all of what it does there and
             minds; ``None`` = as its instructions and its data say.
+        salt: Of the population: what is drawn by a program's name differs between two.
         plain: Nobody has whims about it: a source of interference, which must press evenly.
     """
 
@@ -146,6 +147,7 @@ class Application:
     data_bytes: float = 0.0
     reread: float = 0.0
     presses: tuple[float, ...] | None = None
+    salt: str = ""
     plain: bool = False
 
     def misses(self, cache_bytes: float) -> float:

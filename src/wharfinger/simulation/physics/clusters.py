@@ -59,22 +59,26 @@ def _hardware(
 
 
 def _local() -> Iterator[Hardware]:
-    """Paragon, Table V: 178 cores."""
+    """Paragon, Table V: 178 cores.
+
+    Twice the modules on a channel slow a Westmere's memory; who had blades had two disks, who had
+    servers of two units had four.
+    """
     f = Family
     yield _hardware("xeon-l5609", f.WESTMERE, 1.87, 8, 2, 24, llc_mib=24, llc_ns=20, memory_ns=75,
                     bandwidth=26, disk=0.12, network=0.125)  # fmt: skip
-    yield _hardware("xeon-x5650", f.WESTMERE, 2.67, 12, 2, 24, llc_mib=24, llc_ns=16, memory_ns=70,
-                    bandwidth=34, disk=0.12, network=0.125)  # fmt: skip
-    yield _hardware("xeon-x5670", f.WESTMERE, 2.93, 12, 2, 48, llc_mib=24, llc_ns=15, memory_ns=68,
-                    bandwidth=36, disk=0.12, network=0.125)  # fmt: skip
-    yield _hardware("xeon-l5640", f.WESTMERE, 2.27, 12, 2, 48, llc_mib=24, llc_ns=18, memory_ns=72,
-                    bandwidth=32, disk=0.12, network=0.125)  # fmt: skip
+    yield _hardware("xeon-x5650", f.WESTMERE, 2.67, 12, 2, 24, llc_mib=24, llc_ns=16, memory_ns=66,
+                    bandwidth=38, disk=0.12, network=0.125)  # fmt: skip
+    yield _hardware("xeon-x5670", f.WESTMERE, 2.93, 12, 2, 48, llc_mib=24, llc_ns=15, memory_ns=76,
+                    bandwidth=29, disk=0.12, network=0.125)  # fmt: skip
+    yield _hardware("xeon-l5640", f.WESTMERE, 2.27, 12, 2, 48, llc_mib=24, llc_ns=18, memory_ns=78,
+                    bandwidth=27, disk=0.12, network=0.125)  # fmt: skip
     yield _hardware("xeon-mp", f.NETBURST, 3.16, 4, 4, 8, llc_mib=4, llc_ns=10, memory_ns=130,
-                    bandwidth=6, disk=0.07, network=0.125, l1_kib=16)  # fmt: skip
+                    bandwidth=6, disk=0.2, network=0.125, l1_kib=16)  # fmt: skip
     yield _hardware("xeon-e5345", f.CORE, 2.33, 4, 1, 32, llc_mib=8, llc_ns=6, memory_ns=110,
-                    bandwidth=7, disk=0.09, network=0.125)  # fmt: skip
+                    bandwidth=7, disk=0.24, network=0.125)  # fmt: skip
     yield _hardware("xeon-e5335", f.CORE, 2.0, 4, 1, 16, llc_mib=8, llc_ns=7, memory_ns=115,
-                    bandwidth=6.5, disk=0.09, network=0.125)  # fmt: skip
+                    bandwidth=6.5, disk=0.24, network=0.125)  # fmt: skip
     yield _hardware("opteron-240", f.K8, 1.8, 2, 2, 4, llc_mib=2, llc_ns=7, memory_ns=95,
                     bandwidth=7, disk=0.06, network=0.125, l1_kib=64)  # fmt: skip
     yield _hardware("atom-330", f.ATOM, 1.6, 2, 1, 4, llc_mib=1, llc_ns=10, memory_ns=120,
@@ -112,7 +116,7 @@ def _ec2() -> Iterator[Hardware]:
         yield _hardware(name, f.NEHALEM, 2.93, cores, 1 if cores < 8 else 2, memory,
                         llc_mib=2 * cores, llc_ns=13, memory_ns=68, bandwidth=4.2 * cores,
                         disk=0.05 + 0.015 * cores, network=0.03 * cores)  # fmt: skip
-    yield _hardware("cr1.8xlarge", f.SANDY_BRIDGE, 2.6, 32, 2, 244, llc_mib=40, llc_ns=15,
+    yield _hardware("cr1.8xlarge", f.SANDY_BRIDGE, 2.7, 32, 2, 244, llc_mib=40, llc_ns=15,
                     memory_ns=88, bandwidth=74, disk=0.4, network=1.1, smt=True)  # fmt: skip
     # Xeon E5620, two sockets of 4 cores and 12 MB; solid-state disks.
     yield _hardware("hi1.4xlarge", f.WESTMERE, 2.66, 16, 2, 60.5, llc_mib=24, llc_ns=16,

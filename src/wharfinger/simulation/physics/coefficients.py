@@ -21,6 +21,8 @@ L1_CURVE_BYTES = 32 * 1024.0
 """Data cache that ``Application.cycles`` assumes; smaller ones miss more."""
 
 
+PLATFORM_PART = 0.4
+"""Of a program's whim, what hangs on the configuration and not on the family."""
 OWN_SHARE = 0.6
 """What a source loses of its time to a sibling that takes all of what it takes."""
 
@@ -103,10 +105,17 @@ def normal_of(*words: str) -> float:
 
 
 def whim(application: Application, hardware: Hardware) -> float:
-    """How much better than the model says a family suits a program: compiler, prefetchers."""
+    """How much better than the model says a platform suits a program.
+
+    Compilers and prefetchers suit a family of processors; how memory, firmware and disks are set up
+    is one configuration's own.
+    """
     if not application.whim:
         return 1.0
-    return exp(application.whim * normal_of("whim", application.name, hardware.family.name))
+    own = application.salt, application.name
+    family = normal_of("family", *own, hardware.family.name)
+    platform = normal_of("platform", *own, hardware.name)
+    return exp(application.whim * (family + PLATFORM_PART * platform))
 
 
 def core_time(application: Application, hardware: Hardware) -> float:
@@ -178,7 +187,7 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
         query=serving.instructions if serving else 0.0,
         active=active,
         bound=waiting / computing,
-        identity=0 if application.plain else number_of(application.name),
+        identity=0 if application.plain else number_of(application.salt, application.name),
         pressure=pressure,
         sensitivity=sensitivity,
         curve=np.ascontiguousarray(curve, dtype=np.float64),
