@@ -30,6 +30,7 @@ cdef double FULL = 1 - 1e-9
 cdef double CLOSE = 1e-7            # of utilisations, absolute
 cdef double CLOSE_SHARES = 1e-6     # of cache shares, relative
 cdef double WHIM_BOUND = 0.25
+cdef uint64_t SOURCE = 1ULL << 62  # in the identity of a source of interference
 
 
 cdef struct Row:
@@ -50,6 +51,7 @@ cdef struct Resident:
     double fixed       # ns per instruction in the core, all that does not change counted
     double rereads     # ns per instruction of disk, where it is alone, for what memory can't hold
     double disk        # bytes per instruction
+    double device      # time that its disk takes over what the model says
     double weight      # threads that are busy, about
     Py_ssize_t beside  # whose cores it shares; -1 = it goes where there is room
     double share       # of the last-level cache, in bytes
@@ -161,7 +163,7 @@ cdef class Contention:
 
         Args:
             numbers: (18 + 7 + 7 + 27,) ``Row``'s, in its order.
-            identity: Its; 0 = neighbours have no whims about it.
+            identity: Its, below 2^62; from there on, a source's, which have no whims together.
         """
         if numbers.shape[0] != NUMBERS + 2 * PRIVATE + POINTS:
             raise ValueError("numbers: not as many as a row has")
@@ -208,6 +210,7 @@ cdef class Contention:
             each.disk = each.row.disk + <double>rereads[i]
             each.rereads = <double>rereads[i] / self.bandwidth[2]
             each.beside = <Py_ssize_t>beside[i]
+            each.device = 1
             if each.beside >= n:
                 raise IndexError("bound to nobody")
             each.share = <double>memory[i]  # until it is looked at
@@ -232,12 +235,12 @@ cdef class Contention:
 
     cdef void _settle(self, double taken) noexcept nogil:
         # What does not change while the rest is sought.
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i
         cdef int r
         cdef Resident* each
         cdef Resident* other
         cdef Row* row
-        cdef double total = 0, alone, short_of, siblings = 0, whims, weight
+        cdef double total = 0, alone, short_of, siblings = 0, weight
         cdef double pressed[PRIVATE]
         for r in range(PRIVATE):
             pressed[r] = 0
@@ -270,18 +273,31 @@ cdef class Contention:
             elif siblings > 0:
                 for r in range(PRIVATE):
                     each.fixed += siblings * row.sensitivity[r] * pressed[r] / total
-            if self.whim > 0 and row.bound > 0 and row.identity:
-                whims = 0
-                for j in range(self.n):
-                    other = &self.here[j]
-                    if j != i and other.row.bound > 0 and other.row.identity:
-                        whims += (
-                            _whim(row.identity, other.row.identity)
-                            * sqrt(row.bound * other.row.bound)
-                            * min(1.0, other.weight)
-                        )
-                whims = WHIM_BOUND * tanh(self.whim * whims / WHIM_BOUND)
-                each.fixed *= exp(whims)
+            if self.whim > 0:
+                self._bear_whims(i)
+
+    cdef void _bear_whims(self, Py_ssize_t i) noexcept nogil:
+        # Who waits for the same thing as a neighbour waits somewhat more or less than by the model.
+        cdef Py_ssize_t j
+        cdef Resident* each = &self.here[i]
+        cdef Resident* other
+        cdef double memory = 0, disk = 0, near
+        cdef double idle = 1 - each.row.active
+        for j in range(self.n):
+            other = &self.here[j]
+            if j == i or each.row.identity & other.row.identity & SOURCE:
+                continue
+            if each.row.bound > 0 and other.row.bound > 0:
+                near = min(1.0, other.weight)
+                near *= sqrt(each.row.bound * other.row.bound)
+                memory += near * _whim(each.row.identity, other.row.identity)
+            if idle > 0 and other.row.active < 1:
+                near = sqrt(idle * (1 - other.row.active)) * min(1.0, other.cpus)
+                if other.cap >= 0:
+                    near *= min(1.0, other.cap * other.row.disk / self.bandwidth[2])
+                disk += near * _whim(each.row.identity + 1, other.row.identity)
+        each.speed *= exp(-WHIM_BOUND * tanh(self.whim * memory / WHIM_BOUND))
+        each.device = exp(WHIM_BOUND * tanh(self.whim * disk / WHIM_BOUND))
 
     cdef void _iterate(self) noexcept nogil:
         cdef Py_ssize_t i
@@ -345,7 +361,7 @@ cdef class Contention:
             d = 1 / (each.speed * share)
             by[0] = row.miss_time * each.misses * d
             by[1] = row.cache * d
-            by[2] = row.disk_time + each.rereads
+            by[2] = (row.disk_time + each.rereads) * each.device
             by[3] = row.network_time
             each.computing = each.fixed * d + by[0] * self.inflation[0] + by[1] * self.inflation[1]
             each.time = each.computing + by[2] * self.inflation[2] + by[3] * self.inflation[3]

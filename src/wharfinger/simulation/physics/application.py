@@ -123,7 +123,7 @@ class Application:
         presses: On a sibling thread, by ``coefficients.Private``: all of what it does there and
             minds; ``None`` = as its instructions and its data say.
         salt: Of the population: what is drawn by a program's name differs between two.
-        plain: Nobody has whims about it: a source of interference, which must press evenly.
+        source: Which of iBench's it is; empty = none.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Application:
     reread: float = 0.0
     presses: tuple[float, ...] | None = None
     salt: str = ""
-    plain: bool = False
+    source: str = ""
 
     def misses(self, cache_bytes: float) -> float:
         """Per instruction, of a cache of that size."""

@@ -74,11 +74,11 @@ def _local() -> Iterator[Hardware]:
     yield _hardware("xeon-l5640", f.WESTMERE, 2.27, 12, 2, 48, llc_mib=24, llc_ns=18, memory_ns=78,
                     bandwidth=27, disk=0.12, network=0.125)  # fmt: skip
     yield _hardware("xeon-mp", f.NETBURST, 3.16, 4, 4, 8, llc_mib=4, llc_ns=10, memory_ns=130,
-                    bandwidth=6, disk=0.2, network=0.125, l1_kib=16)  # fmt: skip
+                    bandwidth=6, disk=0.15, network=0.125, l1_kib=16)  # fmt: skip
     yield _hardware("xeon-e5345", f.CORE, 2.33, 4, 1, 32, llc_mib=8, llc_ns=6, memory_ns=110,
-                    bandwidth=7, disk=0.24, network=0.125)  # fmt: skip
+                    bandwidth=7, disk=0.17, network=0.125)  # fmt: skip
     yield _hardware("xeon-e5335", f.CORE, 2.0, 4, 1, 16, llc_mib=8, llc_ns=7, memory_ns=115,
-                    bandwidth=6.5, disk=0.24, network=0.125)  # fmt: skip
+                    bandwidth=6.5, disk=0.17, network=0.125)  # fmt: skip
     yield _hardware("opteron-240", f.K8, 1.8, 2, 2, 4, llc_mib=2, llc_ns=7, memory_ns=95,
                     bandwidth=7, disk=0.06, network=0.125, l1_kib=64)  # fmt: skip
     yield _hardware("atom-330", f.ATOM, 1.6, 2, 1, 4, llc_mib=1, llc_ns=10, memory_ns=120,

@@ -21,7 +21,9 @@ L1_CURVE_BYTES = 32 * 1024.0
 """Data cache that ``Application.cycles`` assumes; smaller ones miss more."""
 
 
-PLATFORM_PART = 0.4
+SOURCE = 1 << 62
+"""In the identity of sources of interference."""
+PLATFORM_PART = 0.8
 """Of a program's whim, what hangs on the configuration and not on the family."""
 OWN_SHARE = 0.6
 """What a source loses of its time to a sibling that takes all of what it takes."""
@@ -62,7 +64,7 @@ class Row:
         query: Instructions of a query; 0 = it does not serve.
         active: Share of its time that it computes, alone.
         bound: Share of its computing time that it waits for caches and memory, alone.
-        identity: Number by which it is known to its neighbours; 0 = they have no whims about it.
+        identity: Number by which it is known to its neighbours.
         pressure: (7,) how much of each private resource a sibling thread of it takes, 0 to 1.
         sensitivity: (7,) ns per instruction that it loses where a sibling takes all of one.
         curve: (K,) misses of the last level per instruction on the grid of sizes.
@@ -118,6 +120,15 @@ def whim(application: Application, hardware: Hardware) -> float:
     return exp(application.whim * (family + PLATFORM_PART * platform))
 
 
+def disk_whim(application: Application, hardware: Hardware) -> float:
+    """How much longer than the model says its reads take: file systems, schedulers, layouts."""
+    if not application.whim or not application.disk.bytes_per_instruction:
+        return 1.0
+    return exp(
+        application.whim * normal_of("disk", application.salt, application.name, hardware.name)
+    )
+
+
 def core_time(application: Application, hardware: Hardware) -> float:
     """Ns per instruction in the core, data in the first-level cache."""
     traits, mix = hardware.family.value, application.mix
@@ -159,7 +170,7 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
         float(max(application.footprint_bytes, 64 * 1024)),
     )
     disk, network = application.disk, application.network
-    disk_time = _stream_time(disk, hardware.disk_bandwidth)
+    disk_time = _stream_time(disk, hardware.disk_bandwidth) * disk_whim(application, hardware)
     network_time = _stream_time(network, hardware.network_bandwidth)
     alone_misses = float(np.interp(reach, GRID_BYTES, curve))
     waiting = access * cache_time + alone_misses * miss_time
@@ -187,11 +198,18 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
         query=serving.instructions if serving else 0.0,
         active=active,
         bound=waiting / computing,
-        identity=0 if application.plain else number_of(application.salt, application.name),
+        identity=_identity(application),
         pressure=pressure,
         sensitivity=sensitivity,
         curve=np.ascontiguousarray(curve, dtype=np.float64),
     )
+
+
+def _identity(application: Application) -> int:
+    """Of a source by its kind, at whatever intensity: what it does must grow evenly with that."""
+    if application.source:
+        return SOURCE | number_of(application.source)
+    return number_of(application.salt, application.name)
 
 
 def _stream_time(stream: Streaming, device: float) -> float:

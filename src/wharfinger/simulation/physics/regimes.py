@@ -55,11 +55,13 @@ _ALL = (
     ),
     Regime(
         "overcommitted",
-        "as moderate, but servers promise more CPUs and memory than they have",
-        Constants(smt=False),
-        intensive=0.5,
+        "as contended, 55 minutes, and servers promise twice their CPUs and a tenth more memory",
+        Constants(smt=True, bandwidth=0.8),
+        intensive=0.67,
+        misses=1.3,
+        durations=2.2,
         cpu_overcommit=2.0,
-        memory_overcommit=1.25,
+        memory_overcommit=1.1,
     ),
 )
 REGIMES = MappingProxyType({each.name: each for each in _ALL})

@@ -34,14 +34,14 @@ class Constants:
         smt: CPUs of platforms that have them are hardware threads; else all are cores.
         smt_cost: Scale of what a sibling thread costs.
         bandwidth: Scale of every platform's memory bandwidth.
-        whim: Standard deviation of the logarithm of what one neighbour does to a program that does
-            nothing but wait for memory, beyond the model.
+        whim: Standard deviation of the logarithm of what one neighbour does, beyond the model, to a
+            program where both do nothing but wait for memory, or for the disk.
     """
 
     smt: bool = True
     smt_cost: float = 1.0
     bandwidth: float = 1.0
-    whim: float = 0.04
+    whim: float = 0.09
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _on_a_core(name: str, at: Private, share: float, cpus: float) -> Source:
     presses[at] = share
     application = Application(
         name,
-        plain=True,
+        source=name.partition("@")[0],
         cycles=0.5,
         sets=(WorkingSet(1e-6, 16 * KIB),),
         footprint_bytes=MIB,
@@ -104,7 +104,7 @@ def _memory_bandwidth(name: str, share: float, hardware: Hardware) -> Source:
     threads = max(1, min(hardware.cores, ceil(hardware.memory_bandwidth / 5)))
     application = Application(
         name,
-        plain=True,
+        source=name.partition("@")[0],
         cycles=0.25,
         sets=(stream,),
         parallelism=16.0,
@@ -122,7 +122,7 @@ def _memory_capacity(name: str, share: float, hardware: Hardware) -> Source:
     footprint = max(MIB, round(share * hardware.memory_bytes))
     application = Application(
         name,
-        plain=True,
+        source=name.partition("@")[0],
         cycles=0.5,
         sets=(WorkingSet(0.03, footprint / 2, 4.0),),
         parallelism=8.0,
@@ -141,7 +141,7 @@ def _last_level_cache(name: str, share: float, hardware: Hardware) -> Source:
     threads = min(hardware.cores, 3 * hardware.sockets)
     application = Application(
         name,
-        plain=True,
+        source=name.partition("@")[0],
         cycles=0.3,
         sets=(WorkingSet(0.3, footprint / 2, 6.0),),
         parallelism=16.0,
@@ -158,7 +158,7 @@ def _device(name: str, bandwidth: float, *, disk: float = 0.0, network: float = 
     stream = Streaming(1.0, max(disk, network), depth=8.0)
     application = Application(
         name,
-        plain=True,
+        source=name.partition("@")[0],
         cycles=1e-4,
         sets=(WorkingSet(1e-9, 16 * KIB),),
         footprint_bytes=16 * MIB,
