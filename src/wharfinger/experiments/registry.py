@@ -3,8 +3,11 @@
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.base import Experiment
 from wharfinger.experiments.measured_gavel import MeasuredGavel
+from wharfinger.experiments.papers_scenarios import PapersScenarios
+from wharfinger.experiments.paragon_figure2 import ParagonFigure2
 
-EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (MeasuredGavel(),)}
+_ALL: tuple[Experiment, ...] = (ParagonFigure2(), PapersScenarios(), MeasuredGavel())
+EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
 
 
 def find_experiment(name: str) -> Experiment:

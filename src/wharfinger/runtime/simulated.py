@@ -48,6 +48,8 @@ IDLE_WAKES = 3
 KEEP_ENDED = 1_000
 LOOK_EVERY = 2_000
 """Events between two looks at how far the run is."""
+MOST = 0.95
+"""Of the workloads: until so many have ended, the cluster is as its users know it."""
 STALLED_SECONDS = 86_400.0
 """After so long without a decision, while nobody who is there gets anything done, a run is over."""
 
@@ -291,7 +293,7 @@ class Simulation:
         account = self.cluster.accounts[record.name]
         if account.ended_at is None:
             account.ended_at = now
-        self.cluster.ledger.mark(now)
+        self.cluster.ledger.mark(now, most=len(self._ends) <= MOST * len(self.setup.jobs))
 
     def _perform(self, action: act.Action) -> None:
         if isinstance(action, act.ClassifyWorkload):
