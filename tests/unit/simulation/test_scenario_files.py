@@ -160,7 +160,7 @@ def test_paths_start_where_the_scenario_lies():
         ),
         (
             JOB + "  truth: undisturbd\n",
-            "shop.yaml:6: spec.truth: 'undisturbd' is not one of undisturbed, physics; did you mean",
+            "shop.yaml:6: spec.truth: 'undisturbd' is not one of undisturbed, physics; did you",
         ),
         (
             JOB + "  arrivals: {pattern: poisson}\n",
