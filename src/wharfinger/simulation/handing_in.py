@@ -32,7 +32,7 @@ from wharfinger.simulation.scenario_types import (
     TargetOf,
     Targets,
 )
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulation.truth import Resident, alone_with_cpus
 
 _NOT_PROFILED = Profile(ProfileMode.NONE)
 _ONE_SERVER = Scale()
@@ -186,8 +186,8 @@ def _for_its_load(world: World, draft: Draft) -> int:
     queue = world.truth.queue(draft.application)
     for cpu in range(1000, platform.cpu_millicpus, 1000):
         resident = Resident(draft.application, float(cpu), draft.memory_bytes, asked)
-        could = world.truth.alone(platform.name, resident)
-        held = queue.held_per_second(could, cpu / 1000, bound) if bound else could
+        could, busy = alone_with_cpus(world.truth, platform.name, resident)
+        held = queue.held_per_second(could, busy, bound) if bound else could
         if held >= asked:
             return cpu
     return platform.cpu_millicpus
