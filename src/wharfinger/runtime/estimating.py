@@ -57,9 +57,7 @@ class Estimates:
     by_reservation: bool = False
 
     def decide_for(self, manager: Manager) -> None:
-        """This core asks it from now on; one that looks at the ground truth has to see who is
-        where.
-        """
+        """This core asks it from now on: one that looks at the truth has to see who is where."""
         if isinstance(self.policy, GreedyOracle):
             self.policy.watch(manager)
 

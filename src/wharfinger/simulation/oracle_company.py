@@ -148,14 +148,6 @@ class Companies:
             missed += after < needed <= before
         return Beside(values[-1], missed, less)
 
-    def like(self, server: str, platform: str, now: float) -> tuple[float, ...]:
-        """The same for servers where it makes no difference to which of them one comes."""
-        here = self._company(server, platform, now)
-        found = [float(member.number) for member in here.members]
-        for member, value in zip(here.members, here.values, strict=True):
-            found.append(round(member.needed(now, value, here.since), 9))
-        return tuple(found)
-
     # --- who is there -----------------------------------------------------------------------
 
     def _company(self, server: str, platform: str, now: float) -> Company:

@@ -11,8 +11,8 @@ residents' and the newcomer's, and what is taken of platforms that many jobs can
   highest load that it is ever asked. Those whom no server suffices go on several.
 * What a job has done, and how long it has waited, counts: who has time to spare can bear more, and
   for who can keep no target any more none is lost.
-* Best-effort work goes where it takes least from others, and waits where somebody would miss a
-  target for it.
+* Best-effort work goes where it takes little from others and gets much, and waits where somebody
+  would miss a target for it.
 
 It is greedy and not exact: of a platform at most ``LOOKED_AT`` servers are tried that are not
 empty, the least loaded, and servers whose residents are alike once; a job of several phases counts
@@ -55,6 +55,8 @@ EVER = 0.5
 """Mean jobs, in CPU time, as which each counts beyond what it takes of a platform."""
 THRIFT = 0.02
 """What a CPU is worth to one that gets no more than it needs, of a target."""
+FILLER = 0.1
+"""What best-effort work's performance is worth, over that of others."""
 ENOUGH_MORE = 1.05
 """Over one server several have to do so much to be taken where they don't suffice either."""
 
@@ -240,14 +242,15 @@ class GreedyOracle:
         A CPU second counts by how scarce the platform is: where twice as much is wanted as there
         is, a mean job takes away two others' targets.
         """
-        if asked.best_effort:
-            return others
         wants, knowledge = asked.wants, self._knowledge
+        if asked.best_effort:
+            return others + FILLER * lost(wants.best, value)
         size = cpu_millicpus / 1000 * wants.ideal_seconds / max(knowledge.mean_cpu_seconds, NEVER)
         price = knowledge.scarcity[platform] * (EVER + size)
         own = 1.0 + lost(wants.best, value) if value < asked.needed else 0.0
         if wants.sized:
-            price += THRIFT * cpu_millicpus / 1000 + max(0.0, lost(asked.aimed, value))
+            aimed = asked.aimed if asked.aimed < inf else wants.best
+            price += THRIFT * cpu_millicpus / 1000 + max(0.0, lost(aimed, value))
         return others + own + price
 
     def _worth_trying(self, rows: Rows, view: ClusterView) -> list[int]:
@@ -298,7 +301,7 @@ class GreedyOracle:
         most = min(
             asked.wants.job.workload.scale.max_servers, view.capabilities.max_servers_per_workload
         )
-        if asked.best_effort or one.value >= asked.aimed or most < 2:
+        if asked.best_effort or most < 2 or asked.aimed == inf or one.value >= asked.aimed:
             return []
         best, reached = [], one.value * ENOUGH_MORE
         for count in range(2, most + 1):
@@ -368,7 +371,7 @@ class GreedyOracle:
             accepted=True,
             reason=ReasonCode.OK,
             message=_why(chosen, asked, view),
-            considered=len(tried),
+            considered=len(chosen) + len(others),
             candidates=tuple(_shown(choice, view) for choice in shown),
             numbers={
                 **needed(chosen[0].given),
@@ -423,7 +426,7 @@ def _why(chosen: list[Choice], asked: _Asked, view: ClusterView) -> str:
     best = chosen[0]
     name = view.names[best.row]
     if asked.best_effort:
-        return f"{name} is where it takes least from others"
+        return f"{name} leaves it the most for what it takes from others"
     given = f"{best.given.cpu_millicpus}m CPU on {name}"
     if len(chosen) > 1:
         given = f"{given} and {len(chosen) - 1} more"
