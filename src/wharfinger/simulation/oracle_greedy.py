@@ -1,10 +1,11 @@
 """The oracle where the ground truth knows no pairs: it looks at who is on each server itself.
 
 A yardstick: about what a policy could reach that decides one workload at a time, moves nobody, and
-knows how fast everybody would be beside everybody. For each request it asks the ground truth for
-the rates on servers with the newcomer among those who are there. Best is where the fewest miss
-their targets for it, the newcomer counted; among these where the least is lost: performance, the
-residents' and the newcomer's, and what is taken of platforms that many jobs can't do without.
+knows how fast everybody would be beside everybody, and who is still to come. For each request it
+asks the ground truth for the rates on servers with the newcomer among those who are there. Best is
+where the least is lost, in targets: those that the newcomer and the residents would miss for it,
+the logarithm of the residents' performance, and a price for what it takes of platforms that few
+jobs can do without. Where a target costs more than one other, by that price, it is given up.
 
 * One whose target is nearly the best that there is (``RESERVED``) and that runs on one server takes
   all CPUs that it can use; others the least with which they reach their target, a service at the
@@ -14,11 +15,12 @@ residents' and the newcomer's, and what is taken of platforms that many jobs can
 * Best-effort work goes where it takes little from others and gets much, and waits where somebody
   would miss a target for it.
 
-It is greedy and not exact: of a platform at most ``LOOKED_AT`` servers are tried that are not
-empty, the least loaded, and servers whose residents are alike once; a job of several phases counts
-by the one in which it does most. Platforms are tried from the best on, until what is left is worse
-even when empty. It keeps what it has worked out between calls: the same calls have the same
-answers, as a replay needs. Nothing is resized: what is placed is for the worst that will be asked.
+It is greedy and not exact: of a platform one empty server is tried and at most ``LOOKED_AT``
+others, the least loaded; a job of several phases counts by the one in which it does most. Platforms
+are tried from the best on, until what is left is worse even when empty. It keeps what it has worked
+out between calls: the same calls have the same answers, as a replay needs. Nothing is resized: what
+is placed is for the most that will be asked. To let wait those whose target could be kept later
+gains nothing (docs/policies.md), so nobody waits where there is room.
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +54,7 @@ Rows = NDArray[np.intp]
 LOOKED_AT = 16
 """Servers of a platform that are tried, the least loaded of those that are not empty."""
 EVER = 0.5
-"""Mean jobs, in CPU time, as which each counts beyond what it takes of a platform."""
+"""Of a mean job's CPU time, what each counts for on top of its own."""
 THRIFT = 0.02
 """What a CPU is worth to one that gets no more than it needs, of a target."""
 FILLER = 0.1
@@ -80,7 +82,7 @@ class _Asked:
         wants: What the job is after.
         now: The time.
         needed: Value with which it keeps its target from now on; infinite = it is lost.
-        aimed: The same without tolerance.
+        aimed: The same without tolerance, as long as that can be.
         memory_bytes: That it gets.
         best_effort: It has no target.
     """
@@ -176,18 +178,17 @@ class GreedyOracle:
 
     def _asked(self, request: PlacementRequest) -> _Asked | None:
         workload = request.workload
-        wants, record = (
-            self._knowledge.wants(workload.name),
-            self._state.workloads.get(workload.name),
-        )
+        wants = self._knowledge.wants(workload.name)
         if wants is None:
             return None
+        record = self._state.workloads.get(workload.name)
         if record is not None:
             self._now = record.submitted_at + request.waited_seconds
         passed = request.waited_seconds + self._knowledge.start_seconds
         best_effort = workload.best_effort
         least = 0.0 if best_effort else SAFE * wants.needed(0.0, passed)
         aimed = 0.0 if best_effort else SAFE * wants.needed(0.0, passed, tolerant=False)
+        aimed = aimed if aimed < inf else least
         memory = workload.reservation.memory_bytes
         return _Asked(wants, self._now, least, aimed, memory, best_effort)
 
@@ -239,8 +240,8 @@ class GreedyOracle:
     ) -> float:
         """Targets that are lost, now and by what is not there for others.
 
-        A CPU second counts by how scarce the platform is: where twice as much is wanted as there
-        is, a mean job takes away two others' targets.
+        CPU time has a price, by how scarce the platform is: where as much is wanted as there is, a
+        mean job costs others one and a half targets.
         """
         wants, knowledge = asked.wants, self._knowledge
         if asked.best_effort:
@@ -264,11 +265,8 @@ class GreedyOracle:
 
     def _choice(self, asked: _Asked, platform: str, row: int, view: ClusterView) -> Choice | None:
         """The best that it can be given beside those who are there; ``None`` = no memory."""
-        free = int(view.cpu_capacity[row] - view.cpu_allocated[row])
         found: Choice | None = None
-        for cpu in self._knowledge.sizes(asked.wants, platform):
-            if cpu > free and not asked.best_effort:
-                break
+        for cpu in self._worth_giving(asked, platform, row, view):
             choice = self._with(asked, cpu, platform, row, view)
             if choice is None:
                 break
@@ -277,6 +275,19 @@ class GreedyOracle:
             if choice.value >= asked.aimed:
                 break
         return found
+
+    def _worth_giving(
+        self, asked: _Asked, platform: str, row: int, view: ClusterView
+    ) -> tuple[int, ...]:
+        """What would be enough with no neighbours, the least first; else the most that is free."""
+        sizes = self._knowledge.sizes(asked.wants, platform)
+        if asked.best_effort:
+            return sizes
+        free = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+        sizes = tuple(cpu for cpu in sizes if cpu <= free)
+        alone = [self._knowledge.alone(asked.wants, platform, cpu) for cpu in sizes]
+        enough = [c for c, value in zip(sizes, alone, strict=True) if value >= asked.aimed]
+        return tuple(enough) or sizes[-1:]
 
     def _with(
         self, asked: _Asked, cpu: int, platform: str, row: int, view: ClusterView, servers: int = 1
@@ -301,7 +312,7 @@ class GreedyOracle:
         most = min(
             asked.wants.job.workload.scale.max_servers, view.capabilities.max_servers_per_workload
         )
-        if asked.best_effort or most < 2 or asked.aimed == inf or one.value >= asked.aimed:
+        if asked.best_effort or most < 2 or asked.aimed == inf or not one.short:
             return []
         best, reached = [], one.value * ENOUGH_MORE
         for count in range(2, most + 1):
@@ -328,9 +339,8 @@ class GreedyOracle:
         for platform, rows in there.items():
             empty = rows[view.residents[rows] == 0][1:count].tolist()
             for row in (*self._worth_trying(rows, view), *empty):
-                free = int(view.cpu_capacity[row] - view.cpu_allocated[row])
-                sizes = [s for s in self._knowledge.sizes(asked.wants, platform) if s <= free]
-                choice = self._with(asked, sizes[-1], platform, row, view, count)
+                most = self._worth_giving(asked, platform, row, view)[-1]
+                choice = self._with(asked, most, platform, row, view, count)
                 if choice is not None and not choice.disturbed:
                     found.append(choice)
         return sorted(found, key=lambda choice: (-choice.value, choice.row))[:count]
