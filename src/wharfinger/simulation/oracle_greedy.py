@@ -248,7 +248,11 @@ class GreedyOracle:
             return others + FILLER * lost(wants.best, value)
         size = cpu_millicpus / 1000 * wants.ideal_seconds / max(knowledge.mean_cpu_seconds, NEVER)
         price = knowledge.scarcity[platform] * (EVER + size)
-        own = 1.0 + lost(wants.best, value) if value < asked.needed else 0.0
+        own = 0.0
+        if value < asked.needed:
+            own = 1.0 + lost(wants.best, value)
+        elif wants.job.workload.target is None:
+            own = lost(wants.best, value)
         if wants.sized:
             aimed = asked.aimed if asked.aimed < inf else wants.best
             price += THRIFT * cpu_millicpus / 1000 + max(0.0, lost(aimed, value))

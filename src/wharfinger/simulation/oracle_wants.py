@@ -159,7 +159,8 @@ class Knowledge:
                 due = target.completion_seconds
             if target.rate_per_second:
                 due = min(due, job.work / target.rate_per_second)
-        reserved = job.load is None and (due == inf or job.work / due >= RESERVED * best)
+        nearly_best = due == inf or job.work / due >= RESERVED * best
+        reserved = target is None or (job.load is None and nearly_best)
         return Wants(
             job=job,
             application=job.all_phases[main].application,

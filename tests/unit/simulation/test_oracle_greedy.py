@@ -1,5 +1,6 @@
 """The oracle where no pairs are known: no better place is to be had for one workload at a time."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -234,6 +235,15 @@ def test_what_is_done_already_counts() -> None:
     assert wants.needed(job.work / 2, 500.0) < 0.95 * rate
     assert wants.needed(job.work / 2, 600.0) > rate
     assert wants.needed(job.work / 2, 1100.0) == float("inf")
+
+
+def test_without_a_target_the_fastest_free_server_is_taken() -> None:
+    counts = [("m1.small", 3), ("m3.xlarge", 1)]
+    truth = physics(counts)
+    job = batch(truth, "free", "plain", 0.0, 100.0)
+    free = replace(job, workload=replace(job.workload, target=None))
+    _, workloads = records(setup(counts, [free], truth))
+    assert [placement.server for placement in workloads["free"].placements] == ["m3.xlarge-0"]
 
 
 # --- sizes --------------------------------------------------------------------------------------
