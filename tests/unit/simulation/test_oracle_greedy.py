@@ -190,10 +190,10 @@ def test_the_same_run_twice_is_the_same() -> None:
 def test_those_who_are_only_starting_are_seen() -> None:
     counts = [("e5-2670", 2)]
     truth = physics(counts)
-    jobs = [batch(truth, f"j{n}", "streaming", 0.0, 1000.0) for n in range(4)]
+    jobs = [batch(truth, f"j{n}", "streaming", 0.0, 1000.0) for n in range(2)]
     _, workloads = records(setup(counts, jobs, truth))
     servers = [record.placements[0].server for record in workloads.values()]
-    assert sorted(servers.count(name) for name in set(servers)) == [2, 2]
+    assert len(set(servers)) == 2
 
 
 def test_a_neighbour_that_would_cost_a_target_is_avoided() -> None:
