@@ -25,7 +25,7 @@ BIG = "cr1.8xlarge"
 
 
 class Scripted(ByReservation):
-    """Each workload goes where it is told."""
+    """Each workload goes where it is told, and gets what it reserves, or all that is there."""
 
     name = "scripted"
 
@@ -34,6 +34,7 @@ class Scripted(ByReservation):
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         row, need = self._rows[request.workload.name], request.reserved(view.capabilities)
+        need = replace(need, cpu_millicpus=min(need.cpu_millicpus, int(view.cpu_capacity[row])))
         room = view.cpu_capacity[row] - view.cpu_allocated[row] >= need.cpu_millicpus
         reason = ReasonCode.OK if room else ReasonCode.NO_ROOM
         decision = Decision(Stage.PLACEMENT, self.name, bool(room), reason, "as told")
