@@ -15,6 +15,8 @@ from wharfinger.simulation.truth import Resident
 
 RESERVED = 0.9
 """A target of so much of the best that there is takes all CPUs that the job can use."""
+FEW = 20
+"""So many jobs make half of a mean that can be relied upon."""
 START_SPREAD = 2.0
 """Starts are taken to last so many times their mean, so that none is late for its start alone."""
 
@@ -195,7 +197,8 @@ class Knowledge:
     def _scarcity(self, setup: Setup) -> dict[str, float]:
         """CPU time that is wanted of each platform, over what it has while jobs arrive.
 
-        Each job's is laid evenly over all servers that keep its target.
+        Each job's is laid evenly over all servers that keep its target. Where there are few jobs
+        such a mean says little of what is wanted at one time, and counts for less.
         """
         there = dict.fromkeys(self.platforms, 0.0)
         for server in setup.servers:
@@ -209,7 +212,8 @@ class Knowledge:
         spans = [wants.ideal_seconds for wants in self._wants.values()]
         arrivals = [job.arrives_at for job in setup.jobs]
         seconds = max(arrivals, default=0.0) - min(arrivals, default=0.0) + _mean(spans)
-        return {p: each / seconds if seconds > 0 else 0.0 for p, each in found.items()}
+        sure = len(spans) / (len(spans) + FEW)
+        return {p: sure * each / seconds if seconds > 0 else 0.0 for p, each in found.items()}
 
     def _cpu_seconds(self) -> float:
         """Of a job, mean."""

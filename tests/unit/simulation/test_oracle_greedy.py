@@ -84,7 +84,7 @@ def test_few_placements_of_all_keep_more_targets(monkeypatch: pytest.MonkeyPatch
                 most = max(most, kept(run(world, "scripted")))
         best += most
     assert least_loaded < found <= best
-    assert found >= 0.75 * best  # it is greedy
+    assert found >= 0.7 * best  # it is greedy
 
 
 @pytest.mark.parametrize("seed", range(8))
