@@ -143,13 +143,15 @@ def replay_recording(path: Path) -> Replay:
     estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
 
     def make_manager(started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
-        return Manager(
+        manager = Manager(
             estimates.policy,
             make_admission(started.admission),
             planner=estimates.planner,
             keep_ended=spec.keep_ended,
             state=state,
         )
+        estimates.decide_for(manager)
+        return manager
 
     return replay(log, make_manager)
 
@@ -175,6 +177,7 @@ class Simulation:
             planner=estimates.planner,
             keep_ended=spec.keep_ended,
         )
+        estimates.decide_for(self.manager)
         self.cluster = SimulatedCluster(
             EventLoop(),
             setup.truth,
