@@ -118,12 +118,32 @@ class UtilityMatrix:
             groups: The program of each row; ``None`` = each its own.
             error: Of all entries.
         """
+        entries = {
+            name: {column: Entry(value, error) for column, value in row.items()}
+            for name, row in rows.items()
+        }
+        return cls.of_entries(kind, entries, groups)
+
+    @classmethod
+    def of_entries(
+        cls,
+        kind: Kind,
+        rows: Mapping[str, Mapping[str, Entry]],
+        groups: Mapping[str, str] | None = None,
+    ) -> "UtilityMatrix":
+        """Of what was measured offline, each with its own error.
+
+        Args:
+            kind: What it is.
+            rows: By workload and column.
+            groups: The program of each row; ``None`` = each its own.
+        """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
         made = {
             name: UtilityRow(
                 (groups or {}).get(name, name),
                 None,
-                {column: Entry(v, error, origin=Origin.OFFLINE) for column, v in row.items()},
+                {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()},
             )
             for name, row in rows.items()
         }

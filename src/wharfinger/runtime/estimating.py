@@ -23,10 +23,14 @@ from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.manager.manager import Manager
 from wharfinger.model.configuration import Configuration
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements
 from wharfinger.placement.base import Policy
 from wharfinger.placement.quasar import Quasar
 from wharfinger.placement.registry import POLICIES, PolicyOptions, make_policy
 from wharfinger.placement.reservation import Reservation
+from wharfinger.simulation.campaign import Campaign
 from wharfinger.simulation.oracle import NothingToProfile, Oracle, TrueNumbers
 from wharfinger.simulation.oracle_greedy import GreedyOracle
 from wharfinger.simulation.setup import Setup
@@ -116,14 +120,17 @@ class Trained:
         self._setup, self._streams = setup, streams
         sizes = {server.platform.name: server.cpu_millicpus for server in setup.servers}
         self._platforms = tuple(sizes)
-        self._reference = max(sizes, key=lambda platform: sizes[platform])
-        self._columns = _columns(max(sizes.values()), fractional=setup.fractional_cpu)
-        self._classifier = Classifier(self._matrices())
+        self._reference = _reference(setup, sizes)
+        self._columns = _columns(sizes[self._reference], fractional=setup.fractional_cpu)
+        servers = min(MOST_SERVERS, setup.max_servers)
+        self._campaign = Campaign(setup, streams, self._reference, self._columns, servers)
+        sources = self._campaign.signals()
+        self._classifier = Classifier(self._matrices(sources))
         references = [name for name in setup.truth.references if name in setup.training]
         matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
         self._pairs = PairClassifier.fit(references, matrices)
         self.planner = JointPlanner(
-            self._classifier.classifications, sources=(), beside=self._pairs.references
+            self._classifier.classifications, sources=sources, beside=self._pairs.references
         )
 
     def classify(self, action: act.ClassifyWorkload) -> ev.Report:
@@ -137,29 +144,34 @@ class Trained:
             return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, found)
 
-    def _matrices(self) -> dict[Kind, UtilityMatrix]:
+    def _matrices(self, sources: Sequence[SharedResource]) -> dict[Kind, UtilityMatrix]:
         """The training set, profiled exhaustively."""
-        rows: dict[Kind, dict[str, dict[str, float]]] = {
-            Kind.SCALE_UP: {},
-            Kind.HETEROGENEITY: {},
-            Kind.SCALE_OUT: {},
-        }
+        rows: dict[Kind, dict[str, dict[str, Entry]]] = {kind: {} for kind in _KINDS}
         for name in self._setup.training:
-            most = self._columns[-1]
-            sizes = {Configuration(cpu).name: cpu for cpu in self._columns}
-            up = {size: self._seen(name, self._reference, cpu) for size, cpu in sizes.items()}
-            across = {p: self._seen(name, p, most) for p in self._platforms}
-            counts = range(1, min(MOST_SERVERS, self._setup.max_servers) + 1)
-            out = {str(n): n * self._seen(name, self._reference, most, n) for n in counts}
-            for kind, row in zip(rows, (up, across, out), strict=True):
-                rows[kind][name] = {column: value for column, value in row.items() if value > 0}
-        noise = self._setup.measuring.noise
-        return {kind: UtilityMatrix.of(kind, known, error=noise) for kind, known in rows.items()}
+            found = self._campaign.measure(name, sources)
+            if found is not None:
+                for kind, row in self._rows(found).items():
+                    rows[kind][name] = row
+        made = {kind: UtilityMatrix.of_entries(kind, known) for kind, known in rows.items()}
+        return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
-    def _seen(self, name: str, platform: str, cpu: int, servers: int = 1) -> float:
-        """What a copy with an empty server to itself would be measured at."""
-        true = self._setup.truth.alone(platform, Resident(name, float(cpu), 1, None, servers))
-        return true * self._error("alone", name, platform, cpu, servers)
+    def _rows(self, found: Measurements) -> dict[Kind, dict[str, Entry]]:
+        """Of one program."""
+        quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in found.performance)
+        own = {cpu: e for cpu, e in found.performance[quantity].items() if e.value > 0}
+        most = max(own, default=0)
+        further = {run.setting: run.entry for run in found.further.get(quantity, ())}
+        across = {s.platform: e for s, e in further.items() if s.servers == 1 and e.value > 0}
+        out = {str(s.servers): e for s, e in further.items() if s.servers > 1 and e.value > 0}
+        if own:
+            across[self._reference] = out["1"] = own[most]
+        return {
+            Kind.SCALE_UP: {Configuration(cpu).name: e for cpu, e in sorted(own.items())},
+            Kind.HETEROGENEITY: {p: across[p] for p in self._platforms if p in across},
+            Kind.SCALE_OUT: dict(sorted(out.items())),
+            Kind.TOLERATED: {source.value: e for source, e in found.tolerated.items()},
+            Kind.CAUSED: {source.value: e for source, e in found.caused.items()},
+        }
 
     def _error(self, *what: str | int) -> float:
         return exp(self._setup.measuring.noise * self._streams.normal("training", *what))
@@ -177,6 +189,28 @@ class Trained:
                     rate = truth.rates(platform, pair)[0] / alone
                     matrix[i, j] = rate * self._error("pair", platform, one, other)
         return matrix
+
+
+_KINDS = (
+    Kind.SCALE_UP,
+    Kind.HETEROGENEITY,
+    Kind.SCALE_OUT,
+    Kind.TOLERATED,
+    Kind.CAUSED,
+)
+
+
+def _reference(setup: Setup, sizes: dict[str, int]) -> str:
+    """A high-end platform (Paragon 2.4); of equal ones where most sources have a signal."""
+    beside = Resident(setup.training[0], 1000.0, 1)
+
+    def signals(platform: str) -> int:
+        return sum(
+            setup.truth.source(platform, source, 100.0, beside) is not None
+            for source in SharedResource
+        )
+
+    return max(sizes, key=lambda platform: (sizes[platform], signals(platform)))
 
 
 def _columns(largest_millicpus: int, *, fractional: bool) -> tuple[int, ...]:

@@ -6,18 +6,30 @@ the copy. Each phase gives the mean over its time, with a measurement's error. A
 neighbours as the workload itself would; it has no effect otherwise.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from wharfinger.ibench.ramp import RampPlan, Sample
+from wharfinger.ibench.scores import tolerated
 from wharfinger.manager import actions as act
 from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
 from wharfinger.model.workload import ProfileMode
-from wharfinger.simulation.jobs import Job
+from wharfinger.simulation.injection import (
+    NO_SIGNAL,
+    PROBES,
+    RAMP_ALLOCATIONS,
+    SAMPLES,
+    Probes,
+    Ramp,
+)
+from wharfinger.simulation.jobs import Job, Load
 from wharfinger.simulation.machines import Machine
 from wharfinger.simulation.meters import CPU
+from wharfinger.simulation.profiling_tasks import Copy, Phase, SourceRun, Task
 from wharfinger.simulation.runs import Account, Part, Run, State, service_values
 
 if TYPE_CHECKING:
@@ -25,66 +37,6 @@ if TYPE_CHECKING:
 
 LEAST_ERROR = 1e-4
 """Of an entry, relative: nothing is measured exactly."""
-
-
-class Copy(Run):
-    """A copy, or a known program beside one: it is nobody's workload."""
-
-    __slots__ = ()
-
-    @property
-    def counts(self) -> bool:
-        """It does not."""
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One stretch of a plan.
-
-    Attributes:
-        cpu_millicpus: Of the copy; 0 = it does not run.
-        beside: The known program that runs, too; empty = none.
-        further: Place in the plan of the run elsewhere that it is; ``None`` = none.
-    """
-
-    cpu_millicpus: int
-    beside: str = ""
-    further: int | None = None
-
-
-@dataclass(slots=True)
-class Task:
-    """One plan at work.
-
-    Attributes:
-        action: That asked for it.
-        job: Of which copies are made.
-        phases: Still to come, the next first.
-        phase: That is on.
-        runs: Of this phase: the copy and the known program, where they run.
-        handle: The event of the phase's end.
-    """
-
-    action: act.ProfileWorkload
-    job: Job
-    phases: list[Phase]
-    phase: Phase
-    began: float
-    runs: list[Copy] = field(default_factory=list)
-    handle: int = 0
-    performance: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
-    further: dict[Quantity, list[SettingEntry]] = field(default_factory=dict)
-    alone: dict[str, float] = field(default_factory=dict)
-    beside: dict[str, Entry] = field(default_factory=dict)
-    upon: dict[str, Entry] = field(default_factory=dict)
-    silent: dict[str, str] = field(default_factory=dict)
-    count: int = 0
-
-    @property
-    def key(self) -> str:
-        """Of the asking."""
-        return self.action.key
 
 
 class Copies:
@@ -98,6 +50,7 @@ class Copies:
         self._cluster = cluster
         self._tasks: dict[str, Task] = {}
         self._answers: dict[str, ev.Report] = {}
+        self._probes = Probes(cluster.truth)
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -117,6 +70,8 @@ class Copies:
         else:
             phases = _phases(plan)
             task = self._tasks[key] = Task(action, job, phases, phases[0], self._cluster.now)
+            ramp = RampPlan(tolerance=plan.tolerance)
+            task.ramps = [Ramp(source, ramp) for source in plan.sources]
             self._cluster.ledger.present += 1
             begins_at = self._cluster.now + self._cluster.costs.start_seconds
             task.handle = self._cluster.loop.schedule(begins_at, self._begin, task)
@@ -166,8 +121,11 @@ class Copies:
         if task.key not in self._tasks:
             return
         if not task.phases:
-            self._finish(task)
-            return
+            wanted = self._next_injection(task)
+            if wanted is None:
+                self._finish(task)
+                return
+            task.phases.append(wanted)
         task.phase = phase = task.phases.pop(0)
         if not self._may_run(task, phase):
             self._next(task)
@@ -176,6 +134,10 @@ class Copies:
             self._run(task, job, places, name)
             if task.key not in self._tasks:
                 return  # it did not fit in memory
+        if phase.source is not None and phase.intensity > 0 and not self._inject(task, phase):
+            self._stop_all(task)
+            self._next(task)
+            return
         seconds = self._phase_seconds(task)
         at = self._cluster.now + seconds
         task.handle = self._cluster.loop.schedule(at, self._end_phase, task)
@@ -222,27 +184,126 @@ class Copies:
         return False
 
     def _phase_seconds(self, task: Task) -> float:
-        told = self._cluster.costs.phase_seconds
-        if told is not None:
-            return told
-        plan = task.action.plan
-        return plan.seconds / len(_phases(plan))
+        plan, told = task.action.plan, self._cluster.costs.phase_seconds
+        parts = len(_phases(plan)) + RAMP_ALLOCATIONS * len(plan.sources)
+        part = plan.seconds / parts if told is None else told
+        return part if task.phase.source is None else part * RAMP_ALLOCATIONS / SAMPLES
 
     def _end_phase(self, task: Task) -> None:
         task.handle = 0
         for run in task.runs:
             run.settle(self._cluster.now)
         self._note(task)
+        if self._goes_on(task):
+            at = self._cluster.now + self._phase_seconds(task)
+            task.handle = self._cluster.loop.schedule(at, self._end_phase, task)
+            return
+        self._stop_all(task)
+        self._next(task)
+
+    def _stop_all(self, task: Task) -> None:
         for run in task.runs:
             self._end(run)
         task.runs = []
-        self._next(task)
+
+    # --- sources of interference ------------------------------------------------------------------
+
+    def _next_injection(self, task: Task) -> Phase | None:
+        """The next sample of the source whose turn it is; ``None`` = all are done."""
+        cpu = task.action.plan.cpu_millicpus[0]
+        while task.ramps:
+            ramp = task.ramps[0]
+            intensity = ramp.next_intensity()
+            if intensity is not None:
+                return Phase(cpu, source=ramp.resource, intensity=intensity)
+            assert ramp.found is not None
+            task.tolerated[ramp.resource] = tolerated(ramp.found)
+            task.ramps.pop(0)
+        return None
+
+    def _goes_on(self, task: Task) -> bool:
+        """Whether the next sample is of the same intensity: then nothing is stopped."""
+        phase = task.phase
+        if phase.source is None or task.phases:
+            return False
+        wanted = self._next_injection(task)
+        if wanted == phase:
+            return True
+        if wanted is not None:
+            task.phases.append(wanted)
+        return False
+
+    def _inject(self, task: Task, phase: Phase) -> bool:
+        """Run the source beside the copy; whether it can be."""
+        assert phase.source is not None
+        part = task.runs[0].parts[0]
+        machine, beside = part.machine, part.resident
+        assert beside is not None
+        truth = self._cluster.truth
+        source = truth.source(machine.platform, phase.source, phase.intensity, beside)
+        free = machine.cpu_millicpus - machine.allocated_millicpus
+        if source is None or (free <= 0 and not source.core_of):
+            self._give_up(task, phase.source, NO_SIGNAL if source is None else "no CPU is free")
+            return False
+        cpu = source.cpu_millicpus if source.core_of else min(source.cpu_millicpus, free)
+        cap = source.load_per_second
+        job = replace(
+            task.job,
+            application=source.application,
+            load=None if cap is None else Load((0.0,), (cap,)),
+            memory_bytes=source.memory_bytes,
+            cpu_millicpus=max(1, round(cpu)),
+            phases=(),
+        )
+        held = Placement(task.action.plan.server, Allocation(job.cpu_millicpus, 1))
+        run = SourceRun(
+            f"{task.key}/{phase.source}",
+            job,
+            Account(job, self._cluster.now, 1.0),
+            (held,),
+            source.core_of,
+        )
+        run.state, run.since = State.RUNNING, self._cluster.now
+        run.load_per_second = cap or 0.0
+        task.runs.append(run)
+        self._cluster.settle_in(run, (held,))
+        return True
+
+    def _give_up(self, task: Task, source: SharedResource, why: str) -> None:
+        task.ramps = [ramp for ramp in task.ramps if ramp.resource is not source]
+        task.silent[f"tolerated/{source.value}"] = task.silent[f"caused/{source.value}"] = why
+
+    def _note_sample(self, task: Task) -> None:
+        """Of the copy beside a source, or of the probe that the source is."""
+        phase, ramp, meters = task.phase, task.ramps[0], self._cluster.meters
+        source = ramp.resource
+        number = len(ramp.probed) + len(ramp.samples)
+        seen = [
+            meters.error(run.rate, task.job.name, source.value, number, place)
+            for place, run in enumerate(task.runs)
+        ]
+        if not ramp.is_probing:
+            ramp.samples.append(Sample(phase.intensity, seen[0]))
+            return
+        probe, copy = task.runs[1].parts[0], task.runs[0].parts[0]
+        assert probe.resident is not None
+        assert copy.resident is not None
+        platform = probe.machine.platform
+        alone = self._probes.alone(platform, replace(probe.resident, core_of=""))
+        ramp.probed.append(seen[1] / alone if alone > 0 else 1.0)
+        if len(ramp.probed) == PROBES:
+            task.caused[source] = self._probes.caused(
+                platform, source, copy.resident, ramp.probed, meters.noise
+            )
 
     # --- what was found -------------------------------------------------------------------------
 
     def _note(self, task: Task) -> None:
         """What this phase has shown."""
         phase = task.phase
+        if phase.source is not None:
+            self._note_sample(task)
+            return
         task.count += len(task.runs)
         rates = [_mean_rate(run) for run in task.runs]
         if phase.further is not None:
@@ -283,11 +344,10 @@ class Copies:
         if not any(entry.value > 0 for row in task.performance.values() for entry in row.values()):
             self.fail(key, "the copy did nothing")
             return
-        for source in plan.sources:
-            why = "nothing injects it in this ground truth"
-            task.silent[f"tolerated/{source.value}"] = task.silent[f"caused/{source.value}"] = why
         found = Measurements(
             performance=task.performance,
+            tolerated=task.tolerated,
+            caused=task.caused,
             total=None if task.job.is_service else task.job.work,
             silent=task.silent,
             runs=task.count,

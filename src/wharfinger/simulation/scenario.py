@@ -86,6 +86,7 @@ def build(
         scenario.fractional_cpu,
         max([scenario.max_servers, *(draft.of.scale.max_servers for draft in drafts)]),
         contents.notes,
+        contents.needs,
     )
 
 

@@ -4,6 +4,7 @@ Everything here is drawn before the run begins, or by streams of its own, so tha
 the same.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wharfinger.model.platform import Server
@@ -99,6 +100,8 @@ class Setup:
         fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
         max_servers: On how many servers one workload may run.
         notes: What a reader of results should know of how this was made, a sentence each.
+        needs: Of applications that say so themselves: thousandths of a CPU that they can use on a
+            server, and memory that they take.
     """
 
     name: str
@@ -113,3 +116,4 @@ class Setup:
     fractional_cpu: bool = True
     max_servers: int = 8
     notes: tuple[str, ...] = ()
+    needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)

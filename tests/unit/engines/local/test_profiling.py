@@ -24,7 +24,6 @@ from wharfinger.engines.local.profiling.scores import (
     caused_on_cpu,
     performance,
     relative,
-    tolerated,
     tolerated_of_few,
 )
 from wharfinger.engines.local.profiling.sequence import Times
@@ -32,6 +31,7 @@ from wharfinger.engines.local.profiling.storage import cap, choose_upper
 from wharfinger.host.cgroups import discover
 from wharfinger.host.topology import discover_servers
 from wharfinger.ibench.ramp import RampPlan, Sample, Tolerance
+from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from wharfinger.classification.held import BUSY
-from wharfinger.ibench.ramp import Tolerance
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
@@ -93,19 +92,6 @@ def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) 
         else:
             ratios.append(value / reference)
     return min(ratios) if ratios else None
-
-
-def tolerated(found: Tolerance) -> Entry:
-    """A ramp's result: uncertain by the step that it lies in, and by the noise at its ends."""
-    if found.censored:
-        return Entry(found.low, 0.0, censored=True)
-    points = {point.intensity: point for point in found.curve}
-    high, low = points.get(found.high), points.get(found.low)
-    drop = (low.relative_performance if low else 1.0) - (high.relative_performance if high else 1.0)
-    noise = math.hypot(*(point.standard_error for point in (high, low) if point))
-    step = found.high - found.low
-    points_of_noise = min(step / 2, noise * step / drop) if drop > 0 else step / 2
-    return Entry(found.score, math.hypot(step / math.sqrt(12), points_of_noise))
 
 
 def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:

@@ -31,7 +31,6 @@ from wharfinger.engines.local.profiling.lifeline import Lifeline, NeighbourFell
 from wharfinger.engines.local.profiling.scores import (
     Stretch,
     relative,
-    tolerated,
     tolerated_of_few,
 )
 from wharfinger.engines.local.profiling.whole_runs import WholeRuns
@@ -39,6 +38,7 @@ from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.measure.spec import spec_of
 from wharfinger.ibench.driver import RunningSource
 from wharfinger.ibench.ramp import RampPlan, Sample, Tolerance
+from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Measurements
