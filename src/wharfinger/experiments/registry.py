@@ -2,9 +2,12 @@
 
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.base import Experiment
+from wharfinger.experiments.ibench_figure54 import IbenchFigure54
 from wharfinger.experiments.measured_gavel import MeasuredGavel
 
-EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in (MeasuredGavel(),)}
+EXPERIMENTS: dict[str, Experiment] = {
+    each.name: each for each in (MeasuredGavel(), IbenchFigure54())
+}
 
 
 def find_experiment(name: str) -> Experiment:
