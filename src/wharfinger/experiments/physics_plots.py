@@ -85,6 +85,16 @@ def _log_ticks(axes: "Axes", low: float, high: float) -> None:
     axes.set_yticks(np.log10(shown), labels=[f"{each:g}" for each in shown])
 
 
+def _round_ticks(axes: "Axes") -> None:
+    """Numbers on a logarithmic axis as people write them."""
+    low, high = axes.get_xlim()
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    shown = [10.0**power * digit for power in powers for digit in (1, 2, 5)]
+    shown = [each for each in shown if low <= each <= high]
+    axes.set_xticks(shown, labels=[f"{each:g}" for each in shown])
+    axes.minorticks_off()
+
+
 def curves(
     panels: Mapping[str, Mapping[str, Curve]],
     title: str,
@@ -92,6 +102,7 @@ def curves(
     *,
     log: str = "",
     limits: tuple[float, float] | None = None,
+    legend: bool = False,
 ) -> "Figure":
     """Lines with their names on them, a panel for each group.
 
@@ -101,6 +112,7 @@ def curves(
         axes_labels: What is along, and what is up.
         log: Axes that are logarithmic: ``"x"``, ``"y"`` or ``"xy"``.
         limits: Of the upward axis.
+        legend: Names stand beside dashes, where lines lie too close for names on them.
     """
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
@@ -120,13 +132,18 @@ def curves(
             elif not log:
                 axes.set_ylim(0, None)
             axes.set_xlabel(axes_labels[0])
+            if "x" in log:
+                _round_ticks(axes)
             drawn.append((axes, lines))
+            if legend:
+                axes.legend(loc="upper left", frameon=False, fontsize=10, handlelength=2.4)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         for axes in all_axes[::columns]:
             axes.set_ylabel(axes_labels[1])
     for axes, lines in drawn:
-        labels.on_lines(axes, lines)
+        if not legend:
+            labels.on_lines(axes, lines)
     return figure
 
 

@@ -4,9 +4,17 @@ from wharfinger.errors import InvalidInput
 from wharfinger.experiments.base import Experiment
 from wharfinger.experiments.ibench_figure54 import IbenchFigure54
 from wharfinger.experiments.measured_gavel import MeasuredGavel
+from wharfinger.experiments.pythia_figure6 import PythiaFigure6
+from wharfinger.experiments.quasar_figure2 import QuasarFigure2
 
 EXPERIMENTS: dict[str, Experiment] = {
-    each.name: each for each in (MeasuredGavel(), IbenchFigure54())
+    each.name: each
+    for each in (
+        MeasuredGavel(),
+        IbenchFigure54(),
+        PythiaFigure6(),
+        QuasarFigure2(),
+    )
 }
 
 
