@@ -5,7 +5,7 @@ one of lightness, dashes or place as well as of colour.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def curves(
     *,
     log: str = "",
     limits: tuple[float, float] | None = None,
-    legend: bool = False,
+    legend: Literal["", "upper left", "lower right"] = "",
 ) -> "Figure":
     """Lines with their names on them, a panel for each group.
 
@@ -112,7 +112,7 @@ def curves(
         axes_labels: What is along, and what is up.
         log: Axes that are logarithmic: ``"x"``, ``"y"`` or ``"xy"``.
         limits: Of the upward axis.
-        legend: Names stand beside dashes, where lines lie too close for names on them.
+        legend: Place of names beside dashes, where lines lie too close for names on them.
     """
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
@@ -136,7 +136,7 @@ def curves(
                 _round_ticks(axes)
             drawn.append((axes, lines))
             if legend:
-                axes.legend(loc="upper left", frameon=False, fontsize=10, handlelength=2.4)
+                axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         for axes in all_axes[::columns]:

@@ -349,6 +349,6 @@ def _pictures(found: Sequence[Found]) -> "dict[str, Callable[[], Figure]]":
             ("thousands of queries a second", "99th percentile (ms)"),
             log="x",
             limits=(0.0, 1.5),
-            legend=True,
+            legend="upper left",
         ),
     }

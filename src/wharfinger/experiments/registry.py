@@ -4,6 +4,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.experiments.base import Experiment
 from wharfinger.experiments.ibench_figure54 import IbenchFigure54
 from wharfinger.experiments.measured_gavel import MeasuredGavel
+from wharfinger.experiments.physics_matrices import PhysicsMatrices
 from wharfinger.experiments.pythia_figure6 import PythiaFigure6
 from wharfinger.experiments.quasar_figure2 import QuasarFigure2
 
@@ -14,6 +15,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         IbenchFigure54(),
         PythiaFigure6(),
         QuasarFigure2(),
+        PhysicsMatrices(),
     )
 }
 
