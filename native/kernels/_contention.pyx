@@ -2,22 +2,26 @@
 """The rates of those who share a server: one fixed point (see ``simulation.physics.solver``).
 
 Unknown are the utilisation of memory, of the last-level cache's ports, of the disk and of the
-network, how much of the last-level cache each resident holds, and the CPU share where CPUs are
-overcommitted. For the four utilisations u the equations F(u) = demand(latency(u)) / capacity - u
-are nearly linear, since a saturated device's demand falls as 1 - u: Newton's method with all 16
-derivatives. Cache shares are an iteration of their own, each damped by its own slope. What cannot
-change while the others do (siblings on a core, short memory, pairs' whims) is worked out before.
+network, how much of the last-level cache each resident holds, and the turn that each thread gets
+where there are more than CPUs. For the four utilisations u the equations F(u) = demand(latency(u))
+/ capacity - u are nearly linear, since a saturated device's demand falls as 1 - u: Newton's method
+with all 16 derivatives, and nine more for the turn. Cache shares take a step of Newton's of their
+own after each, by the derivative of what one brings in by what it holds itself. What cannot change
+while the others do (siblings on a core, short memory, pairs' whims) is worked out before.
 
 ``reference.py`` is the same in NumPy, by bisection.
 """
 
 from libc.math cimport exp, fabs, log2, sqrt, tanh
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
+from _whims cimport whim_of
+
 cdef enum:
     SHARED = 4          # memory, last-level cache, disk, network
+    UNKNOWN = 5         # the same, and the turn at the CPUs
     PRIVATE = 7
     POINTS = 27         # of a miss curve
     NUMBERS = 18        # of a row, before pressures, sensitivities and the curve
@@ -28,7 +32,11 @@ cdef double PER_OCTAVE = 2.0
 cdef double HIT_PRESSURE = 0.05     # of an access that hits, to keep its line
 cdef double FULL = 1 - 1e-9
 cdef double CLOSE = 1e-7            # of utilisations, absolute
-cdef double CLOSE_SHARES = 1e-6     # of cache shares, relative
+cdef double CLOSE_SHARES = 1e-7     # of rates by cache shares, relative
+cdef double LEAST_SHARE = 64.0      # bytes of the last level: a line
+cdef double LEAST_STAY = 0.05       # of 1 - d log pressure / d log share
+cdef double LEAST_SPEED = 1e-12     # over one thread: less is none
+cdef double LOG2_E = 1.4426950408889634
 cdef double WHIM_BOUND = 0.25
 cdef uint64_t SOURCE = 1ULL << 62  # in the identity of a source of interference
 
@@ -56,10 +64,12 @@ cdef struct Resident:
     Py_ssize_t beside  # whose cores it shares; -1 = it goes where there is room
     double share       # of the last-level cache, in bytes
     double target
+    double pressure    # lines per ns that it brings in, about
+    double give        # what it moves by for each byte that it should
+    double felt        # d log could / d log share
     double misses      # per instruction
     double slope       # of these, per unit of log2 of the share
-    double time        # ns per instruction
-    double computing   # of it, in CPUs
+    double computing   # ns per instruction, in CPUs
     double rate        # instructions per ns
     double could       # the same, were it asked all
 
@@ -75,25 +85,6 @@ cdef inline double _usl(double n, double contention, double coherence) noexcept 
     if n <= 1:
         return n
     return n / (1 + contention * (n - 1) + coherence * n * (n - 1))
-
-
-cdef inline uint64_t _mixed(uint64_t x) noexcept nogil:
-    # splitmix64
-    x += 0x9E3779B97F4A7C15ULL
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL
-    return x ^ (x >> 31)
-
-
-cdef inline double _whim(uint64_t one, uint64_t other) noexcept nogil:
-    # About a standard normal draw for an ordered pair: the sum of four even ones.
-    cdef uint64_t x = _mixed(one * 3 + _mixed(other))
-    cdef double total = 0
-    cdef int part
-    for part in range(4):
-        total += <double>(x & 0xFFFF) / 65536.0
-        x >>= 16
-    return (total - 2.0) * 1.7320508075688772
 
 
 cdef inline void _look_up(Resident* each) noexcept nogil:
@@ -290,21 +281,20 @@ cdef class Contention:
             if each.row.bound > 0 and other.row.bound > 0:
                 near = min(1.0, other.weight)
                 near *= sqrt(each.row.bound * other.row.bound)
-                memory += near * _whim(each.row.identity, other.row.identity)
+                memory += near * whim_of(each.row.identity, other.row.identity)
             if idle > 0 and other.row.active < 1:
                 near = sqrt(idle * (1 - other.row.active)) * min(1.0, other.cpus)
                 if other.cap >= 0:
                     near *= min(1.0, other.cap * other.row.disk / self.bandwidth[2])
-                disk += near * _whim(each.row.identity + 1, other.row.identity)
+                disk += near * whim_of(each.row.identity + 1, other.row.identity)
         each.speed *= exp(-WHIM_BOUND * tanh(self.whim * memory / WHIM_BOUND))
         each.device = exp(WHIM_BOUND * tanh(self.whim * disk / WHIM_BOUND))
 
     cdef void _iterate(self) noexcept nogil:
         cdef Py_ssize_t i
         cdef int r, step
-        cdef bint crowded = False
-        cdef double reach = 0, threads = 0, share = 1.0, off, off_before = 1e9, damping = 1.0
-        cdef double moved
+        cdef bint crowded
+        cdef double reach = 0, threads = 0, turn = 1.0, off, off_before = 1e9, damping = 1.0
         cdef Resident* each
         for r in range(SHARED):
             self.u[r] = 0.3
@@ -319,30 +309,31 @@ cdef class Contention:
             _look_up(each)
         for step in range(MOST):
             self.iterations = step + 1
-            off = self._utilise(share)
-            if threads > self.cpus:
-                off = max(off, self._share_cpus(&share, threads))
+            off = self._utilise(&turn, threads, damping)
             if crowded:
-                moved = self._shift(damping)
-                off = max(off, moved * (CLOSE / CLOSE_SHARES))
+                off = max(off, self._shift(turn, damping))
             if off < CLOSE:
                 return
+            # Where loads bind and do not in turns, or steep curves meet: shorter steps.
             if off > 0.95 * off_before and step > 4:
                 damping = max(0.1, 0.75 * damping)
             elif off < 0.7 * off_before:
                 damping = min(1.0, 1.1 * damping)
             off_before = off
 
-    cdef double _utilise(self, double share) noexcept nogil:
-        # One step of Newton's for the four utilisations; how far off they were.
-        cdef double f[SHARED]
-        cdef double jacobian[SHARED][SHARED]
+    cdef double _utilise(self, double* turn, double threads, double damping) noexcept nogil:
+        # One step of Newton's for the four utilisations and, where there are more threads than
+        # CPUs, the logarithm of the turn that each gets at one; how far off they were. Long, since
+        # a solution costs what its one loop over the residents does.
+        cdef double f[UNKNOWN]
+        cdef double jacobian[UNKNOWN][UNKNOWN]
         cdef double slope[SHARED]
         cdef double demand[SHARED]
         cdef double by[SHARED]
-        cdef double step, off = 0, d, here, falls
-        cdef int r, c
+        cdef double step, off = 0, d, here, waits, busy
+        cdef int r, c, unknown = SHARED + 1 if threads > self.cpus else SHARED
         cdef Py_ssize_t i
+        cdef bint capped
         cdef Resident* each
         cdef Row* row
         for r in range(SHARED):
@@ -350,145 +341,155 @@ cdef class Contention:
             self.inflation[r] = 1 + self.gain[r] * self.u[r] * self.u[r] / d
             slope[r] = self.gain[r] * (2 * self.u[r] - self.u[r] * self.u[r]) / (d * d)
             f[r] = -self.u[r]
-            for c in range(SHARED):
-                jacobian[r][c] = -1.0 if r == c else 0.0
+        f[SHARED] = -1.0
+        for r in range(unknown):
+            for c in range(unknown):
+                jacobian[r][c] = -1.0 if r == c and r < SHARED else 0.0
         for i in range(self.n):
             each = &self.here[i]
             row = each.row
-            if each.speed <= 0:
-                each.rate = each.could = each.time = each.computing = 0
+            if each.speed < LEAST_SPEED:
+                each.rate = each.could = each.computing = 0
                 continue
-            d = 1 / (each.speed * share)
+            d = 1 / (each.speed * turn[0])
             by[0] = row.miss_time * each.misses * d
             by[1] = row.cache * d
             by[2] = (row.disk_time + each.rereads) * each.device
             by[3] = row.network_time
             each.computing = each.fixed * d + by[0] * self.inflation[0] + by[1] * self.inflation[1]
-            each.time = each.computing + by[2] * self.inflation[2] + by[3] * self.inflation[3]
-            each.computing *= each.cpus * share
-            each.could = 1 / each.time
-            each.rate = each.could
+            d = each.computing + by[2] * self.inflation[2] + by[3] * self.inflation[3]
+            waits = each.computing / d
+            each.computing *= each.cpus * turn[0]
+            each.could = 1 / d
+            capped = 0 <= each.cap <= each.could
+            each.rate = each.cap if capped else each.could
             demand[0] = each.misses * row.line / self.bandwidth[0]
             demand[1] = row.access * 64.0 / self.bandwidth[1]
             demand[2] = each.disk / self.bandwidth[2]
             demand[3] = row.network / self.bandwidth[3]
-            if 0 <= each.cap <= each.could:
-                each.rate = each.cap
-                for r in range(SHARED):
-                    f[r] += demand[r] * each.rate
-                continue
             for r in range(SHARED):
                 f[r] += demand[r] * each.rate
+                by[r] *= slope[r]
+            busy = each.computing * each.rate / self.cpus
+            f[SHARED] += busy
+            if unknown > SHARED:
+                here = each.cpus * turn[0] * each.rate / self.cpus
+                for c in range(2):
+                    jacobian[SHARED][c] += here * by[c]
+            if capped:
+                continue
+            for r in range(SHARED):
                 here = demand[r] * each.rate * each.rate
                 for c in range(SHARED):
-                    jacobian[r][c] -= here * by[c] * slope[c]
+                    jacobian[r][c] -= here * by[c]
+            if unknown > SHARED:
+                for c in range(SHARED):
+                    jacobian[c][SHARED] += demand[c] * each.rate * waits
+                    jacobian[SHARED][c] -= busy * each.rate * by[c]
+                jacobian[SHARED][SHARED] += busy * waits
+        if unknown > SHARED:
+            if turn[0] >= 1 and f[SHARED] <= 0:
+                unknown = SHARED  # nobody has to wait for a CPU
+            else:
+                off = fabs(f[SHARED])
+                # Where all do only what they are asked, turns change nothing until they bind.
+                jacobian[SHARED][SHARED] = max(0.05, jacobian[SHARED][SHARED])
         for r in range(SHARED):
             off = max(off, fabs(f[r]))
-        _solve(jacobian, f)
+        _solve(jacobian, f, unknown)
         for r in range(SHARED):
-            step = self.u[r] - f[r]
+            step = self.u[r] - damping * f[r]
             # Never all the way to full, nor to empty: the law bends there.
-            self.u[r] = min(max(step, 0.1 * self.u[r] if step < 0 else step), 1 - 0.1 * (1 - self.u[r]))
-            if self.u[r] > FULL:
-                self.u[r] = FULL
+            step = max(step, 0.1 * self.u[r] if step < 0 else step)
+            self.u[r] = min(FULL, min(step, 1 - 0.1 * (1 - self.u[r])))
+        if unknown > SHARED:
+            step = turn[0] * exp(damping * min(0.7, max(-0.7, -f[SHARED])))
+            turn[0] = min(1.0, max(self.cpus / threads, step))
         return off
 
-    cdef double _share_cpus(self, double* share, double threads) noexcept nogil:
-        # More threads than CPUs: they take turns. How far off the share was.
-        cdef double busy = 0, wanted
-        cdef Py_ssize_t i
-        for i in range(self.n):
-            busy += self.here[i].computing * self.here[i].rate
-        wanted = share[0] * sqrt(self.cpus / busy) if busy > 0 else 1.0
-        wanted = min(1.0, max(self.cpus / threads, wanted))
-        busy = fabs(wanted - share[0])
-        share[0] = wanted
-        return busy
-
-    cdef double _shift(self, double damping) noexcept nogil:
-        # Cache in proportion to what each brings in, nobody more than it can fill.
-        cdef double left = self.llc, pressure = 0, portion, off = 0, elastic, moved, total = 0
-        cdef double change
+    cdef double _shift(self, double turn, double damping) noexcept nogil:
+        # Cache in proportion to what each brings in, nobody more than it can fill: for s_i = k p_i
+        # one step of Newton's, s_i + (k p_i - s_i) / (1 - e_i), with e_i = d log p_i / d log s_i
+        # and k such that all together have the whole. How far off rates are by it, relative.
+        cdef double left = self.llc, pressure = 0, portion = 0, off = 0, total
+        cdef double felt, moved, wanted, waits
         cdef Py_ssize_t i
         cdef bint again = True
         cdef Resident* each
         for i in range(self.n):
             each = &self.here[i]
-            each.target = -1.0
-            pressure += each.rate * (each.misses + HIT_PRESSURE * each.row.access)
-        while again and pressure > 0:
+            each.pressure = each.rate * (each.misses + HIT_PRESSURE * each.row.access)
+            pressure += each.pressure
+        for i in range(self.n):
+            each = &self.here[i]
+            each.target, each.give, each.felt = -1.0, 1.0, 0.0
+            if each.pressure * self.llc <= LEAST_SHARE * pressure:
+                each.target = LEAST_SHARE  # too little to count; no curve begins so low
+                left -= LEAST_SHARE
+            elif each.slope < 0:
+                moved = each.slope * LOG2_E
+                # Fewer misses press less, and run faster.
+                waits = each.row.miss_time * self.inflation[0] / (each.speed * turn)
+                each.felt = -each.could * waits * moved
+                felt = each.felt if each.cap < 0 or each.cap > each.could else 0.0
+                each.give = 1 / max(LEAST_STAY, 1 - felt - moved * each.rate / each.pressure)
+        while again:
             again = False
-            portion = left / pressure
+            pressure = total = 0
+            for i in range(self.n):
+                each = &self.here[i]
+                if each.target < 0:
+                    pressure += each.pressure * each.give
+                    total += each.share * (each.give - 1)
+            portion = (left + total) / pressure if pressure > 0 else 0.0
             for i in range(self.n):
                 each = &self.here[i]
                 if each.target >= 0:
                     continue
-                moved = each.rate * (each.misses + HIT_PRESSURE * each.row.access)
-                if moved * portion >= each.row.reach:
+                wanted = each.share + (portion * each.pressure - each.share) * each.give
+                if wanted >= each.row.reach:
                     each.target = each.row.reach
                     left -= each.row.reach
-                    pressure -= moved
                     again = True
-            if left <= 0:
-                break
-        portion = max(left, 0.0) / pressure if pressure > 0 else 0.0
+        total = 0
         for i in range(self.n):
             each = &self.here[i]
             if each.target < 0:
-                moved = each.rate * (each.misses + HIT_PRESSURE * each.row.access)
-                each.target = moved * portion
-            if each.target < 64.0:
-                each.target = 64.0
-            change = log2(each.target / each.share)
-            # d log2(pressure) / d log2(share): fewer misses press less, and run faster.
-            elastic = 0
-            if each.misses > 0:
-                elastic = each.slope * 1.4427 / (each.misses + HIT_PRESSURE * each.row.access)
-                if each.cap < 0 or each.cap > each.could:
-                    elastic -= (
-                        each.rate * each.row.miss_time * self.inflation[0]
-                        / each.speed * each.slope * 1.4427
-                    )
-            elastic = min(elastic, 0.0)
-            change *= damping / (1 - elastic)
-            off = max(off, fabs(change) * each.row.access * 20 / (1 + each.row.access * 20))
-            each.share = each.share * 2.0 ** change
-            if each.share > each.row.reach:
-                each.share = each.row.reach
+                wanted = each.share + (portion * each.pressure - each.share) * each.give
+                each.target = max(wanted, 0.1 * each.share)
+            moved = each.target - each.share
+            off = max(off, fabs(moved) * each.felt / each.share)
+            each.share += damping * moved
             total += each.share
         for i in range(self.n):
             each = &self.here[i]
             if total > self.llc:
                 each.share *= self.llc / total
             _look_up(each)
-        return off
+        return off * (CLOSE / CLOSE_SHARES)
 
 
-cdef void _solve(double[SHARED][SHARED] a, double* b) noexcept nogil:
+cdef void _solve(double[UNKNOWN][UNKNOWN] a, double* b, int size) noexcept nogil:
     # Gauss with pivoting; the answer is in b.
     cdef int k, i, j, p
     cdef double t
-    for k in range(SHARED):
+    for k in range(size):
         p = k
-        for i in range(k + 1, SHARED):
+        for i in range(k + 1, size):
             if fabs(a[i][k]) > fabs(a[p][k]):
                 p = i
         if p != k:
-            for j in range(SHARED):
-                t = a[k][j]
-                a[k][j] = a[p][j]
-                a[p][j] = t
-            t = b[k]
-            b[k] = b[p]
-            b[p] = t
-        for i in range(k + 1, SHARED):
+            for j in range(size):
+                a[k][j], a[p][j] = a[p][j], a[k][j]
+            b[k], b[p] = b[p], b[k]
+        for i in range(k + 1, size):
             t = a[i][k] / a[k][k]
             if t != 0:
-                for j in range(k, SHARED):
+                for j in range(k, size):
                     a[i][j] -= t * a[k][j]
                 b[i] -= t * b[k]
-    for k in range(SHARED - 1, -1, -1):
+    for k in range(size - 1, -1, -1):
         t = b[k]
-        for j in range(k + 1, SHARED):
+        for j in range(k + 1, size):
             t -= a[k][j] * b[j]
         b[k] = t / a[k][k]

@@ -195,6 +195,10 @@ class Manager:
         """The workload whose newest start has this key; to be read only."""
         return self._world.record_of(key)
 
+    def residents_of(self, server: str) -> list[WorkloadRecord]:
+        """Who holds something there, from being placed to being gone; to be read only."""
+        return self._world.residents_of(server)
+
     def preview(self, workload: Workload) -> list[Decision]:
         """What would be decided for the workload if it were handed in, or tried, now."""
         view = self._admission_view()

@@ -48,6 +48,8 @@ IDLE_WAKES = 3
 KEEP_ENDED = 1_000
 LOOK_EVERY = 2_000
 """Events between two looks at how far the run is."""
+MOST = 0.95
+"""Of the workloads: until so many have ended, the cluster is as its users know it."""
 STALLED_SECONDS = 86_400.0
 """After so long without a decision, while nobody who is there gets anything done, a run is over."""
 
@@ -141,13 +143,15 @@ def replay_recording(path: Path) -> Replay:
     estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
 
     def make_manager(started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
-        return Manager(
+        manager = Manager(
             estimates.policy,
             make_admission(started.admission),
             planner=estimates.planner,
             keep_ended=spec.keep_ended,
             state=state,
         )
+        estimates.decide_for(manager)
+        return manager
 
     return replay(log, make_manager)
 
@@ -173,6 +177,7 @@ class Simulation:
             planner=estimates.planner,
             keep_ended=spec.keep_ended,
         )
+        estimates.decide_for(self.manager)
         self.cluster = SimulatedCluster(
             EventLoop(),
             setup.truth,
@@ -291,7 +296,7 @@ class Simulation:
         account = self.cluster.accounts[record.name]
         if account.ended_at is None:
             account.ended_at = now
-        self.cluster.ledger.mark(now)
+        self.cluster.ledger.mark(now, most=len(self._ends) <= MOST * len(self.setup.jobs))
 
     def _perform(self, action: act.Action) -> None:
         if isinstance(action, act.ClassifyWorkload):

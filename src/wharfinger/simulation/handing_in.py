@@ -32,6 +32,7 @@ from wharfinger.simulation.scenario_types import (
     TargetOf,
     Targets,
 )
+from wharfinger.simulation.truth import Resident, alone_with_cpus
 
 _NOT_PROFILED = Profile(ProfileMode.NONE)
 _ONE_SERVER = Scale()
@@ -165,8 +166,31 @@ def whole(scenario: Scenario, cpu_millicpus: float) -> int:
 
 
 def _needed(world: World, draft: Draft) -> int:
-    """CPU that it can use; who could use more than the largest server has is given all of one."""
-    return min(world.most_cpu_millicpus, whole(world.scenario, draft.cpu_millicpus))
+    """CPU that it can use; who could use more than the largest server has is given all of one.
+
+    Of a service whose threads say how far it could go, what its load takes.
+    """
+    most = min(world.most_cpu_millicpus, whole(world.scenario, draft.cpu_millicpus))
+    if draft.load is None or draft.application not in world.needs:
+        return most
+    return min(most, _for_its_load(world, draft))
+
+
+def _for_its_load(world: World, draft: Draft) -> int:
+    """Whole CPUs with which it holds its highest load on the cluster's middle platform, or all."""
+    assert draft.load is not None
+    rates = world.rates_of(draft.application)
+    order = sorted(range(len(rates)), key=rates.__getitem__)
+    platform = world.platforms[order[len(order) // 2]][0]
+    asked, bound = max(draft.load.per_second), draft.of.latency
+    queue = world.truth.queue(draft.application)
+    for cpu in range(1000, platform.cpu_millicpus, 1000):
+        resident = Resident(draft.application, float(cpu), draft.memory_bytes, asked)
+        could, busy = alone_with_cpus(world.truth, platform.name, resident)
+        held = queue.held_per_second(could, busy, bound) if bound else could
+        if held >= asked:
+            return cpu
+    return platform.cpu_millicpus
 
 
 def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:
@@ -181,7 +205,8 @@ def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | Non
         return
     factors = (column.tolist() for column in misjudged(model, draws))
     for draft, cpu, memory in zip(drafts, *factors, strict=True):
-        wanted = whole(scenario, draft.cpu_millicpus * cpu), round(draft.memory_bytes * memory)
+        needs = _needed(world, draft) if draft.load else draft.cpu_millicpus
+        wanted = whole(scenario, needs * cpu), round(draft.memory_bytes * memory)
         yield Reservation(*_held_by_one(world, draft, *wanted))
 
 

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 
 class Sums(NamedTuple):
-    """Levels times seconds; CPU in thousandths."""
+    """Levels times seconds; CPU in thousandths.
+
+    Attributes:
+        most_capacity: As ``capacity``, until most workloads had ended; so is ``most_used``.
+    """
 
     capacity: float
     allocated: float
     used: float
     busy: float
+    most_capacity: float = 0.0
+    most_used: float = 0.0
 
 
 class Ledger:
@@ -46,6 +52,7 @@ class Ledger:
         "capacity",
         "capacity_seconds",
         "marked",
+        "most",
         "present",
         "recorder",
         "since",
@@ -62,6 +69,7 @@ class Ledger:
         self.used_seconds = self.busy_seconds = 0.0
         self.recorder: Recorder | None = None
         self.marked = Sums(0.0, 0.0, 0.0, 0.0)
+        self.most = 0.0, 0.0
 
     def advance(self, now: float) -> None:
         """Add up to now."""
@@ -79,11 +87,22 @@ class Ledger:
         self.capacity_seconds = self.allocated_seconds = 0.0
         self.used_seconds = self.busy_seconds = 0.0
 
-    def mark(self, now: float) -> None:
-        """Somebody has ended; perhaps the last."""
+    def mark(self, now: float, *, most: bool = True) -> None:
+        """Somebody has ended; perhaps the last.
+
+        Args:
+            now: The time.
+            most: Most of them had not ended before.
+        """
         self.advance(now)
+        if most:
+            self.most = self.capacity_seconds, self.used_seconds
         self.marked = Sums(
-            self.capacity_seconds, self.allocated_seconds, self.used_seconds, self.busy_seconds
+            self.capacity_seconds,
+            self.allocated_seconds,
+            self.used_seconds,
+            self.busy_seconds,
+            *self.most,
         )
 
     def move(self, now: float, machine: Machine, change: int) -> None:

@@ -30,7 +30,8 @@ class Share:
     Attributes:
         load_per_second: That it is asked there.
         could_per_second: That it could answer.
-        cpus: That it has.
+        cpus: That its queries keep busy at most: those that it has, or fewer where something else
+            than them bounds what it could answer.
     """
 
     load_per_second: float

@@ -15,7 +15,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.machines import Machine
 from wharfinger.simulation.queueing import ONE_AT_A_TIME, Queue, Share
-from wharfinger.simulation.truth import GroundTruth, Resident
+from wharfinger.simulation.truth import GroundTruth, Resident, busy_cpus
 
 if TYPE_CHECKING:
     from wharfinger.simulation.series import Recorder
@@ -80,6 +80,13 @@ class Part:
         self.cpu_millicpus = cpu_millicpus
         self.look(truth)
 
+    @property
+    def busy_cpus(self) -> float:
+        """Of a service, those that it keeps busy when it answers all that it could."""
+        if self.resident is None:
+            return self.cpu_millicpus / 1000
+        return busy_cpus(self.resident, self.rate, self.used_millicpus)
+
     def look(self, truth: GroundTruth) -> None:
         """Something about it has changed: how fast it could be alone."""
         self.changed = True
@@ -97,6 +104,12 @@ class Part:
         else:
             most = Resident(run.application, whole, job.memory_bytes, load, servers)
             self.most = truth.alone(platform, most)
+
+
+def _scaled(part: Part, could_per_second: float) -> float:
+    """CPUs that its queries would keep busy if it could answer so many."""
+    busy = part.busy_cpus
+    return busy * could_per_second / part.rate if part.rate > 0 else busy
 
 
 class Account:
@@ -272,10 +285,10 @@ class Run:
         """Its parts' rates have changed."""
         parts = self.parts
         if self.job.load is not None:
-            cpus = [part.cpu_millicpus / 1000 for part in parts]
-            whole = [part.machine.cpu_millicpus / 1000 for part in parts]
+            cpus = [part.busy_cpus for part in parts]
             self.kept = self._kept([part.rate for part in parts], cpus)
             self.kept_alone = self._kept([part.alone for part in parts], cpus)
+            whole = [_scaled(part, part.most) for part in parts]
             self.kept_most = self._kept([part.most for part in parts], whole)
         if len(parts) == 1:
             part = parts[0]
@@ -325,7 +338,7 @@ def service_values(run: Run) -> dict[Quantity, float]:
     target = run.job.workload.target
     bound = target.latency if target else None
     each = run.load_per_second / max(1, len(run.parts))
-    shares = [Share(each, part.rate, part.cpu_millicpus / 1000) for part in run.parts]
+    shares = [Share(each, part.rate, part.busy_cpus) for part in run.parts]
     percentile = bound.percentile if bound else USUAL_PERCENTILE
     return {
         Quantity.THROUGHPUT: sum(min(each, part.rate) for part in run.parts),

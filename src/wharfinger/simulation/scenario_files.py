@@ -163,7 +163,7 @@ def _mend(text: str) -> str:
     near = closest(text, names)
     if near:
         return f"did you mean {near}?"
-    return f"write a file, {MEASURED}DIR, {TRACE}DIR, or one of {', '.join(shipped())}"
+    return f"write a file, {MEASURED}DIR, {TRACE}DIR, or one that `simulate --list` shows"
 
 
 def measured_scenario(directory: str) -> Scenario:

@@ -99,6 +99,29 @@ def busy(residents: Sequence[Resident], rates: Sequence[float]) -> list[float]:
     ]
 
 
+def busy_cpus(resident: Resident, could_per_second: float, used_millicpus: float) -> float:
+    """CPUs that a service's queries keep busy where it answers all that it could.
+
+    Fewer than it has where a network or a disk bounds it: then its queries do not wait for CPUs.
+
+    >>> busy_cpus(Resident("s", 8000.0, 1, 100.0), 400.0, 500.0)
+    2.0
+    """
+    cpus = resident.cpu_millicpus / 1000
+    answered = min(resident.load_per_second or 0.0, could_per_second)
+    if answered <= 0:
+        return cpus
+    return min(cpus, used_millicpus / 1000 * could_per_second / answered)
+
+
+def alone_with_cpus(truth: GroundTruth, platform: str, resident: Resident) -> tuple[float, float]:
+    """What a service alone on a server could answer, and CPUs that this keeps busy."""
+    group = (resident,)
+    rates = truth.rates(platform, group)
+    used = truth.used_millicpus(platform, group, rates)
+    return rates[0], busy_cpus(resident, rates[0], used[0])
+
+
 class Untouched:
     """What ground truths have in common that know of rates alone."""
 

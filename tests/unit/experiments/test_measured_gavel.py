@@ -202,5 +202,5 @@ def test_it_can_be_done_again_from_what_is_kept(tables: Path, tmp_path: Path):
 
 def test_experiments_are_found_by_name():
     assert all(find_experiment(name).name == name for name in EXPERIMENTS)
-    with pytest.raises(InvalidInput, match="'nothing' is not an experiment; there are measured-"):
+    with pytest.raises(InvalidInput, match="'nothing' is not an experiment; there are paragon-"):
         find_experiment("nothing")

@@ -120,9 +120,15 @@ def test_a_run_that_is_cut_short_is_measured_as_far_as_it_went() -> None:
     )
 
 
+class Paired(Crowded):
+    """Interference is known between pairs."""
+
+    references = ("cpu1000",)
+
+
 def test_the_oracle_is_told_the_truth() -> None:
     jobs = [batch_job(f"w{at}", at * 2.0, 20, 1000) for at in range(6)]
-    setup = Setup("made", servers(2), tuple(jobs), Crowded())
+    setup = Setup("made", servers(2), tuple(jobs), Paired())
     watch = Watch(Simulation(setup, RunSpec("made", "oracle")))
     watch.run()
     for record in watch.simulation.manager.state.workloads.values():

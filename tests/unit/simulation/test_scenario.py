@@ -350,7 +350,7 @@ def test_what_was_estimated_is_said(tmp_path: Path):
 
 
 def test_tables_are_needed_only_where_they_are_named(tmp_path: Path):
-    missing = replace(PLAIN, servers=(), measured=MeasuredTruth(str(tmp_path / "none")))
+    missing = replace(PLAIN, servers=(), truth=MeasuredTruth(str(tmp_path / "none")))
     with pytest.raises(InvalidInput, match="is not there; name one that holds"):
         build(missing, 1)
     with pytest.raises(InvalidInput, match=r"no servers; list them under spec\.servers"):

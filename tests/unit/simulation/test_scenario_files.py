@@ -160,7 +160,7 @@ def test_paths_start_where_the_scenario_lies():
         ),
         (
             JOB + "  truth: undisturbd\n",
-            "shop.yaml:6: spec.truth: 'undisturbd' is not known; write undisturbed",
+            "shop.yaml:6: spec.truth: 'undisturbd' is not one of undisturbed, physics; did you",
         ),
         (
             JOB + "  arrivals: {pattern: poisson}\n",
@@ -265,7 +265,7 @@ def test_a_file_behind_trace_is_in_the_standard_format(tmp_path: Path):
     ("name", "says"),
     [
         ("sinthetic", "no scenario 'sinthetic': did you mean synthetic?"),
-        ("zzz", "write a file, measured:DIR, trace:DIR, or one of openb, services, synthetic"),
+        ("zzz", "write a file, measured:DIR, trace:DIR, or one that `simulate --list` shows"),
         ("a/b.yaml", "there is no such file; check the path"),
         ("trace:/nowhere", "/nowhere: there is no such; name a directory, or an SWF file"),
     ],

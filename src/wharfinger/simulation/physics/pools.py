@@ -320,7 +320,7 @@ def _memcached(draw: _Draw) -> Iterator[Application]:
         threads=24,
         contention=0.01,
         coherence=2e-4,
-        network=Streaming(1200 / 25_000, 1.0, depth=64.0),
+        network=Streaming(300 / 25_000, 1.0, depth=64.0),
         serving=Serving(25_000, 0.6),
         whim=float(draw.random.uniform(0.05, 0.15)),
         spread=0.0,
