@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--regime",
         metavar="R",
-        help="run: calibration of the physics, for the experiments on it (default: moderate)",
+        help="run: calibration of the physics, instead of the experiment's",
     )
     add_output(parser)
 

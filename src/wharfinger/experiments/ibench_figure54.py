@@ -26,8 +26,9 @@ from wharfinger.experiments.ground_truth import (
 )
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.simulation.physics.application import Streaming
 from wharfinger.simulation.physics.clusters import HARDWARE
-from wharfinger.simulation.physics.hardware import Hardware
+from wharfinger.simulation.physics.hardware import GIB, Hardware
 from wharfinger.simulation.physics.pools import Pool, draw_pool
 from wharfinger.simulation.physics.regimes import Regime
 from wharfinger.simulation.physics.sources import CORE_SOURCES
@@ -51,6 +52,10 @@ MCF, MEMCACHED = "mcf", "memcached"
 QUERIES_PER_SECOND, BOUND_SECONDS = 40_000.0, 200e-6
 """What memcached is asked, and how fast it must answer (5.4.2)."""
 MEMCACHED_CPUS = 4.0
+MEMCACHED_BYTES = 4 * GIB
+"""Its server holds it; else memory's source would do nothing but make it page."""
+_SENDS = Streaming(1200 / 25_000, 1.0, depth=64.0)
+"""Values of a kilobyte: of smaller ones, so many queries take a tenth of the network."""
 R = SharedResource
 _UTILISATION = {
     R.MEMORY_BANDWIDTH: 0, R.STORAGE_CAPACITY: 2, R.STORAGE_BANDWIDTH: 2, R.NETWORK_BANDWIDTH: 3,
@@ -110,8 +115,7 @@ def look(regime: Regime, seed: int) -> Sources:
     streams = Streams(seed)
     programs = draw_pool(Pool.SINGLE_THREADED, regime, streams)
     services = draw_pool(Pool.MEMCACHED, regime, streams)
-    # Its server holds it; on a smaller one, memory's source would do nothing but make it page.
-    small = [replace(each, footprint_bytes=4 * 2**30) for each in services]
+    small = [replace(each, footprint_bytes=MEMCACHED_BYTES, network=_SENDS) for each in services]
     truth = Physics(
         [HARDWARE[WITH_SMT], HARDWARE[WITHOUT_SMT]],
         [*programs, *small],
@@ -305,9 +309,10 @@ def _pictures(found: Sequence[Sources]) -> "dict[str, Callable[[], Figure]]":
         "sensitivity": partial(
             physics_plots.curves,
             {
-                "mcf: performance (%)": _mean_curves([each.mcf for each in found]),
+                "mcf: performance (%)": _mean_curves([each.mcf for each in found], _SHOWN),
                 "memcached: answered in 200 µs (%)": _mean_curves(
-                    [each.memcached for each in found]
+                    [each.memcached for each in found],
+                    (R.NETWORK_BANDWIDTH, R.MEMORY_BANDWIDTH),
                 ),
             },
             "Two programs beside sources of interference",
@@ -322,10 +327,12 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def _mean_curves(found: Sequence[_Curves]) -> "dict[str, physics_plots.Curve]":
+def _mean_curves(
+    found: Sequence[_Curves], shown: Sequence[SharedResource]
+) -> "dict[str, physics_plots.Curve]":
     return {
         str(each): (INTENSITIES, 100 * np.mean([curves[each] for curves in found], axis=0))
-        for each in _SHOWN
+        for each in shown
         if found[0][each]
     }
 

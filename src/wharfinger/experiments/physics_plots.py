@@ -24,6 +24,8 @@ Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
 _BODY, _EDGE = "#b9d3ea", "#14307d"
+NAMED_CELLS = 16
+"""Of a row: with more of them, names and numbers would be too small to read."""
 _ROOM = 0.55
 """Lightness of a cell, beyond which what stands in it is written in white."""
 
@@ -155,18 +157,19 @@ def matrices(panels: Mapping[str, Square], title: str) -> "Figure":
         title: What they show, in words.
     """
     most = max(len(columns) for _, columns, _ in panels.values())
-    side = max(PANEL_INCHES, 0.42 * most + 1.9)
+    side = max(PANEL_INCHES, 0.42 * most + 1.9) if most <= NAMED_CELLS else PANEL_INCHES
     with canvas(1, len(panels), title, (side * len(panels), side + 0.2)) as (figure, all_axes):
         for axes, (name, (rows, columns, values)) in zip(all_axes, panels.items(), strict=True):
             axes.set_title(name)
             shown = axes.imshow(values, cmap=f"{BUSY}_r", vmin=0, vmax=1, aspect="auto")
             axes.grid(visible=False)
-            if len(columns) <= 16:
+            if len(columns) <= NAMED_CELLS:
                 axes.set_xticks(range(len(columns)), labels=columns, rotation=90, fontsize=9)
                 axes.set_yticks(range(len(rows)), labels=rows, fontsize=9)
                 _write_in(axes, values)
             else:
-                axes.set(xlabel="neighbour", ylabel="program")
+                axes.set(xlabel="neighbours, the noisiest first", ylabel="programs")
+                axes.set(xticks=[], yticks=[])
         figure.colorbar(shown, ax=all_axes, shrink=0.7, label="kept")
     return figure
 

@@ -76,7 +76,7 @@ def _grown(used: WorkingSet, ratio: float) -> WorkingSet:
         used,
         size_bytes=used.size_bytes * growth,
         # What is kept becomes a smaller part of what is looked up.
-        floor=1 - (1 - used.floor) / max(1.0, growth),
+        floor=used.floor + (1 - used.floor) * (1 - 1 / max(1.0, growth)),
     )
 
 
