@@ -12,13 +12,17 @@ from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation
 from wharfinger.simulation.machines import share_out
 from wharfinger.simulation.oracle_wants import Knowledge, Wants, lost
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulation.truth import Resident, busy_cpus
 
 ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
 """Records of those who hold something on a server, by its name."""
 SAFE = 1.001
 """So much more than what is needed is asked for: sums are only so exact."""
 _MOST_KEPT = 500_000
+
+
+Pace = tuple[float, float]
+"""A rate, and the CPUs that it would keep busy at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,7 +126,7 @@ class Companies:
         self._known: dict[str, Company] = {}
         self._numbers: dict[Resident, int] = {}
         self._numbered: list[Resident] = []
-        self._rates: dict[tuple[str, tuple[int, ...]], dict[int, float] | None] = {}
+        self._rates: dict[tuple[str, tuple[int, ...]], dict[int, Pace] | None] = {}
         self.parts: dict[tuple[str, str], float] = {}
         """Of those on several servers: what they are to do on each, by name and server."""
 
@@ -227,17 +231,21 @@ class Companies:
         if rates is None:
             return None
         return [
-            member.level * member.wants.value(rates[number], member.resident.cpu_millicpus)
+            member.level * member.wants.value(*rates[number])
             for member, number in zip(members, numbers, strict=True)
         ]
 
-    def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, float] | None:
-        """Rates by number: those who are alike do alike."""
+    def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, Pace] | None:
+        """By number: those who are alike do alike."""
         there = [self._numbered[number] for number in numbers]
         if not self._knowledge.truth.fits(platform, there):
             return None
         rates = self._knowledge.truth.rates(platform, there)
-        return dict(zip(numbers, rates, strict=True))
+        used = self._knowledge.truth.used_millicpus(platform, there, rates)
+        return {
+            number: (rate, busy_cpus(each, rate, millicpus))
+            for number, each, rate, millicpus in zip(numbers, there, rates, used, strict=True)
+        }
 
     def _shared_out(self, platform: str, members: Sequence[Member]) -> list[int]:
         """Numbers where best-effort work has its part of what the others leave."""

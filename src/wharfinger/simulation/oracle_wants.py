@@ -11,7 +11,7 @@ from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.oracle import CPU_SHARES, NEVER
 from wharfinger.simulation.queueing import Queue
 from wharfinger.simulation.setup import Setup
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulation.truth import Resident, alone_with_cpus
 
 RESERVED = 0.9
 """A target of so much of the best that there is takes all CPUs that the job can use."""
@@ -66,11 +66,11 @@ class Wants:
             lasts = self.job.work / self.best if self.best > 0 else inf
         return lasts if lasts < inf else 0.0
 
-    def value(self, rate: float, cpu_millicpus: float) -> float:
+    def value(self, rate: float, busy_cpus: float) -> float:
         """Of a service what it can answer within its bound, of others the rate."""
         if self.bound is None or self.job.load is None:
             return rate
-        return self.queue.held_per_second(rate, cpu_millicpus / 1000, self.bound)
+        return self.queue.held_per_second(rate, busy_cpus, self.bound)
 
     def needed(self, done: float, seconds: float, *, tolerant: bool = True) -> float:
         """Value from now on with which its target is kept; infinite = it is lost.
@@ -190,8 +190,10 @@ class Knowledge:
             who = Resident(phase.application, float(given), job.memory_bytes, each, servers)
             fits = self.truth.fits(platform, [who])
             rates.append(self.truth.alone(platform, who) if fits else 0.0)
+        if load is not None and rates[0] > 0:
+            return wants.value(*alone_with_cpus(self.truth, platform, who))
         if len(rates) == 1 or min(rates) <= 0:
-            return wants.value(min(rates), given)
+            return min(rates)
         return job.work / sum(work / rate for work, rate in zip(_works(job), rates, strict=True))
 
     def _scarcity(self, setup: Setup) -> dict[str, float]:
