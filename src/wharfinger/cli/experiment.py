@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from wharfinger.experiments.workspace import Workspace
 
 MAX_REPEATS = 1000
-_RUN_ONLY = ("out", "force", "repeats", "seed", "processes", "tables", "servers", "workloads")
+_SOME_TAKE = ("tables", "servers", "workloads", "regime")
+_RUN_ONLY = ("out", "force", "repeats", "seed", "processes", *_SOME_TAKE)
 _WIDTH = 100
 
 
@@ -51,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         help="run: measured tables, for the experiments that need some",
+    )
+    parser.add_argument(
+        "--regime",
+        metavar="R",
+        help="run: calibration of the physics, instead of the experiment's",
     )
     add_output(parser)
 
@@ -147,7 +153,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _arguments(arguments: argparse.Namespace, experiment: "Experiment") -> "Arguments":
     from wharfinger.experiments.base import Arguments  # noqa: PLC0415 - as in _run
 
-    for name in ("tables", "servers", "workloads"):
+    for name in _SOME_TAKE:
         if getattr(arguments, name) is not None and name not in experiment.takes:
             raise InvalidInput(f"--{name} is not for {experiment.name}; leave it out")
     return Arguments(
@@ -156,6 +162,7 @@ def _arguments(arguments: argparse.Namespace, experiment: "Experiment") -> "Argu
         tables=arguments.tables,
         servers=arguments.servers,
         workloads=arguments.workloads,
+        regime=arguments.regime,
     )
 
 

@@ -28,6 +28,7 @@ class Arguments:
         tables: Directory of measured tables.
         servers: Of the simulated cluster; ``None`` = as the experiment has it.
         workloads: In one run; the same.
+        regime: Of the physics; ``None`` = the default one.
     """
 
     repeats: int
@@ -35,6 +36,7 @@ class Arguments:
     tables: Path | None = None
     servers: int | None = None
     workloads: int | None = None
+    regime: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Experiment(Protocol):
 
     @property
     def takes(self) -> frozenset[str]:
-        """Which of ``tables``, ``servers`` and ``workloads`` it can be told."""
+        """Which of ``tables``, ``servers``, ``workloads`` and ``regime`` it can be told."""
 
     @property
     def repeats(self) -> int:

@@ -237,6 +237,32 @@ def slower_than(one: Series, bounds_seconds: Mapping[str, float]) -> Array:
     return np.mean(shares, axis=0) if shares else np.full(len(OF_BOUND), np.nan)
 
 
+@contextlib.contextmanager
+def canvas(
+    rows: int, columns: int, title: str, size_inches: tuple[float, float]
+) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """Panels side by side in the style of all pictures; laid out when the block ends.
+
+    Args:
+        rows: Of panels.
+        columns: Likewise; panels are given row by row.
+        title: What they show, in words.
+        size_inches: Width and height of all.
+    """
+    with _style():
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
+        figure = Figure(size_inches, layout="constrained")
+        figure.suptitle(title, x=0.01, horizontalalignment="left")
+        yield figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+        _settle(figure)
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and dashes of the n-th line, none of which another of the first 45 shares."""
+    return _line(number)
+
+
 def save(figure: "Figure", path: Path) -> list[Path]:
     """Write ``path.png`` and ``path.svg``; the same picture makes the same bytes.
 

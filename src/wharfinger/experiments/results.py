@@ -98,6 +98,7 @@ def command(experiment: Experiment, arguments: Arguments, tables: str | None) ->
         "tables": tables,
         "servers": arguments.servers,
         "workloads": arguments.workloads,
+        "regime": arguments.regime,
     }
     for name, value in given.items():
         if value is not None:

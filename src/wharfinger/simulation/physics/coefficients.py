@@ -161,10 +161,7 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
     cache_time = hardware.llc_nanoseconds / (1.5 * sqrt(overlap))
     miss_time = (hardware.memory_nanoseconds * (1 + 0.25 * few_tlb)) / overlap
     curve = np.minimum([application.misses(size) for size in GRID_BYTES], access)
-    sockets = min(
-        hardware.sockets,
-        -(-application.threads * hardware.sockets // max(1, hardware.cores)),
-    )
+    sockets = _sockets(application, hardware)
     reach = min(
         hardware.llc_bytes * sockets / hardware.sockets,
         float(max(application.footprint_bytes, 64 * 1024)),
@@ -203,6 +200,14 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
         sensitivity=sensitivity,
         curve=np.ascontiguousarray(curve, dtype=np.float64),
     )
+
+
+def _sockets(application: Application, hardware: Hardware) -> int:
+    """Whose caches it can fill: as few as hold its threads; a source is on every one."""
+    if application.source:
+        return hardware.sockets
+    needed = -(-application.threads * hardware.sockets // max(1, hardware.cores))
+    return min(hardware.sockets, needed)
 
 
 def _identity(application: Application) -> int:

@@ -11,8 +11,14 @@ of magnitude). What a row can't know, such as what a compiler makes of it, is dr
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from wharfinger.simulation.physics.application import Application, Mix, WorkingSet
-from wharfinger.simulation.physics.hardware import KIB, MIB
+from wharfinger.simulation.physics.application import (
+    Application,
+    Mix,
+    Serving,
+    Streaming,
+    WorkingSet,
+)
+from wharfinger.simulation.physics.hardware import GIB, KIB, MIB
 
 _Row = tuple[str, float, float, float, float, float, float, float, float, int, int]
 """name, cycles, shares of integer, floating and vector work, misses per 1,000, their size in MiB,
@@ -118,6 +124,37 @@ def _all() -> Iterator[Application]:
     yield from map(_application, _SPEC)
     for row, threads in (*_PARALLEL, *_FURTHER):
         yield _application(row, threads)
+    yield from _stores()
+
+
+def _stores() -> Iterator[Application]:
+    """Redis and MongoDB under YCSB, a million records, mostly read (Pythia 5.1).
+
+    Stores answer from memory that no cache keeps, and run much of the kernel's code: accesses to
+    the last level by the dozen per 1,000 instructions, few of which a larger cache keeps (Ferdman
+    et al., ASPLOS 2012; Kanev et al., ISCA 2015). How many it keeps is set such that one, two and
+    three neighbours that load memory do to them what Pythia's Table 2 says.
+    """
+    for name, cycles, misses, overlap, code, memory, serving in (
+        ("redis", 0.9, 8.0, 1.8, 120, 1.5, Serving(20_000, 0.8)),
+        ("mongodb", 0.9, 4.0, 3.0, 400, 1.5, Serving(150_000, 1.2)),
+    ):
+        yield Application(
+            name,
+            cycles=cycles,
+            mix=Mix(0.42),
+            sets=(
+                WorkingSet(misses / 1000, 0.5 * MIB, 1.5, floor=0.4),
+                WorkingSet(0.012, 96 * KIB, 3.0),
+            ),
+            parallelism=overlap,
+            code_bytes=code * KIB,
+            footprint_bytes=int(memory * GIB),
+            threads=2,
+            contention=0.1,
+            network=Streaming(0.01, 1.0, depth=64.0),
+            serving=serving,
+        )
 
 
 NAMED = MappingProxyType({each.name: each for each in _all()})
@@ -134,3 +171,5 @@ PYTHIA_BATCH = (
 """4 of PARSEC and 15 of SPEC: those of Pythia's Table 1 and text, the rest of those that cause
 moderate contention; its full list is not published."""
 PYTHIA_MEMORY_INTENSIVE = ("graph-analytics", "in-memory-analytics")
+PYTHIA_SERVICES = ("redis", "mongodb")
+"""Its latency-sensitive ones."""

@@ -23,8 +23,16 @@ from wharfinger.simulation.physics.application import (
     Streaming,
     WorkingSet,
 )
+from wharfinger.simulation.physics.datasets import DataSet, on_data
 from wharfinger.simulation.physics.hardware import GIB, KIB, MIB
-from wharfinger.simulation.physics.named import MULTITHREADED, NAMED, SINGLE_THREADED
+from wharfinger.simulation.physics.named import (
+    MULTITHREADED,
+    NAMED,
+    PYTHIA_BATCH,
+    PYTHIA_MEMORY_INTENSIVE,
+    PYTHIA_SERVICES,
+    SINGLE_THREADED,
+)
 from wharfinger.simulation.physics.regimes import Regime
 from wharfinger.simulation.streams import Streams
 
@@ -44,6 +52,8 @@ class Pool(StrEnum):
     MEMCACHED = "memcached"
     WEBSERVER = "webserver"
     CASSANDRA = "cassandra"
+    PYTHIA_BATCH = "pythia-batch"
+    PYTHIA_SERVICES = "pythia-services"
 
 
 SIZES: Mapping[Pool, int] = MappingProxyType(
@@ -58,6 +68,8 @@ SIZES: Mapping[Pool, int] = MappingProxyType(
         Pool.MEMCACHED: 1,
         Pool.WEBSERVER: 1,
         Pool.CASSANDRA: 1,
+        Pool.PYTHIA_BATCH: len(PYTHIA_BATCH) + len(PYTHIA_MEMORY_INTENSIVE),
+        Pool.PYTHIA_SERVICES: len(PYTHIA_SERVICES),
     }
 )
 """How many applications each has."""
@@ -101,6 +113,15 @@ def _single(draw: _Draw) -> Iterator[Application]:
 
 def _multi(draw: _Draw) -> Iterator[Application]:
     yield from (_varied(NAMED[name], draw) for name in MULTITHREADED)
+
+
+def _pythia_batch(draw: _Draw) -> Iterator[Application]:
+    for name in (*PYTHIA_BATCH, *PYTHIA_MEMORY_INTENSIVE):
+        yield _varied(NAMED[name], draw)
+
+
+def _pythia_services(draw: _Draw) -> Iterator[Application]:
+    yield from (_varied(NAMED[name], draw) for name in PYTHIA_SERVICES)
 
 
 def _varied(known: Application, draw: _Draw) -> Application:
@@ -225,16 +246,17 @@ def _hadoop(draw: _Draw) -> Iterator[Application]:
         data = GIB * float(np.exp(random.uniform(log(1), log(900))))
         drawn = _program(f"hadoop-{number + 1:02}", draw, mappers, (0.5, 2.0))
         reads = _share_of_time(drawn, float(random.uniform(0.2, 0.5)), 0.35)
-        yield replace(
+        job = replace(
             drawn,
             footprint_bytes=int(GIB * heap * mappers / 2),
             disk=Streaming(reads, 0.35),
             network=Streaming(reads * float(random.uniform(0.05, 0.3)), 0.3),
             spread=float(random.uniform(0.01, 0.08)),
             gossip=float(np.exp(random.uniform(log(1e-4), log(5e-3)))),
-            data_bytes=min(data, 64.0 * GIB),
             reread=reads * float(random.uniform(0.1, 0.6)),
         )
+        # Of more than this a round's tasks have most done before the next begins.
+        yield replace(on_data(job, DataSet("", data)), data_bytes=min(data, 64.0 * GIB))
 
 
 def _spark(draw: _Draw) -> Iterator[Application]:
@@ -378,5 +400,7 @@ _MAKERS: Mapping[Pool, Callable[[_Draw], Iterator[Application]]] = MappingProxyT
         Pool.MEMCACHED: _memcached,
         Pool.WEBSERVER: _webserver,
         Pool.CASSANDRA: _cassandra,
+        Pool.PYTHIA_BATCH: _pythia_batch,
+        Pool.PYTHIA_SERVICES: _pythia_services,
     }
 )

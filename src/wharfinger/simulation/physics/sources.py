@@ -16,6 +16,9 @@ from wharfinger.simulation.physics.coefficients import PRIVATE, Private, row_of
 from wharfinger.simulation.physics.hardware import KIB, MIB, Hardware
 
 _LEAST = 1e-3
+_DISK_DEPTH, _NETWORK_DEPTH = 8.0, 64.0
+"""Requests under way: a disk's queue is short; nothing limits what is sent, so that it starves
+whoever is beside it (dissertation 5.3, SoI5)."""
 _PER_CORE = {
     SharedResource.L1_INSTRUCTION_CACHE: Private.L1_INSTRUCTION,
     SharedResource.L1_DATA_CACHE: Private.L1_DATA,
@@ -118,7 +121,10 @@ def _memory_bandwidth(name: str, share: float, hardware: Hardware) -> Source:
 
 
 def _memory_capacity(name: str, share: float, hardware: Hardware) -> Source:
-    """Reads at random all over a share of memory; a sixth of the bandwidth at most."""
+    """Reads at random all over a share of memory; a quarter of the bandwidth at most.
+
+    What it reads it brings into the caches: long before memory is short, they are.
+    """
     footprint = max(MIB, round(share * hardware.memory_bytes))
     application = Application(
         name,
@@ -127,11 +133,11 @@ def _memory_capacity(name: str, share: float, hardware: Hardware) -> Source:
         sets=(WorkingSet(0.03, footprint / 2, 4.0),),
         parallelism=8.0,
         footprint_bytes=footprint,
-        threads=max(1, min(2, hardware.cores)),
+        threads=min(max(2, hardware.sockets), hardware.cores),
         writes=0.0,
     )
     row = row_of(application, hardware, 0.0)
-    cap = share * hardware.memory_bandwidth / 6 / (0.03 * row.line)
+    cap = share * hardware.memory_bandwidth / 4 / (0.03 * row.line)
     return Source(application, float(application.threads), cap, footprint)
 
 
@@ -155,7 +161,7 @@ def _last_level_cache(name: str, share: float, hardware: Hardware) -> Source:
 
 
 def _device(name: str, bandwidth: float, *, disk: float = 0.0, network: float = 0.0) -> Source:
-    stream = Streaming(1.0, max(disk, network), depth=8.0)
+    stream = Streaming(1.0, max(disk, network), depth=_DISK_DEPTH if disk else _NETWORK_DEPTH)
     application = Application(
         name,
         source=name.partition("@")[0],

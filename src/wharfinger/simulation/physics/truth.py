@@ -5,13 +5,14 @@ the same answer whatever was asked before, since every solution is sought from t
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulation.physics.application import Application
 from wharfinger.simulation.physics.hardware import Hardware
-from wharfinger.simulation.physics.solver import Asked, Constants, Solution, Solver
+from wharfinger.simulation.physics.solver import Asked, Constants, Solution, Solver, bandwidths
 from wharfinger.simulation.physics.sources import CORE_SOURCES, Source, source_of
 from wharfinger.simulation.queueing import Queue
 from wharfinger.simulation.truth import Resident
@@ -105,8 +106,8 @@ class Physics:
         """A source beside a workload; those of a core need its other threads."""
         if resource in CORE_SOURCES and not self._solvers[platform].has_siblings:
             return None
-        hardware, cpus = self.hardware[platform], beside.cpu_millicpus / MILLICPUS_PER_CPU
-        found = source_of(resource, intensity, hardware, cpus)
+        cpus = beside.cpu_millicpus / MILLICPUS_PER_CPU
+        found = source_of(resource, intensity, self._as_it_is(platform), cpus)
         name = f"{_PREFIX}{platform}/{cpus:g}/{found.application.name}"
         self._sources.setdefault(name, found)
         near = beside.application if found.bound else ""
@@ -120,6 +121,11 @@ class Physics:
         """Of memory, last-level cache, disk and network, 0 to 1."""
         self._solve(platform, residents)
         return self._solvers[platform].kernel.utilisation()
+
+    def _as_it_is(self, platform: str) -> Hardware:
+        """With the bandwidth that it has here: a source finds out itself how much it can take."""
+        hardware = self.hardware[platform]
+        return replace(hardware, memory_bandwidth=bandwidths(hardware, self.constants)[0])
 
     def _application(self, name: str) -> Application:
         if name in self._sources:

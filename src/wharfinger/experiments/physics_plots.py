@@ -1,0 +1,201 @@
+"""Pictures of the physics: violins, curves that bear their names, matrices.
+
+Experiments on the ground truth call them; style and ``save`` are ``plots``'. Every distinction is
+one of lightness, dashes or place as well as of colour.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.experiments import labels
+from wharfinger.experiments.plots import BUSY, WIDTH_INCHES, canvas, line_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+Curve = tuple[Sequence[float], Array]
+"""Where along the axis, and what there."""
+Square = tuple[Sequence[str], Sequence[str], Array]
+"""Names of rows and of columns, and values."""
+PANEL_INCHES = 4.6
+_BODY, _EDGE = "#b9d3ea", "#14307d"
+NAMED_CELLS = 16
+"""Of a row: with more of them, names and numbers would be too small to read."""
+_ROOM = 0.55
+"""Lightness of a cell, beyond which what stands in it is written in white."""
+
+
+def violins(
+    panels: Mapping[str, Mapping[str, Sequence[float]]], title: str, ylabel: str
+) -> "Figure":
+    """How values are spread: a violin each, with the median; the axis is logarithmic.
+
+    Args:
+        panels: Values by panel and by name.
+        title: What it shows, in words.
+        ylabel: What the values are.
+    """
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    size = (PANEL_INCHES * columns, 3.0 * rows + 0.5)
+    with canvas(rows, columns, title, size) as (figure, all_axes):
+        for axes, (name, groups) in zip(all_axes, panels.items(), strict=False):
+            axes.set_title(name)
+            _violin(axes, groups)
+        for axes in all_axes[len(panels) :]:
+            axes.set_axis_off()
+        for axes in all_axes[::columns]:
+            axes.set_ylabel(ylabel)
+    return figure
+
+
+def _violin(axes: "Axes", groups: Mapping[str, Sequence[float]]) -> None:
+    values = [np.log10(np.asarray(each, dtype=np.float64)) for each in groups.values()]
+    places = np.arange(1, len(values) + 1)
+    spread = [number for number, each in enumerate(values) if np.ptp(each) > 1e-6]
+    if spread:
+        parts: Any = axes.violinplot(
+            [values[number] for number in spread], places[spread], widths=0.85, showextrema=False
+        )
+        for body in parts["bodies"]:
+            body.set(facecolor=_BODY, edgecolor=_EDGE, alpha=1.0, linewidth=0.9)
+    for place, each in zip(places, values, strict=True):
+        axes.hlines(np.median(each), place - 0.3, place + 0.3, color="black", linewidth=1.6)
+    axes.set_xticks(places, labels=list(groups))
+    if max(map(len, groups)) > 3:
+        axes.tick_params("x", rotation=40)
+        for label in axes.get_xticklabels():
+            label.set(horizontalalignment="right", rotation_mode="anchor")
+    low = min(float(each.min()) for each in values)
+    high = max(float(each.max()) for each in values)
+    _log_ticks(axes, low, high)
+
+
+def _log_ticks(axes: "Axes", low: float, high: float) -> None:
+    shown = [
+        10.0**power * digit
+        for power in range(int(np.floor(low)), int(np.ceil(high)) + 1)
+        for digit in ((1, 2, 5) if high - low < 2.2 else (1,))
+        if low - 0.2 <= np.log10(10.0**power * digit) <= high + 0.2
+    ]
+    axes.set_ylim(low - 0.08 * (high - low) - 0.02, high + 0.08 * (high - low) + 0.02)
+    axes.set_yticks(np.log10(shown), labels=[f"{each:g}" for each in shown])
+
+
+def _round_ticks(axes: "Axes") -> None:
+    """Numbers on a logarithmic axis as people write them."""
+    low, high = axes.get_xlim()
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    shown = [10.0**power * digit for power in powers for digit in (1, 2, 5)]
+    shown = [each for each in shown if low <= each <= high]
+    axes.set_xticks(shown, labels=[f"{each:g}" for each in shown])
+    axes.minorticks_off()
+
+
+def curves(
+    panels: Mapping[str, Mapping[str, Curve]],
+    title: str,
+    axes_labels: tuple[str, str],
+    *,
+    log: str = "",
+    limits: tuple[float, float] | None = None,
+    legend: Literal["", "upper left", "lower right"] = "",
+) -> "Figure":
+    """Lines with their names on them, a panel for each group.
+
+    Args:
+        panels: Curves by panel and by name.
+        title: What they show, in words.
+        axes_labels: What is along, and what is up.
+        log: Axes that are logarithmic: ``"x"``, ``"y"`` or ``"xy"``.
+        limits: Of the upward axis.
+        legend: Place of names beside dashes, where lines lie too close for names on them.
+    """
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    width = PANEL_INCHES * columns if columns > 1 else WIDTH_INCHES
+    drawn = []
+    with canvas(rows, columns, title, (width, 3.4 * rows + 0.5)) as (figure, all_axes):
+        for axes, (name, group) in zip(all_axes, panels.items(), strict=False):
+            axes.set_title(name)
+            axes.set(
+                xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear"
+            )
+            lines = []
+            for number, (label, (along, up)) in enumerate(group.items()):
+                lines += axes.plot(along, up, label=label, **line_style(number))
+            if limits is not None:
+                axes.set_ylim(limits)
+            elif not log:
+                axes.set_ylim(0, None)
+            axes.set_xlabel(axes_labels[0])
+            if "x" in log:
+                _round_ticks(axes)
+            drawn.append((axes, lines))
+            if legend:
+                axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
+        for axes in all_axes[len(panels) :]:
+            axes.set_axis_off()
+        for axes in all_axes[::columns]:
+            axes.set_ylabel(axes_labels[1])
+    for axes, lines in drawn:
+        if not legend:
+            labels.on_lines(axes, lines)
+    return figure
+
+
+def matrices(panels: Mapping[str, Square], title: str) -> "Figure":
+    """Values from 0 to 1 as lightness, dark = little is kept; few of them as numbers as well.
+
+    Args:
+        panels: By what stands above each.
+        title: What they show, in words.
+    """
+    most = max(len(columns) for _, columns, _ in panels.values())
+    side = max(PANEL_INCHES, 0.42 * most + 1.9) if most <= NAMED_CELLS else PANEL_INCHES
+    with canvas(1, len(panels), title, (side * len(panels), side + 0.2)) as (figure, all_axes):
+        for axes, (name, (rows, columns, values)) in zip(all_axes, panels.items(), strict=True):
+            axes.set_title(name)
+            shown = axes.imshow(values, cmap=f"{BUSY}_r", vmin=0, vmax=1, aspect="auto")
+            axes.grid(visible=False)
+            if len(columns) <= NAMED_CELLS:
+                axes.set_xticks(range(len(columns)), labels=columns, rotation=90, fontsize=9)
+                axes.set_yticks(range(len(rows)), labels=rows, fontsize=9)
+                _write_in(axes, values)
+            else:
+                axes.set(xlabel="neighbours, the noisiest first", ylabel="programs")
+                axes.set(xticks=[], yticks=[])
+        figure.colorbar(shown, ax=all_axes, shrink=0.7, label="kept")
+    return figure
+
+
+def _write_in(axes: "Axes", values: Array) -> None:
+    for row, line in enumerate(values):
+        for column, value in enumerate(line):
+            if value < 0.995:
+                colour = "black" if value > _ROOM else "white"
+                text = f"{value:.2f}".lstrip("0")
+                axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=7)
+
+
+def distributions(groups: Mapping[str, Mapping[str, Array]], title: str, xlabel: str) -> "Figure":
+    """Shares of values below each, a panel for each group: distributions as lines.
+
+    Args:
+        groups: Values by panel and by name.
+        title: What they show, in words.
+        xlabel: What the values are.
+    """
+    panels = {
+        panel: {
+            name: (np.sort(values).tolist(), (np.arange(len(values)) + 0.5) / len(values) * 100)
+            for name, values in lines.items()
+        }
+        for panel, lines in groups.items()
+    }
+    return curves(panels, title, (xlabel, "sets (%)"), limits=(0.0, 100.0))

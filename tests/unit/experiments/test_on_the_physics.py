@@ -1,0 +1,181 @@
+"""Experiments that look at the physics itself: small versions of each, and what they draw."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.simulated_runs import simulate
+from wharfinger.errors import InvalidInput
+from wharfinger.experiments import (
+    ibench_figure54,
+    knees,
+    matrices,
+    physics_matrices,
+    pythia_figure6,
+    quasar_figure2,
+)
+from wharfinger.experiments.base import Arguments, Context, Experiment, ExperimentResult
+from wharfinger.experiments.registry import EXPERIMENTS
+from wharfinger.experiments.workspace import workspace
+from wharfinger.learning.matrix import Matrix
+from wharfinger.model.interference import SharedResource
+from wharfinger.simulation.physics.regimes import REGIMES
+
+NAMES = ("quasar-figure2", "pythia-figure6", "ibench-figure54", "physics-matrices")
+MODERATE = REGIMES["moderate"]
+FEW = ("streamcluster", "bzip2", "mcf", "hmmer")
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job, four batch programs, ten programs of a pool, estimators that take no time."""
+    monkeypatch.setattr(quasar_figure2, "JOBS", 1)
+    look = pythia_figure6.look
+    monkeypatch.setattr(pythia_figure6, "look", lambda regime, seed: look(regime, seed, FEW))
+    drawn = physics_matrices.look
+    monkeypatch.setattr(physics_matrices, "look", lambda regime, seed: drawn(regime, seed, 8))
+    monkeypatch.setattr(physics_matrices, "ESTIMATORS", ("column-means", "row-column-means"))
+
+
+def run(name: str, **given: object) -> ExperimentResult:
+    experiment: Experiment = EXPERIMENTS[name]
+    arguments = Arguments(repeats=1, **given)  # type: ignore[arg-type]
+    experiment.check(arguments)
+    told: list[tuple[int, int]] = []
+    with workspace(None) as space:
+        context = Context(simulate, arguments, space, 1, lambda *each: told.append(each))
+        result = experiment.run(context)
+    assert told == [(0, 1)]
+    return result
+
+
+def measured(result: ExperimentResult) -> dict[str, float]:
+    return {row.name: row.measured for row in result.rows if row.measured is not None}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_regime_that_there_is_not_is_refused_before_anything_runs(name: str):
+    with pytest.raises(InvalidInput, match=r"--regime: 'wild' is no regime; there are moderate"):
+        EXPERIMENTS[name].check(Arguments(repeats=1, regime="wild"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("_small")
+def test_another_regime_has_other_numbers(name: str):
+    moderate, contended = run(name), run(name, regime="contended")
+    assert [row.name for row in moderate.rows] == [row.name for row in contended.rows]
+    assert measured(moderate) != measured(contended)
+    assert any("contended" in note for note in contended.notes)
+    assert measured(run(name, regime="moderate")) == measured(moderate)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("_small")
+def test_every_picture_can_be_drawn(name: str):
+    pytest.importorskip("matplotlib")
+    result = run(name, regime="contended")
+    assert result.pictures
+    for draw in result.pictures.values():
+        assert draw().axes
+
+
+@pytest.mark.usefixtures("_small")
+def test_quasars_ranges():
+    result = run("quasar-figure2")
+    found = measured(result)
+    published = {row.name: row.published for row in result.rows}
+    assert published["hadoop/servers/largest"] == 7
+    assert published["memcached/cores of J/knee-ratio"] == 8
+    assert 3 < found["hadoop/servers/largest"] < 30
+    assert 1.5 < found["hadoop/data/largest"] < 6
+    assert found["hadoop/interference-on-a/largest"] > 3
+    assert found["spark/scale-out-exponent-highest"] > 1 > found["spark/scale-out-exponent-lowest"]
+
+
+def test_a_knee_is_where_latency_crosses_a_millisecond():
+    service = knees.Memcached(MODERATE, 0)
+    found = service.cores()
+    assert found["1"] < found["2"] < found["4"]
+    for along, up in service.curves["cores of J"].values():
+        assert up[np.argmin(np.abs(np.array(along) - along[-3]))] == pytest.approx(1.0, rel=0.02)
+
+
+def test_curves_that_lie_on_one_another_are_one():
+    service = knees.Memcached(MODERATE, 0)
+    service.cores()
+    (label,) = [name for name in service.curves["cores of J"] if "24" in name]
+    assert "16" in label.split(", ")
+
+
+@pytest.mark.usefixtures("_small")
+def test_a_service_that_waits_for_memory_is_underestimated():
+    found = measured(run("pythia-figure6"))
+    assert found["streamer/degree-3/mean"] < 0 < found["both/degree-3/mean"]
+    assert found["table2/redis/graph-analytics-3"] < found["table2/redis/graph-analytics-1"]
+
+
+def test_sets_are_all_or_a_sample():
+    assert len(pythia_figure6.sets_of(FEW, 2, 0)) == 10
+    names = [str(number) for number in range(19)]
+    sample = pythia_figure6.sets_of(names, 4, 0)
+    assert len(set(sample)) == pythia_figure6.SAMPLED
+    assert sample == pythia_figure6.sets_of(names, 4, 0) != pythia_figure6.sets_of(names, 4, 1)
+
+
+@pytest.mark.usefixtures("_small")
+def test_sources_that_share_nothing_leave_one_another_alone():
+    found = ibench_figure54.look(MODERATE, 0)
+    pairs = found.pairs[ibench_figure54.WITH_SMT]
+    of = SharedResource
+    assert pairs[of.NETWORK_BANDWIDTH, of.MEMORY_BANDWIDTH] == pytest.approx(1, abs=0.01)
+    assert pairs[of.INTEGER, of.VECTOR] == pytest.approx(1, abs=0.01)
+    assert pairs[of.INTEGER, of.INTEGER] < 0.9
+    assert of.INTEGER not in {one for one, _ in found.pairs[ibench_figure54.WITHOUT_SMT]}
+
+
+def test_tolerated_is_read_between_intensities():
+    curve = [1.0] * 3 + [0.9] * (len(ibench_figure54.INTENSITIES) - 3)
+    assert ibench_figure54.tolerated(curve) == pytest.approx(15.0)
+    assert ibench_figure54.tolerated([1.0] * len(curve)) == 100
+    assert ibench_figure54.tolerated([0.9] * len(curve)) == 0
+
+
+def test_what_a_matrix_is_like():
+    values = np.exp(np.outer([0.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0]))
+    plain = Matrix.of({str(n): row.tolist() for n, row in enumerate(values)}, ["a", "b", "c"])
+    assert matrices.component_shares(plain)[0] == pytest.approx(1.0)
+    assert matrices.spread(plain) > 0.1
+    sums = np.exp(np.add.outer([0.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0]))
+    added = Matrix.of({str(n): row.tolist() for n, row in enumerate(sums)}, ["a", "b", "c"])
+    assert matrices.spread(added) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.usefixtures("_small")
+def test_measured_matrices_stand_beside_drawn_ones(
+    tmp_path: Path, write_pairs: Callable[..., None]
+):
+    write_pairs(tmp_path / "pairs-here.slowdown.csv")
+    found = measured(run("physics-matrices", tables=tmp_path))
+    assert "real/pairs-here/in-1" in found
+    assert "real/pairs-here/error/column-means" in found
+
+
+@pytest.fixture
+def write_pairs() -> Callable[..., None]:
+    def write(path: Path) -> None:
+        names = "abcdefgh"
+        random = np.random.default_rng(0)
+        lines = [
+            ",".join([name, name, *(f"{value:.3f}" for value in random.uniform(1, 2, len(names)))])
+            for name in names
+        ]
+        path.write_text("\n".join([",".join(["name", "group", *names]), *lines]) + "\n")
+
+    return write
+
+
+def test_a_directory_without_matrices_is_refused(tmp_path: Path):
+    with pytest.raises(InvalidInput, match=r"--tables: .* has no \*\.csv"):
+        EXPERIMENTS["physics-matrices"].check(Arguments(repeats=1, tables=tmp_path))
