@@ -20,6 +20,7 @@ from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, Setting
 from wharfinger.model.workload import ProfileMode
 from wharfinger.simulation.injection import (
     NO_SIGNAL,
+    PROBE_INTENSITY,
     PROBES,
     RAMP_ALLOCATIONS,
     SAMPLES,
@@ -31,6 +32,7 @@ from wharfinger.simulation.machines import Machine
 from wharfinger.simulation.meters import CPU
 from wharfinger.simulation.profiling_tasks import Copy, Phase, SourceRun, Task
 from wharfinger.simulation.runs import Account, Part, Run, State, service_values
+from wharfinger.simulation.truth import Resident
 
 if TYPE_CHECKING:
     from wharfinger.simulation.cluster import SimulatedCluster
@@ -114,6 +116,7 @@ class Copies:
         if gone:
             self.fail(task.key, f"no server {gone[0]!r} here")
             return
+        self._silence(task)
         self._next(task)
 
     def _next(self, task: Task) -> None:
@@ -185,7 +188,7 @@ class Copies:
 
     def _phase_seconds(self, task: Task) -> float:
         plan, told = task.action.plan, self._cluster.costs.phase_seconds
-        parts = len(_phases(plan)) + RAMP_ALLOCATIONS * len(plan.sources)
+        parts = len(_phases(plan)) + RAMP_ALLOCATIONS * task.injected
         part = plan.seconds / parts if told is None else told
         return part if task.phase.source is None else part * RAMP_ALLOCATIONS / SAMPLES
 
@@ -268,6 +271,16 @@ class Copies:
         task.runs.append(run)
         self._cluster.settle_in(run, (held,))
         return True
+
+    def _silence(self, task: Task) -> None:
+        """Sources without a signal take no time."""
+        plan = task.action.plan
+        platform = self._cluster.machines[plan.server].platform
+        copy = Resident(task.job.application, float(plan.cpu_millicpus[0]), 1)
+        for source in plan.sources:
+            if self._cluster.truth.source(platform, source, PROBE_INTENSITY, copy) is None:
+                self._give_up(task, source, NO_SIGNAL)
+        task.injected = len(task.ramps)
 
     def _give_up(self, task: Task, source: SharedResource, why: str) -> None:
         task.ramps = [ramp for ramp in task.ramps if ramp.resource is not source]

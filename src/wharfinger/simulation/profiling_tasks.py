@@ -64,6 +64,8 @@ class Task:
         phase: That is on.
         runs: Of this phase: the copy and the known program, where they run.
         handle: The event of the phase's end.
+        ramps: Sources whose turn is yet to come, the present one first.
+        injected: How many sources have a signal there.
     """
 
     action: act.ProfileWorkload
@@ -82,6 +84,7 @@ class Task:
     tolerated: dict[SharedResource, Entry] = field(default_factory=dict)
     caused: dict[SharedResource, Entry] = field(default_factory=dict)
     ramps: list[Ramp] = field(default_factory=list)
+    injected: int = 0
     count: int = 0
 
     @property

@@ -73,17 +73,16 @@ def test_who_waits_for_memory_tolerates_less_of_it():
     sensitive = Bench().profile("mcf", R.MEMORY_BANDWIDTH, R.LAST_LEVEL_CACHE)
     robust = Bench().profile("povray", R.MEMORY_BANDWIDTH, R.LAST_LEVEL_CACHE)
     for source in (R.MEMORY_BANDWIDTH, R.LAST_LEVEL_CACHE):
-        assert sensitive.tolerated[source].value < 90
+        assert sensitive.tolerated[source].value < 0.75 * robust.tolerated[source].value
         assert not sensitive.tolerated[source].censored
-        assert robust.tolerated[source].value == 100
-        assert robust.tolerated[source].censored
 
 
-def test_who_reads_minds_the_disk_alone():
-    found = Bench().profile("reader", R.STORAGE_BANDWIDTH, R.NETWORK_BANDWIDTH, R.MEMORY_BANDWIDTH)
+def test_who_reads_minds_the_disk_most():
+    found = Bench().profile("reader", R.STORAGE_BANDWIDTH, R.NETWORK_BANDWIDTH, R.LAST_LEVEL_CACHE)
     assert found.tolerated[R.STORAGE_BANDWIDTH].value < 60
+    assert found.tolerated[R.NETWORK_BANDWIDTH].value == 100
     assert found.tolerated[R.NETWORK_BANDWIDTH].censored
-    assert found.tolerated[R.MEMORY_BANDWIDTH].value > 80
+    assert found.tolerated[R.LAST_LEVEL_CACHE].value > 80
     assert found.caused[R.STORAGE_BANDWIDTH].value > 10
     assert found.caused[R.NETWORK_BANDWIDTH].value == 0
 
