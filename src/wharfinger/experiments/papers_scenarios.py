@@ -52,7 +52,7 @@ class Case:
 
 def regimes_of(arguments: Arguments) -> tuple[str, ...]:
     """The one that was asked for, or all."""
-    regime = getattr(arguments, "regime", None)
+    regime = arguments.regime
     return (find_regime(regime).name,) if regime else tuple(REGIMES)
 
 

@@ -1,4 +1,4 @@
-"""Paragon's Figure 2 and the papers' scenarios: which runs are made, and what is held against what."""
+"""Paragon's Figure 2 and the papers' scenarios: which runs are made, what stands beside what."""
 
 from dataclasses import replace
 from pathlib import Path
