@@ -182,7 +182,7 @@ def _pictures(
         drawn[f"performance-{case.regime}"] = partial(
             plots.performance,
             {policy.name: policy.outcomes for policy in policies},
-            f"Performance of 5,000 workloads on 1,000 servers, {case.regime}",
+            f"Paragon, Figure 2a: {case.regime}",
         )
         series = {
             policy.name: policy.outcomes[0].series
@@ -190,6 +190,6 @@ def _pictures(
             if policy.name == BASELINE and policy.outcomes[0].series is not None
         }
         drawn[f"utilization-{case.regime}"] = partial(
-            plots.utilization, series, f"How busy the servers are, {case.regime}"
+            plots.utilization, series, f"Paragon, Figure 2b: {case.regime}"
         )
     return drawn
