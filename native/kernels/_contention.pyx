@@ -24,7 +24,7 @@ cdef enum:
     UNKNOWN = 5         # the same, and the turn at the CPUs
     PRIVATE = 7
     POINTS = 27         # of a miss curve
-    NUMBERS = 18        # of a row, before pressures, sensitivities and the curve
+    NUMBERS = 17        # of a row, before pressures, sensitivities and the curve
     MOST = 200          # iterations
 
 cdef double GRID_FROM = 14.0
@@ -44,7 +44,7 @@ cdef uint64_t SOURCE = 1ULL << 62  # in the identity of a source of interference
 cdef struct Row:
     double core, cache, access, miss_time, line
     double disk_time, disk, network_time, network
-    double contention, coherence, threads, reach, paging, footprint, query, active, bound
+    double contention, coherence, threads, reach, paging, footprint, active, bound
     double pressure[PRIVATE]
     double sensitivity[PRIVATE]
     double curve[POINTS]
@@ -153,7 +153,7 @@ cdef class Contention:
         """One more application; the number to ask for it by.
 
         Args:
-            numbers: (18 + 7 + 7 + 27,) ``Row``'s, in its order.
+            numbers: (17 + 7 + 7 + 27,) ``Row``'s, in its order.
             identity: Its, below 2^62; from there on, a source's, which have no whims together.
         """
         if numbers.shape[0] != NUMBERS + 2 * PRIVATE + POINTS:

@@ -17,7 +17,7 @@ from wharfinger.simulation.physics.hardware import Hardware
 from wharfinger.simulation.physics.regimes import DEFAULT, Regime, find_regime
 from wharfinger.simulation.physics.truth import Physics
 from wharfinger.simulation.queueing import Share
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulation.truth import Resident, busy_cpus
 
 T = TypeVar("T")
 Numbers = dict[str, float]
@@ -93,9 +93,10 @@ def p99_seconds(
 ) -> float:
     """99th percentile of the latency of a service at its load, beside others."""
     assert service.load_per_second is not None
-    could = truth.rates(platform, [service, *beside])[0]
-    cpus = service.cpu_millicpus / MILLICPUS_PER_CPU
-    share = Share(service.load_per_second, could, cpus)
+    group = [service, *beside]
+    rates = truth.rates(platform, group)
+    used = truth.used_millicpus(platform, group, rates)[0]
+    share = Share(service.load_per_second, rates[0], busy_cpus(service, rates[0], used))
     return truth.queue(service.application).latency_seconds([share], 99)
 
 

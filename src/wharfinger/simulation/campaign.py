@@ -26,6 +26,7 @@ from wharfinger.simulation.truth import Resident
 
 SECONDS = 3600.0
 """Of a plan; offline nobody waits."""
+_TRAINING = "training/"
 INJECTED_MILLICPUS = 2000
 """About so much of the server a copy has while sources run beside it."""
 
@@ -101,16 +102,23 @@ class Campaign:
                 yield _server(f"{name}/{number}", platform)
 
     def _job(self, application: str) -> Job:
-        """A copy of one that comes, or one that only the training set has."""
+        """A copy of one that comes, or one that only the training set has.
+
+        Its name is its own: what is measured here errs otherwise than what is measured later.
+        """
         known = self._jobs.get(application)
         if known is not None:
-            workload = replace(known.workload, profile=Profile(ProfileMode.COPY))
-            if workload.best_effort:
-                workload = replace(workload, type=WorkloadType.SINGLE_NODE)
+            type_ = known.workload.type
+            workload = replace(
+                known.workload,
+                name=_TRAINING + application,
+                type=WorkloadType.SINGLE_NODE if known.best_effort else type_,
+                profile=Profile(ProfileMode.COPY),
+            )
             return replace(known, workload=workload, phases=())
         cpu, memory = self._setup.needs.get(application, (self._columns[-1], 1))
         workload = Workload(
-            application,
+            _TRAINING + application,
             WorkloadType.BATCH,
             Run((APPLICATION, application)),
             profile=Profile(ProfileMode.COPY),

@@ -428,12 +428,15 @@ class SimulatedCluster:
         """Who was given CPU has it; best-effort work shares what is left."""
         left, sharing = machine.cpu_millicpus, []
         for part in active:
-            if part.allocation.best_effort:
+            if part.run.core_of:
+                # On the other threads of somebody's cores: it takes no CPU of its own.
+                part.give(float(part.run.job.cpu_millicpus), self.truth)
+            elif part.allocation.best_effort:
                 sharing.append(part)
-                continue
-            given = float(min(part.allocation.cpu_millicpus, part.run.job.cpu_millicpus))
-            left -= given
-            part.give(given, self.truth)
+            else:
+                given = float(min(part.allocation.cpu_millicpus, part.run.job.cpu_millicpus))
+                left -= given
+                part.give(given, self.truth)
         if sharing:
             wanted = [float(part.run.job.cpu_millicpus) for part in sharing]
             for part, given in zip(sharing, share_out(left, wanted), strict=True):

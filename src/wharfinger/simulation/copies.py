@@ -2,8 +2,9 @@
 
 A plan is a sequence of phases: the copy at each allocation on the plan's own server, then its runs
 on several servers and other platforms, then for each known program that program alone and beside
-the copy. Each phase gives the mean over its time, with a measurement's error. A copy presses on its
-neighbours as the workload itself would; it has no effect otherwise.
+the copy. Each phase gives the mean over its time, with a measurement's error. Last comes each
+source of interference, raised look by look as the profiler's ramp says (``injection``). A copy
+presses on its neighbours as the workload itself would; it has no effect otherwise.
 """
 
 from dataclasses import replace
@@ -258,7 +259,8 @@ class Copies:
             cpu_millicpus=max(1, round(cpu)),
             phases=(),
         )
-        held = Placement(task.action.plan.server, Allocation(job.cpu_millicpus, 1))
+        # It holds nothing: who is given CPU later takes it from the source.
+        held = Placement(task.action.plan.server, Allocation(0, 0, best_effort=True))
         run = SourceRun(
             f"{task.key}/{phase.source}",
             job,
@@ -379,7 +381,9 @@ class Copies:
         return Account(task.job, self._cluster.now, 1.0)
 
     def _run(self, task: Task, job: Job, places: tuple[Placement, ...], name: str) -> None:
-        run = Copy(f"{task.key}/{name}", job, Account(job, self._cluster.now, 1.0), places)
+        account = Account(job, self._cluster.now, 1.0)
+        queue = self._cluster.truth.queue(job.application)
+        run = Copy(f"{task.key}/{name}", job, account, places, queue)
         run.state, run.since = State.RUNNING, self._cluster.now
         if job.load is not None:
             asked = self._cluster.accounts.get(job.name)

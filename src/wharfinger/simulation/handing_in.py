@@ -180,7 +180,8 @@ def _for_its_load(world: World, draft: Draft) -> int:
     """Whole CPUs with which it holds its highest load on the cluster's middle platform, or all."""
     assert draft.load is not None
     rates = world.rates_of(draft.application)
-    order = sorted(range(len(rates)), key=rates.__getitem__)
+    runs = [at for at, rate in enumerate(rates) if rate]
+    order = sorted(runs, key=rates.__getitem__)
     platform = world.platforms[order[len(order) // 2]][0]
     asked, bound = max(draft.load.per_second), draft.of.latency
     queue = world.truth.queue(draft.application)

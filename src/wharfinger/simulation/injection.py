@@ -25,8 +25,8 @@ DOUBT = 2.0
 """Standard errors below which a slowed probe is noise."""
 RAMP_ALLOCATIONS = 4.0
 """A ramp takes as long as measuring at so many allocations."""
-SAMPLES = 30
-"""Of a usual ramp: each has that part of its time."""
+SAMPLES = 45
+"""Of a usual ramp, probing counted: each has that part of its time."""
 _STEP_ERROR = 10.0 / math.sqrt(12)  # a score lies somewhere between two levels
 NO_SIGNAL = "nothing injects it in this ground truth"
 

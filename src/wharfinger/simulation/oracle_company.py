@@ -18,11 +18,9 @@ ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
 """Records of those who hold something on a server, by its name."""
 SAFE = 1.001
 """So much more than what is needed is asked for: sums are only so exact."""
-_MOST_KEPT = 500_000
-
-
 Pace = tuple[float, float]
-"""A rate, and the CPUs that it would keep busy at most."""
+"""A rate, and the CPUs that it keeps busy where all is asked."""
+_MOST_KEPT = 500_000
 
 
 @dataclass(slots=True, eq=False)
@@ -249,7 +247,7 @@ class Companies:
 
     def _shared_out(self, platform: str, members: Sequence[Member]) -> list[int]:
         """Numbers where best-effort work has its part of what the others leave."""
-        left = float(self._knowledge.cpu_millicpus[platform])
+        left = float(self._knowledge.real_millicpus[platform])
         left -= sum(m.resident.cpu_millicpus for m in members if not m.best_effort)
         sharing = [member for member in members if member.best_effort]
         given = iter(share_out(left, [member.resident.cpu_millicpus for member in sharing]))

@@ -99,6 +99,9 @@ class Knowledge:
         self.truth = setup.truth
         self.start_seconds = START_SPREAD * setup.costs.start_seconds
         self.cpu_millicpus = {s.platform.name: s.cpu_millicpus for s in setup.servers}
+        self.real_millicpus = {
+            s.platform.name: min(s.cpu_millicpus, s.platform.cpu_millicpus) for s in setup.servers
+        }
         self.platforms = tuple(self.cpu_millicpus)
         self._fractional = setup.fractional_cpu
         self._memory = {s.platform.name: s.memory_bytes for s in setup.servers}
@@ -204,7 +207,7 @@ class Knowledge:
         """
         there = dict.fromkeys(self.platforms, 0.0)
         for server in setup.servers:
-            there[server.platform.name] += server.cpu_millicpus
+            there[server.platform.name] += self.real_millicpus[server.platform.name]
         found = dict.fromkeys(self.platforms, 0.0)
         for wants in self._wants.values():
             able = [p for p in self.platforms if self.keeps_alone(wants, p)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from wharfinger.errors import InvalidInput
+from wharfinger.model.manifest.kinds import closest
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulation.physics.application import Application
 from wharfinger.simulation.physics.clusters import HARDWARE
@@ -60,13 +61,18 @@ def physical(scenario: Scenario, streams: Streams) -> Physical:
     groups = tuple(_of_hardware(scenario))
     hardware = [HARDWARE[group.platform] for group in groups]
     pools = {each.name: _pool(each, regime, streams) for each in scenario.population}
-    applications = {app.name: app for pool in pools.values() for app in pool}
+    applications: dict[str, Application] = {}
+    needs: dict[str, tuple[int, int]] = {}
+    for each in scenario.population:
+        for app in pools[each.name]:
+            needed = _needs(app, each, hardware)
+            known = applications.setdefault(app.name, app), needs.setdefault(app.name, needed)
+            if known != (app, needed):
+                raise InvalidInput(
+                    f"class {each.name}: its {app.name} is another than in a class above, by its "
+                    "pool or by maxServers; leave it out by applications, or make the two alike"
+                )
     truth = Physics(hardware, applications.values(), regime.constants)
-    needs = {
-        app.name: _needs(app, each, hardware)
-        for each in scenario.population
-        for app in pools[each.name]
-    }
     classes = tuple(_drawing(each, pools[each.name], regime) for each in scenario.population)
     return Physical(
         groups,
@@ -100,9 +106,10 @@ def _pool(each: PopulationClass, regime: Regime, streams: Streams) -> tuple[Appl
     known = {app.name for app in drawn}
     for name in each.applications:
         if name not in known:
+            near = closest(name, sorted(known))
+            mend = f"did you mean {near}?" if near else f"it has {len(known)}, e.g. {min(known)}"
             raise InvalidInput(
-                f"class {each.name}: application {name!r} is not in pool {each.pool}; it has "
-                f"{', '.join(sorted(known))}"
+                f"class {each.name}: application {name!r} is not in pool {each.pool}; {mend}"
             )
     return tuple(app for app in drawn if not each.applications or app.name in each.applications)
 

@@ -69,7 +69,8 @@ class World:
             if not max(found):
                 raise InvalidInput(
                     f"application {application!r} runs on none of the platforms "
-                    f"{', '.join(platforms)}; leave it out, or add one on which it does"
+                    f"{', '.join(platforms)}; leave it out, or add one on which it does (more "
+                    "--servers keep more platforms)"
                 )
             self.rates[application] = found
         return found

@@ -15,7 +15,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.simulation.jobs import Job
 from wharfinger.simulation.machines import Machine
 from wharfinger.simulation.queueing import ONE_AT_A_TIME, Queue, Share
-from wharfinger.simulation.truth import GroundTruth, Resident, busy_cpus
+from wharfinger.simulation.truth import GroundTruth, Resident, alone_with_cpus, busy_cpus
 
 if TYPE_CHECKING:
     from wharfinger.simulation.series import Recorder
@@ -46,16 +46,19 @@ class Part:
         rate: Work per second done here; of a service, what it could do.
         alone: The same if nobody else were there.
         most: The same with the whole server to itself.
+        alone_cpus: Of a service, CPUs that answering all that kept busy; so is ``most_cpus``.
         used_millicpus: CPU time per second that does something, in thousandths.
     """
 
     __slots__ = (
         "allocation",
         "alone",
+        "alone_cpus",
         "changed",
         "cpu_millicpus",
         "machine",
         "most",
+        "most_cpus",
         "rate",
         "resident",
         "run",
@@ -72,6 +75,7 @@ class Part:
         self.resident: Resident | None = None
         self.changed = True
         self.rate = self.alone = self.most = self.used_millicpus = 0.0
+        self.alone_cpus = self.most_cpus = 0.0
 
     def give(self, cpu_millicpus: float, truth: GroundTruth) -> None:
         """So much CPU time from now on."""
@@ -97,19 +101,20 @@ class Part:
         self.resident = Resident(
             run.application, self.cpu_millicpus, job.memory_bytes, load, servers, run.core_of
         )
-        self.alone = truth.alone(platform, self.resident)
+        self.alone, self.alone_cpus = _alone(truth, platform, self.resident)
         whole = min(float(job.cpu_millicpus), self.machine.cpu_millicpus)
         if whole == self.cpu_millicpus:
-            self.most = self.alone
+            self.most, self.most_cpus = self.alone, self.alone_cpus
         else:
             most = Resident(run.application, whole, job.memory_bytes, load, servers)
-            self.most = truth.alone(platform, most)
+            self.most, self.most_cpus = _alone(truth, platform, most)
 
 
-def _scaled(part: Part, could_per_second: float) -> float:
-    """CPUs that its queries would keep busy if it could answer so many."""
-    busy = part.busy_cpus
-    return busy * could_per_second / part.rate if part.rate > 0 else busy
+def _alone(truth: GroundTruth, platform: str, resident: Resident) -> tuple[float, float]:
+    """Rate with the server to itself; of a service also the CPUs that this keeps busy."""
+    if resident.load_per_second is None:
+        return truth.alone(platform, resident), resident.cpu_millicpus / 1000
+    return alone_with_cpus(truth, platform, resident)
 
 
 class Account:
@@ -285,11 +290,9 @@ class Run:
         """Its parts' rates have changed."""
         parts = self.parts
         if self.job.load is not None:
-            cpus = [part.busy_cpus for part in parts]
-            self.kept = self._kept([part.rate for part in parts], cpus)
-            self.kept_alone = self._kept([part.alone for part in parts], cpus)
-            whole = [_scaled(part, part.most) for part in parts]
-            self.kept_most = self._kept([part.most for part in parts], whole)
+            self.kept = self._kept([(part.rate, part.busy_cpus) for part in parts])
+            self.kept_alone = self._kept([(part.alone, part.alone_cpus) for part in parts])
+            self.kept_most = self._kept([(part.most, part.most_cpus) for part in parts])
         if len(parts) == 1:
             part = parts[0]
             self.rate, self.alone, self.most = part.rate, part.alone, part.most
@@ -313,16 +316,15 @@ class Run:
             return inf
         return max(0.0, work - self.account.done) / self.rate
 
-    def _kept(self, rates: Sequence[float], cpus: Sequence[float]) -> float:
+    def _kept(self, paces: Sequence[tuple[float, float]]) -> float:
         asked = self.asked_per_second
         if asked <= 0:
             return 1.0
-        each, target = asked / len(rates), self.job.workload.target
+        each, target = asked / len(paces), self.job.workload.target
         bound = target.latency if target else None
-        held = list(rates)
-        if bound:
-            pairs = zip(rates, cpus, strict=True)
-            held = [self.queue.held_per_second(rate, cpu, bound) for rate, cpu in pairs]
+        held = [
+            self.queue.held_per_second(rate, cpus, bound) if bound else rate for rate, cpus in paces
+        ]
         return min(1.0, sum(min(could, each) for could in held) / asked)
 
     @property

@@ -320,6 +320,9 @@ class Scenario:
                 raise InvalidInput(
                     f"class {each.name}: pools belong to truth: physics, and there each has one"
                 )
+            _check_pool(each)
+        if self.regime != DEFAULT and not self.is_physical:
+            raise InvalidInput("a regime belongs to truth: physics; remove it, or write that truth")
         counted = [each.name for each in self.population if each.count is not None]
         if counted and len(counted) < len(self.population):
             raise InvalidInput(f"class {counted[0]} has a count and others not; give all one")
@@ -329,3 +332,25 @@ class Scenario:
                     raise InvalidInput(
                         f"class {each.name} never ends; write its lifetime, or until"
                     )
+
+
+_SERVICES = frozenset({Pool.MEMCACHED, Pool.WEBSERVER, Pool.CASSANDRA, Pool.PYTHIA_SERVICES})
+_PLAIN = PopulationClass()
+
+
+def _check_pool(each: PopulationClass) -> None:
+    """What a class states that its pool does not know, or says itself."""
+    if each.pool is None:
+        if each.phases or each.pool_size is not None:
+            raise InvalidInput(f"class {each.name}: phases and poolSize need a pool; write one")
+        return
+    if (each.cpus_millicpus, each.memory_bytes) != (_PLAIN.cpus_millicpus, _PLAIN.memory_bytes):
+        raise InvalidInput(
+            f"class {each.name}: its pool says what CPU and memory it can use; remove cpus, memory"
+        )
+    if each.pool in _SERVICES and each.load is None:
+        raise InvalidInput(f"class {each.name}: pool {each.pool} serves; write load and target")
+    if each.pool not in _SERVICES and each.load is not None:
+        raise InvalidInput(f"class {each.name}: pool {each.pool} serves nobody; remove the load")
+    if each.phases and each.load is not None:
+        raise InvalidInput(f"class {each.name}: a service has no phases; remove them")

@@ -1,6 +1,7 @@
 """Scenarios of the physics: what is drawn for whom, and that all that are shipped run."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,21 @@ from wharfinger.simulation.physics.clusters import EC2_SERVERS, HARDWARE, LOCAL_
 from wharfinger.simulation.physics.pools import Pool, draw_pool, memory_load
 from wharfinger.simulation.physics.regimes import REGIMES
 from wharfinger.simulation.scenario import build
-from wharfinger.simulation.scenario_files import in_regime, load_scenario, shipped
+from wharfinger.simulation.scenario_files import (
+    in_regime,
+    load_scenario,
+    read_scenario,
+    shipped,
+)
 from wharfinger.simulation.streams import Streams
 
 PHYSICAL = [name for name in shipped() if name.startswith(("paragon-", "quasar-"))]
 MODERATE = REGIMES["moderate"]
+ONE = "{name: b, pool: single-threaded}"
+SERVES = (
+    "type: latency-critical, lifetime: 1h, load: {shape: flat, base: 5/s}, "
+    "target: {latency: {percentile: 99, below: 50ms}}"
+)
 
 
 @pytest.mark.parametrize("name", PHYSICAL)
@@ -133,5 +144,59 @@ def test_a_platform_of_which_nothing_is_known_is_refused():
 def test_a_program_that_a_pool_does_not_have_is_refused():
     scenario = load_scenario("paragon-gce")
     wrong = replace(scenario.population[0], applications=("doom",))
-    with pytest.raises(InvalidInput, match="application 'doom' is not in pool single-threaded"):
+    with pytest.raises(
+        InvalidInput, match="application 'doom' is not in pool single-threaded; it has 29"
+    ):
         build(replace(scenario, population=(wrong,)), 0)
+
+
+def drawn(text: str) -> object:
+    head = "apiVersion: wharfinger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: a}\nspec:\n"
+    servers = "  servers: [{platform: xeon-x5670, count: 2}]\n"
+    return build(read_scenario(head + servers + text, source="a.yaml", directory=Path("/")), 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("  population: [{name: b, phases: [low]}]\n", "phases and poolSize need a pool"),
+        ("  population: [{name: b, poolSize: 3}]\n", "phases and poolSize need a pool"),
+        ("  regime: contended\n  population: [{name: b}]\n", "a regime belongs to truth: physics"),
+        (
+            "  truth: physics\n  population: [{name: b, pool: mixes, cpus: [2, 4]}]\n",
+            "its pool says what CPU and memory it can use; remove cpus, memory",
+        ),
+        (
+            "  truth: physics\n  population: [{name: b, pool: memcached}]\n",
+            "pool memcached serves; write load and target",
+        ),
+        (
+            f"  truth: physics\n  population: [{{name: b, pool: mixes, {SERVES}}}]\n",
+            "pool mixes serves nobody; remove the load",
+        ),
+        (
+            f"  truth: physics\n  population: [{ONE}, {{name: c, pool: pythia-batch}}]\n",
+            "is another than in a class above",
+        ),
+    ],
+)
+def test_what_a_pool_does_not_know_is_refused(spec: str, says: str):
+    with pytest.raises(InvalidInput, match=says):
+        drawn(spec)
+
+
+def test_a_pool_does_not_hang_on_who_draws_before_it():
+    streams = Streams(3)
+    draw_pool(Pool.HADOOP, MODERATE, streams)
+    assert draw_pool(Pool.MIXES, MODERATE, streams) == draw_pool(Pool.MIXES, MODERATE, Streams(3))
+
+
+def test_quasar_learns_from_the_training_set_and_places_by_scores():
+    simulation = prepare(RunSpec("quasar-ec2", "quasar", servers=28, workloads=60))
+    outcome = simulation.run()
+    baseline = run(RunSpec("quasar-ec2", "least-loaded", servers=28, workloads=60))
+    assert outcome.summary["qos_kept_fraction"] > baseline.summary["qos_kept_fraction"] - 0.2
+    records = [simulation.record_of(job.name) for job in simulation.setup.jobs]
+    scored = [r for r in records if r.classification and r.classification.tolerated]
+    assert len(scored) > len(records) / 2
+    assert all(0 <= e.mean <= 100 for r in scored for e in r.classification.caused.values())

@@ -5,7 +5,6 @@
 """
 
 from dataclasses import dataclass
-from math import log2
 
 from wharfinger.errors import InvalidInput
 from wharfinger.simulation.physics.hardware import GIB, KIB, MIB
@@ -172,8 +171,3 @@ def usl(n: float, contention: float, coherence: float) -> float:
     if n <= 1:
         return n
     return n / (1 + contention * (n - 1) + coherence * n * (n - 1))
-
-
-def grid_place(cache_bytes: float) -> float:
-    """Where a size stands on the grid, from 0."""
-    return (log2(max(cache_bytes, 1.0)) - GRID_FROM_LOG2) * GRID_PER_OCTAVE

@@ -17,8 +17,6 @@ from wharfinger.simulation.physics.application import GRID_BYTES, Application, S
 from wharfinger.simulation.physics.hardware import Hardware
 
 LINE_BYTES = 64.0
-L1_CURVE_BYTES = 32 * 1024.0
-"""Data cache that ``Application.cycles`` assumes; smaller ones miss more."""
 
 
 SOURCE = 1 << 62
@@ -61,7 +59,6 @@ class Row:
         reach: Bytes of the last level that it can fill.
         paging: ns per instruction at full shortage of memory.
         footprint: Bytes of memory.
-        query: Instructions of a query; 0 = it does not serve.
         active: Share of its time that it computes, alone.
         bound: Share of its computing time that it waits for caches and memory, alone.
         identity: Number by which it is known to its neighbours.
@@ -85,7 +82,6 @@ class Row:
     reach: float
     paging: float
     footprint: float
-    query: float
     active: float
     bound: float
     identity: int
@@ -175,7 +171,6 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
     speed = application.speedup(min(application.threads, hardware.cores))
     active = computing / speed / (computing / speed + disk_time + network_time)
     pressure, sensitivity = _private(application, hardware, core, smt_cost)
-    serving = application.serving
     return Row(
         core=core,
         cache=access * cache_time,
@@ -192,7 +187,6 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
         reach=reach,
         paging=application.paging / hardware.clock_ghz,
         footprint=float(application.footprint_bytes),
-        query=serving.instructions if serving else 0.0,
         active=active,
         bound=waiting / computing,
         identity=_identity(application),

@@ -91,10 +91,11 @@ def draw_pool(pool: Pool, regime: Regime, streams: Streams) -> tuple[Application
     Args:
         pool: Which.
         regime: That scales what it draws.
-        streams: Of the run; each pool has one of its own.
+        streams: Of the run: its seed is what counts.
     """
-    random = streams.of(f"physics/{pool}")
-    salt = str(streams.of("physics/salt").integers(2**62))
+    own = Streams(streams.seed)  # Whoever drew before, and however often.
+    random = own.of(f"physics/{pool}")
+    salt = str(own.of("physics/salt").integers(2**62))
     made = _MAKERS[pool](_Draw(random, regime, salt, SIZES[pool]))
     return tuple(made)
 

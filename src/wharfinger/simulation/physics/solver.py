@@ -143,11 +143,11 @@ def bandwidths(hardware: Hardware, constants: Constants) -> tuple[float, float, 
 
 
 def packed(row: Row) -> "np.typing.NDArray[np.float64]":
-    """(59,) as the kernel reads it."""
+    """(58,) as the kernel reads it."""
     scalars = (
         row.core, row.cache, row.access, row.miss_time, row.line,
         row.disk_time, row.disk, row.network_time, row.network,
         row.contention, row.coherence, row.threads, row.reach, row.paging,
-        row.footprint, row.query, row.active, row.bound,
+        row.footprint, row.active, row.bound,
     )  # fmt: skip
     return np.array([*scalars, *row.pressure, *row.sensitivity, *row.curve], dtype=np.float64)

@@ -89,16 +89,17 @@ def source_of(
 def _on_a_core(name: str, at: Private, share: float, cpus: float) -> Source:
     presses = [0.0] * PRIVATE
     presses[at] = share
+    threads = max(1, ceil(cpus))
     application = Application(
-        name,
+        f"{name}/{threads}",
         source=name.partition("@")[0],
         cycles=0.5,
         sets=(WorkingSet(1e-6, 16 * KIB),),
         footprint_bytes=MIB,
-        threads=max(1, ceil(cpus)),
+        threads=threads,
         presses=tuple(presses),
     )
-    return Source(application, max(1.0, float(ceil(cpus))), -1.0, MIB, bound=True)
+    return Source(application, float(threads), -1.0, MIB, bound=True)
 
 
 def _memory_bandwidth(name: str, share: float, hardware: Hardware) -> Source:

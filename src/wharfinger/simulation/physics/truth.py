@@ -135,9 +135,11 @@ class Physics:
         return self.applications[name]
 
     def _solve(self, platform: str, residents: Sequence[Resident]) -> Solution:
-        return self._solvers[platform].solve([self._asked(each, residents) for each in residents])
+        return self._solvers[platform].solve(
+            [self._asked(at, each, residents) for at, each in enumerate(residents)]
+        )
 
-    def _asked(self, resident: Resident, residents: Sequence[Resident]) -> Asked:
+    def _asked(self, at: int, resident: Resident, residents: Sequence[Resident]) -> Asked:
         application = self._application(resident.application)
         cpus, servers = resident.cpu_millicpus / MILLICPUS_PER_CPU, resident.servers
         load, cap = resident.load_per_second, -1.0
@@ -150,7 +152,7 @@ class Physics:
             cap,
             application.per_server(servers) if servers > 1 else 1.0,
             rereads(application, resident.memory_bytes, servers) if application.reread else 0.0,
-            _bound_to(resident, residents) if resident.core_of else -1,
+            _bound_to(at, resident, residents) if resident.core_of else -1,
         )
 
     def _told(self, resident: Resident, instructions_per_ns: float) -> float:
@@ -183,7 +185,9 @@ def _is_source(name: str) -> bool:
     return name.startswith(_PREFIX)
 
 
-def _bound_to(resident: Resident, residents: Sequence[Resident]) -> int:
-    """Place of the newest one of that application."""
-    places = [at for at, each in enumerate(residents) if each.application == resident.core_of]
-    return places[-1] if places else -1
+def _bound_to(own: int, resident: Resident, residents: Sequence[Resident]) -> int:
+    """Place of the one of that application that came last before it, else of the first other."""
+    alike = (at for at, each in enumerate(residents) if each.application == resident.core_of)
+    places = [at for at in alike if at != own]
+    before = [at for at in places if at < own]
+    return before[-1] if before else places[0] if places else -1

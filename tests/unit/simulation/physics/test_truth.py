@@ -141,7 +141,7 @@ def test_a_core_without_siblings_gives_no_signal(resource: SharedResource):
     assert source.core_of == "mcf"
 
 
-def test_a_core_source_presses_on_the_newest_of_its_program_alone():
+def test_a_core_source_presses_on_the_newest_before_it_alone():
     source = TRUTH.source(CR1, SharedResource.INTEGER, 100.0, one("hmmer"))
     assert source is not None
     first, second, other, _ = TRUTH.rates(CR1, [one("hmmer"), one("hmmer"), one("povray"), source])
@@ -177,3 +177,37 @@ def test_shares_of_a_mix_are_shares():
         Mix(0.8, 0.4)
     with pytest.raises(InvalidInput, match="a service"):
         Serving(0.0)
+
+
+def test_a_core_source_has_the_threads_of_who_is_beside_it_whoever_asked_before():
+    eight = one("blackscholes", 8.0)
+
+    def left() -> float:
+        source = TRUTH.source(CR1, SharedResource.FLOATING_POINT, 100.0, eight)
+        assert source is not None
+        return TRUTH.rates(CR1, [eight, source])[0]
+
+    first = left()
+    TRUTH.source(CR1, SharedResource.FLOATING_POINT, 100.0, one("hmmer"))
+    assert left() == first < 0.9 * TRUTH.alone(CR1, eight)
+
+
+def test_two_core_sources_press_on_one_another():
+    beside = one("hmmer")
+    first = TRUTH.source(CR1, SharedResource.INTEGER, 50.0, beside)
+    assert first is not None
+    plain = replace(first, core_of="")
+    rates = []
+    for intensity in (40.0, 50.0, 60.0):
+        second = TRUTH.source(CR1, SharedResource.INTEGER, intensity, plain)
+        assert second is not None
+        rates.append(TRUTH.rates(CR1, [plain, second])[0])
+    assert rates[0] > rates[1] > rates[2]
+
+
+def test_a_stranger_of_the_same_program_does_not_take_a_source_away():
+    beside = one("hmmer")
+    source = TRUTH.source(CR1, SharedResource.INTEGER, 100.0, beside)
+    assert source is not None
+    before = TRUTH.rates(CR1, [beside, source])[0]
+    assert TRUTH.rates(CR1, [beside, source, beside])[0] == pytest.approx(before, rel=1e-3)
