@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.support.physics import (
@@ -58,7 +58,10 @@ def assert_alike(found: Solution, other: reference.Found) -> None:
 @given(groups(), st.sampled_from([CONSTANTS, NO_WHIMS, Constants(smt=False), Constants(True, 2.0)]))
 def test_kernel_and_reference_agree(drawn: Group, constants: Constants) -> None:
     hardware, asked = drawn
-    found = reference.solve(asked, hardware, constants)
+    try:
+        found = reference.solve(asked, hardware, constants)
+    except reference.NoFixedPointError:
+        reject()  # Its plain iteration may go round where caches are nearly indifferent.
     assert_alike(solved(hardware, asked, constants), found)
 
 

@@ -92,6 +92,8 @@ class WholeRuns:
         began, before = time.monotonic(), self._bench.copy.cpu_seconds()
         end = self._bench.await_end(self._end)
         self._io_bytes_per_second = self._bench.io_bytes_per_second
+        if end is not None and end.ran_seconds <= 0:
+            end = self._timed(cpu_millicpus) or end
         if end is not None:
             self._take_alone(end)
             return True
@@ -157,14 +159,19 @@ class WholeRuns:
             self._findings.add_performance(self._allocations[0], self._alone)
 
     def _timed(self, cpu_millicpus: int) -> CopyEnd | None:
-        """One run; ``None`` where there is no time or no start left for a whole one."""
-        if time.monotonic() >= self._end:
-            return None
-        try:
-            self._bench.begin(cpu_millicpus)
-        except StartsUsedUp:
-            return None
-        return self._bench.await_end(self._end)
+        """One run; ``None`` where there is no time or no start left for a whole one.
+
+        A sandbox that is gone before it has seen its program's end tells no time: once more then.
+        """
+        while time.monotonic() < self._end:
+            try:
+                self._bench.begin(cpu_millicpus)
+            except StartsUsedUp:
+                return None
+            end = self._bench.await_end(self._end)
+            if end is None or end.ran_seconds > 0:
+                return end
+        return None
 
     def _stretch(self, end: CopyEnd) -> Stretch:
         return Stretch(end.ran_seconds, {Quantity.RATE: self._work / end.ran_seconds})
