@@ -299,22 +299,31 @@ def _share_of_time(application: Application, share: float, own_bandwidth: float)
 # --- services -------------------------------------------------------------------------------
 
 
+def _service(draw: _Draw, known: Application, misses: WorkingSet) -> Application:
+    """One that is published, on this population: its misses, its whim, and no talk among servers."""
+    scaled = replace(misses, misses=misses.misses * draw.regime.misses)
+    return replace(
+        known,
+        sets=(scaled, *known.sets),
+        parallelism=2.0,
+        whim=float(draw.random.uniform(0.05, 0.15)),
+        spread=0.0,
+        gossip=0.0,
+        salt=draw.salt,
+    )
+
+
 def _memcached(draw: _Draw) -> Iterator[Application]:
     """A cache in memory: about 25,000 instructions a query, most of them the kernel's.
 
     Two misses of every cache for each key (Atikoglu et al., SIGMETRICS 2012; Leverich and
     Kozyrakis, EuroSys 2014).
     """
-    yield replace(
-        NAMED["omnetpp"],
-        name="memcached",
+    known = Application(
+        "memcached",
         cycles=0.95,
         mix=Mix(0.42),
-        sets=(
-            WorkingSet(0.006 * draw.regime.misses, 3 * MIB, floor=0.35),
-            WorkingSet(0.012, 96 * KIB, 3.0),
-        ),
-        parallelism=2.0,
+        sets=(WorkingSet(0.012, 96 * KIB, 3.0),),
         code_bytes=200 * KIB,
         footprint_bytes=14 * GIB,
         paging=200.0,
@@ -323,25 +332,17 @@ def _memcached(draw: _Draw) -> Iterator[Application]:
         coherence=2e-4,
         network=Streaming(300 / 25_000, 1.0, depth=64.0),
         serving=Serving(25_000, 0.6),
-        whim=float(draw.random.uniform(0.05, 0.15)),
-        spread=0.0,
-        gossip=0.0,
-        salt=draw.salt,
     )
+    yield _service(draw, known, WorkingSet(0.006, 3 * MIB, floor=0.35))
 
 
 def _webserver(draw: _Draw) -> Iterator[Application]:
     """HotCRP: PHP and a data base that memory holds; tens of millions of instructions a page."""
-    yield replace(
-        NAMED["xalancbmk"],
-        name="webserver",
+    known = Application(
+        "webserver",
         cycles=0.85,
         mix=Mix(0.45),
-        sets=(
-            WorkingSet(0.009 * draw.regime.misses, 2.5 * MIB, floor=0.1),
-            WorkingSet(0.016, 96 * KIB, 3.0),
-        ),
-        parallelism=1.8,
+        sets=(WorkingSet(0.016, 96 * KIB, 3.0),),
         code_bytes=400 * KIB,
         footprint_bytes=6 * GIB,
         paging=120.0,
@@ -350,25 +351,17 @@ def _webserver(draw: _Draw) -> Iterator[Application]:
         coherence=3e-4,
         network=Streaming(30_000 / 25e6, 1.0, depth=64.0),
         serving=Serving(25e6, 1.4),
-        whim=float(draw.random.uniform(0.05, 0.15)),
-        spread=0.0,
-        gossip=0.0,
-        salt=draw.salt,
     )
+    yield replace(_service(draw, known, WorkingSet(0.009, 2.5 * MIB, floor=0.1)), parallelism=1.8)
 
 
 def _cassandra(draw: _Draw) -> Iterator[Application]:
     """A store on disk: 400,000 instructions a query, of which three in ten read a block."""
-    yield replace(
-        NAMED["xalancbmk"],
-        name="cassandra",
+    known = Application(
+        "cassandra",
         cycles=0.9,
         mix=Mix(0.43),
-        sets=(
-            WorkingSet(0.008 * draw.regime.misses, 4 * MIB, floor=0.3),
-            WorkingSet(0.014, 96 * KIB, 3.0),
-        ),
-        parallelism=2.0,
+        sets=(WorkingSet(0.014, 96 * KIB, 3.0),),
         code_bytes=300 * KIB,
         footprint_bytes=4 * GIB,
         paging=120.0,
@@ -378,11 +371,8 @@ def _cassandra(draw: _Draw) -> Iterator[Application]:
         disk=Streaming(0.3 * 4096 / 400_000, 0.4, depth=24.0),
         network=Streaming(1500 / 400_000, 1.0, depth=64.0),
         serving=Serving(400_000, 2.0),
-        whim=float(draw.random.uniform(0.05, 0.15)),
-        spread=0.0,
-        gossip=0.0,
-        salt=draw.salt,
     )
+    yield _service(draw, known, WorkingSet(0.008, 4 * MIB, floor=0.3))
 
 
 def _around(random: _Random, sigma: float) -> float:
