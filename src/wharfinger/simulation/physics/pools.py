@@ -300,7 +300,7 @@ def _share_of_time(application: Application, share: float, own_bandwidth: float)
 
 
 def _service(draw: _Draw, known: Application, misses: WorkingSet) -> Application:
-    """One that is published, on this population: its misses, its whim, and no talk among servers."""
+    """One that is published, in this population: its misses, its whim; its servers do not talk."""
     scaled = replace(misses, misses=misses.misses * draw.regime.misses)
     return replace(
         known,
