@@ -207,7 +207,8 @@ class Knowledge:
         """
         there = dict.fromkeys(self.platforms, 0.0)
         for server in setup.servers:
-            there[server.platform.name] += self.real_millicpus[server.platform.name]
+            # What servers promise counts here: with what they have it kept fewer, tried in 0034.
+            there[server.platform.name] += server.cpu_millicpus
         found = dict.fromkeys(self.platforms, 0.0)
         for wants in self._wants.values():
             able = [p for p in self.platforms if self.keeps_alone(wants, p)]
