@@ -228,6 +228,7 @@ def test_whims_are_bounded(drawn: Group) -> None:
 # --- how long it takes --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_few_iterations_are_enough() -> None:
     taken = []
     for seed in range(2500):
