@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks._harness import Timing, arguments, compare, report
 from tests.support.physics import PLATFORMS, Group, drawn_group_of
 from wharfinger.simulation.physics import reference
-from wharfinger.simulation.physics.solver import Asked, Constants, Solver
+from wharfinger.simulation.physics.solver import Constants, Lists, Solver
 
 SIZES = (1, 2, 4, 8, 16, 32)
 TIMED = len(PLATFORMS)
@@ -27,8 +27,6 @@ PEER_EVERY = 8
 """The peer solves each eighth of them, or a round would take seconds."""
 COUNTED = 2000
 CONSTANTS = Constants()
-
-Lists = tuple[list[Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +46,10 @@ class Case:
         return self.solver.solve(self.group[1])
 
     def lists(self) -> Lists:
-        return lists_of(self.solver, self.group[1])
+        return self.solver.lists(self.group[1])
 
     def refer(self) -> object:
         return reference.solve(self.group[1], self.group[0], CONSTANTS)
-
-
-def lists_of(solver: Solver, asked: Sequence[Asked]) -> Lists:
-    """What ``Solver.solve`` hands to the kernel."""
-    return (
-        [solver.number(each.application) for each in asked],
-        [each.cpus for each in asked],
-        [each.memory_bytes for each in asked],
-        [each.cap for each in asked],
-        [each.part for each in asked],
-        [each.rereads for each in asked],
-        [each.beside for each in asked],
-    )
 
 
 def read_once(case: Case) -> float:

@@ -13,6 +13,7 @@ falls as its latency grows and latency grows without bound as u nears 1: nothing
 can. Called by ``truth``; ``reference.solve`` gives the same by bisection.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,10 @@ class Asked:
     beside: int = -1
 
 
+Lists = tuple[list[int], list[float], list[float], list[float], list[float], list[float], list[int]]
+"""Numbers of applications, CPUs, memory, caps, parts, rereads, whom each is bound to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Solution:
     """What comes of a group, in the residents' order.
@@ -120,7 +125,11 @@ class Solver:
 
     def solve(self, asked: list[Asked]) -> Solution:
         """Rates of those who are on one server together."""
-        found = self.kernel.solve(
+        return Solution(*self.kernel.solve(*self.lists(asked)))
+
+    def lists(self, asked: Sequence[Asked]) -> Lists:
+        """What the kernel is handed of a group."""
+        return (
             [self.number(each.application) for each in asked],
             [each.cpus for each in asked],
             [each.memory_bytes for each in asked],
@@ -129,7 +138,6 @@ class Solver:
             [each.rereads for each in asked],
             [each.beside for each in asked],
         )
-        return Solution(*found)
 
 
 def bandwidths(hardware: Hardware, constants: Constants) -> tuple[float, float, float, float]:
