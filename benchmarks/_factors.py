@@ -1,7 +1,7 @@
 """What the default estimator is compared with: other people's factorisations of a matrix.
 
-Estimators as ``wharfinger.learning`` knows them, so that ``accuracy`` evaluates them like its own.
-They say nothing of how sure they are: their variances are 1, and nobody should read them.
+Estimators as ``wharfinger.estimators`` knows them, so that ``accuracy`` evaluates them
+like its own. They say nothing of how sure they are: their variances are 1, and are not to be read.
 """
 
 import importlib.util
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from wharfinger.learning import Matrix, Recommender, Scale
-from wharfinger.learning.conditional import Gaussian
-from wharfinger.learning.matrix import Array
-from wharfinger.learning.recommender import Calibration
-from wharfinger.learning.tasks import Indices, number_groups
+from wharfinger.estimators import Matrix, Recommender, Scale
+from wharfinger.estimators.conditional import Gaussian
+from wharfinger.estimators.matrix import Array
+from wharfinger.estimators.recommender import Calibration
+from wharfinger.estimators.tasks import Indices, number_groups
 
 PACKAGE = "scikit-surprise"
 EPOCHS = 100

@@ -13,7 +13,7 @@ from itertools import count, cycle
 import numpy as np
 from _harness import Contender
 
-from wharfinger.simulation.loop import EventLoop
+from wharfinger.simulator.kernel.loop import EventLoop
 
 try:
     import simpy

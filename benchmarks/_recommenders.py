@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wharfinger.learning import Matrix
-from wharfinger.learning.matrix import Array
+from wharfinger.estimators import Matrix
+from wharfinger.estimators.matrix import Array
 
 PACKAGES = {"cmfrec": "cmfrec", "surprise": "scikit-surprise", "sklearn": "scikit-learn"}
 RANK = 8

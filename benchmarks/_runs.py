@@ -40,7 +40,7 @@ class Case:
 
 def run(case: Case) -> dict[str, Any]:
     """Simulate; the seconds are of the run alone, drawing the population is apart."""
-    from wharfinger.runtime.simulated import RunSpec, prepare  # noqa: PLC0415 - in the child only
+    from wharfinger.simulator.run import RunSpec, prepare  # noqa: PLC0415 - in the child only
 
     began = time.perf_counter()
     spec = RunSpec(
@@ -75,7 +75,7 @@ def run(case: Case) -> dict[str, Any]:
 
 def idle_loop(events: int) -> float:
     """So many events that do nothing."""
-    from wharfinger.simulation.loop import EventLoop  # noqa: PLC0415 - as above
+    from wharfinger.simulator.kernel.loop import EventLoop  # noqa: PLC0415 - as above
 
     loop = EventLoop()
     began = time.perf_counter()

@@ -32,9 +32,9 @@ import numpy as np
 from benchmarks._factors import FACTORS, fit_factors, installed
 from benchmarks._harness import report
 from wharfinger.errors import InvalidInput
-from wharfinger.learning import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
-from wharfinger.learning.evaluation import Plan, evaluate
-from wharfinger.learning.reading import read_matrix
+from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
+from wharfinger.estimators.evaluation import Plan, evaluate
+from wharfinger.estimators.reading import read_matrix
 
 ERRORS = ("mean_relative_error", "mean_absolute_log_error")
 DEFAULT = "default"

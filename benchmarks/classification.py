@@ -26,9 +26,9 @@ import numpy as np
 
 from benchmarks._harness import arguments, compare, report, spread
 from benchmarks._recommenders import fold_in_peers, missing
-from wharfinger.learning import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
-from wharfinger.learning.matrix import Array
-from wharfinger.learning.tasks import masked
+from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
+from wharfinger.estimators.matrix import Array
+from wharfinger.estimators.tasks import masked
 
 T = TypeVar("T")
 

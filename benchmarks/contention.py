@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks._harness import Timing, arguments, compare, report
 from tests.support.physics import PLATFORMS, Group, drawn_group_of
-from wharfinger.simulation.physics import reference
-from wharfinger.simulation.physics.solver import Constants, Lists, Solver
+from wharfinger.simulator.truth.physics import reference
+from wharfinger.simulator.truth.physics.solver import Constants, Lists, Solver
 
 SIZES = (1, 2, 4, 8, 16, 32)
 TIMED = len(PLATFORMS)

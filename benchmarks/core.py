@@ -13,10 +13,9 @@ from random import Random
 import numpy as np
 from _harness import arguments, compare, report
 
-from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.base import Profiling
-from wharfinger.manager import events as ev
-from wharfinger.manager.manager import Manager
+from wharfinger.core import events as ev
+from wharfinger.core.pipeline import Manager
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
@@ -24,7 +23,8 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.registry import make_policy
 
 SIZES = (100, 1_000, 10_000)
 RESIDENTS = 3

@@ -39,10 +39,10 @@ from wharfinger.classification.combination import (
 )
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.base import NORMAL_90
-from wharfinger.learning.matrix import Matrix
-from wharfinger.learning.reading import read_matrix
-from wharfinger.learning.tasks import group_folds, number_groups
+from wharfinger.estimators.estimator import NORMAL_90
+from wharfinger.estimators.matrix import Matrix
+from wharfinger.estimators.reading import read_matrix
+from wharfinger.estimators.tasks import group_folds, number_groups
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.profile import Entry
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._harness import report
-from wharfinger.interference.pairs import PairModel, Seen
-from wharfinger.learning.reading import read_matrix
+from wharfinger.contention.pairs import PairModel, Seen
+from wharfinger.estimators.reading import read_matrix
 
 Array = np.ndarray
 REFERENCES = 2

@@ -23,18 +23,18 @@ from random import Random
 
 from _harness import machine, spread
 
-from wharfinger.admission.fifo import Fifo
-from wharfinger.manager import events as ev
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import ManagerState, WorkloadRecord
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, Refusal
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.placement.base import Policy
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.placement.common import Policy
+from wharfinger.policies.registry import make_policy
 
 GIB = 2**30
 ALLOCATED = 0.7

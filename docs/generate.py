@@ -17,14 +17,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from wharfinger.admission.registry import make_admission
-from wharfinger.manager import events as ev
-from wharfinger.manager.lifecycle import ENDED, NEXT, ON_SERVER, TRANSITIONS, Phase
-from wharfinger.manager.manager import Manager
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, TRANSITIONS, Phase
+from wharfinger.core.pipeline import Manager
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.admission.registry import make_admission
+from wharfinger.policies.registry import make_policy
 
 DOCS = Path(__file__).parent
 HEAD = """digraph {name} {{

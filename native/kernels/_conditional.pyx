@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """One row given some of its entries, under one Gaussian; all but its covariance.
 
-Called through ``wharfinger.learning.recommender``. The equations, and the NumPy reference that
-says the same, stand in ``wharfinger.learning.conditional``.
+Called through ``wharfinger.estimators.recommender``. The equations, and the NumPy reference that
+says the same, stand in ``wharfinger.estimators.conditional``.
 """
 
 from libc.stdint cimport int64_t

@@ -2,7 +2,7 @@
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic
 """The event loop: callbacks in the order of time, priority and sequence.
 
-Called through wharfinger.simulation.loop; ``wharfinger.simulation.reference_loop`` says the same in
+Called through wharfinger.simulator.kernel.loop; ``wharfinger.simulator.reference_loop`` says the same in
 plain Python.
 
 The heap is implicit and 4-ary, in two arrays: the times, which are all that is looked at unless

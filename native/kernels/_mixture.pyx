@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """One row given some of its entries, under a stack of mixtures centred on known rows.
 
-Called through ``wharfinger.learning.stack`` and ``.recommender``. The equations, and the NumPy
-reference that says the same, stand in ``wharfinger.learning.mixture``.
+Called through ``wharfinger.estimators.stack`` and ``.recommender``. The equations, and the NumPy
+reference that says the same, stand in ``wharfinger.estimators.mixture``.
 """
 
 from libc.math cimport INFINITY, exp, isinf, log1p

@@ -11,14 +11,14 @@ import pytest
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
-from wharfinger.engines.simulated import SimulatedEngine
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.simulation.cluster import SimulatedCluster
-from wharfinger.simulation.jobs import APPLICATION, Job
-from wharfinger.simulation.loop import EventLoop
-from wharfinger.simulation.setup import Costs
-from wharfinger.simulation.truth import Undisturbed
+from wharfinger.simulator.cluster.cluster import SimulatedCluster
+from wharfinger.simulator.engine import SimulatedEngine
+from wharfinger.simulator.kernel.loop import EventLoop
+from wharfinger.simulator.scenario.jobs import APPLICATION, Job
+from wharfinger.simulator.scenario.setup import Costs
+from wharfinger.simulator.truth.ground_truth import Undisturbed
 from wharfinger.testing import (
     EngineHarness,
     FaultyEngine,

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from wharfinger.admission.registry import ADMISSIONS, make_admission
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.placement.least_loaded import LeastLoaded
-from wharfinger.placement.registry import POLICIES, make_policy
+from wharfinger.policies.admission.registry import ADMISSIONS, make_admission
+from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.registry import POLICIES, make_policy
 from wharfinger.testing import check_admission, check_policy
 
 

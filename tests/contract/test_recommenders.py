@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from wharfinger.learning.conditional import Gaussian
-from wharfinger.learning.means import RowColumnLearned, RowColumnMeans
-from wharfinger.learning.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
+from wharfinger.estimators.conditional import Gaussian
+from wharfinger.estimators.means import RowColumnLearned, RowColumnMeans
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.testing import check_recommender
 
 SLOW = {"svd-pq", "stack"}  # one learns entry by entry, in Python, the other rehearses a lot

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
-from wharfinger.admission.registry import make_admission
+from wharfinger.core.codec import decode_event
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Manager
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.supervisor import kill_orphans
-from wharfinger.manager.codec import decode_event
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Manager
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.admission.registry import make_admission
+from wharfinger.policies.registry import make_policy
 from wharfinger.store.sqlite import SqliteStore
 
 KILLS = 50

@@ -22,11 +22,11 @@ from tests.support.local import (
     start,
     started,
 )
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
 from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
 
@@ -194,7 +194,7 @@ ENGINE_PROCESS = textwrap.dedent(
     import sys, time
     from pathlib import Path
     from wharfinger.engines.local import LocalEngine
-    from wharfinger.manager import actions as act, events as ev
+    from wharfinger.core import actions as act, events as ev
     from wharfinger.model.allocation import Allocation, Placement
     from wharfinger.model.workload import Run, Workload, WorkloadType
 

@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 from tests.support import wait_until
 from tests.support.local import finished, is_gone, session, start, started
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local.records import EndRecord, StartRecord, create_run, save_end
 from wharfinger.errors import OutOfSpace
 from wharfinger.host.supervisor import LaunchSpec, launch, read_run
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Placement
 
 EXIT = (

@@ -22,8 +22,8 @@ from tests.support.local import (
     start,
     started,
 )
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 
 

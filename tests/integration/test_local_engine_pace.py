@@ -23,10 +23,10 @@ from tests.support.local import (
     started,
     take_cgroups_away,
 )
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.host.run_dir import read_run
 from wharfinger.host.tree import measure_tree
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import ConditionKind
 from wharfinger.model.workload import Measure
@@ -157,7 +157,7 @@ def test_an_ordinary_user_has_fractions_too() -> None:
         import sys
         from pathlib import Path
         from wharfinger.engines.local import LocalEngine
-        from wharfinger.manager import actions as act, events as ev
+        from wharfinger.core import actions as act, events as ev
         from wharfinger.model.allocation import Allocation, Placement
         from wharfinger.model.workload import Run, Workload, WorkloadType
         engine = LocalEngine(Path(sys.argv[1]) / "state", servers="1")

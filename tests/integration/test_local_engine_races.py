@@ -4,12 +4,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tests.support.supervised import until
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, read_run
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.testing import EngineHarness, ShellPrograms
 
 

@@ -12,9 +12,9 @@ import pytest
 from tests.support import wait_until
 from tests.support.live import LiveManager, manifest
 from tests.support.local import finished, is_gone, names, session, start, started
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.workload import (
     HttpMeasure,

@@ -10,11 +10,11 @@ import pytest
 
 from tests.support.local import session, start, started
 from tests.support.profiling import COUNTING, LINES, SYNCING, answered, ask, measured
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups import discover
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan

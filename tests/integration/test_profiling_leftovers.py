@@ -27,10 +27,10 @@ from tests.support.profiling import (
     mounts,
 )
 from tests.support.sandboxes import AS_NOBODY, NOBODY, census
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
 from wharfinger.host.tree import children_of, descendants
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import Measure
 from wharfinger.testing.harness import Session
@@ -164,8 +164,8 @@ MANAGER = """
 import json, sys, time
 from pathlib import Path
 from wharfinger.engines.local import LocalEngine
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Measure, Run, Workload, WorkloadType

@@ -45,7 +45,8 @@ def simulated(*arguments: str, **how: str) -> dict[str, Any]:
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None:
     """Whatever the hash seed, and whatever was imported before in which order."""
     odd = (
-        "import wharfinger.simulation.oracle, wharfinger.placement.registry, wharfinger.service\n"
+        "import wharfinger.simulator.oracle.true_numbers, wharfinger.policies.registry\n"
+        "import wharfinger.service\n"
         "import random; random.seed(7)"
     )
     logs, summaries = [], []

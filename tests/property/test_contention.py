@@ -20,11 +20,11 @@ from tests.support.physics import (
     resident,
     source_beside,
 )
-from wharfinger.simulation.physics import reference
-from wharfinger.simulation.physics.coefficients import row_of
-from wharfinger.simulation.physics.hardware import Hardware
-from wharfinger.simulation.physics.solver import Asked, Constants, Solution, Solver
-from wharfinger.simulation.physics.sources import CORE_SOURCES
+from wharfinger.simulator.truth.physics import reference
+from wharfinger.simulator.truth.physics.coefficients import row_of
+from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES
 
 CONSTANTS = Constants()
 NO_WHIMS = Constants(whim=0.0)

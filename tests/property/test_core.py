@@ -29,16 +29,16 @@ from tests.support.histories import (
     recommended_only,
 )
 from tests.support.spreading import policy_named
-from wharfinger.errors import Conflict
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import (
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.adaptation import (
     MOST_GIVEN_WAY_SECONDS,
     misses,
 )
-from wharfinger.manager.codec import encode_state
-from wharfinger.manager.lifecycle import ON_SERVER, Phase
-from wharfinger.manager.manager import Mode
+from wharfinger.core.codec import encode_state
+from wharfinger.core.lifecycle import ON_SERVER, Phase
+from wharfinger.core.pipeline import Mode
+from wharfinger.errors import Conflict
 from wharfinger.model.decisions import ReasonCode, Refusal
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from tests.support.cluster import Cluster, running, server, workload
 from tests.support.drawn import NAMES, POLICIES, WORKLOADS
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Manager
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Manager
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.view import Capabilities
 

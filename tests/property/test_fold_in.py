@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wharfinger.learning.base import Finish
-from wharfinger.learning.conditional import LEAST_VARIANCE, RIDGE, Prior
+from wharfinger.estimators.conditional import LEAST_VARIANCE, RIDGE, Prior
+from wharfinger.estimators.estimator import Finish
 from wharfinger.native import Conditional
 
 

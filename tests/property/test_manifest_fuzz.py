@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.support.manifest_strategies import workloads
 from wharfinger.errors import InvalidManifest
-from wharfinger.model.manifest import json_schema, load_manifests, workload_to_manifest
-from wharfinger.model.manifest.loading import load
+from wharfinger.manifest import json_schema, load_manifests, workload_to_manifest
+from wharfinger.manifest.loading import load
 
 EXAMPLES = [
     path.read_bytes()

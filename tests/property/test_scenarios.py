@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wharfinger.model.workload import LatencyBound, WorkloadType
-from wharfinger.simulation.arrivals import Arrivals, Bursts, Pattern
-from wharfinger.simulation.distributions import Distribution, Shape
-from wharfinger.simulation.loads import LoadModel, LoadShape
-from wharfinger.simulation.population import apportion
-from wharfinger.simulation.scenario import build
-from wharfinger.simulation.scenario_types import (
+from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
+from wharfinger.simulator.scenario.build import build
+from wharfinger.simulator.scenario.distributions import Distribution, Shape
+from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
+from wharfinger.simulator.scenario.population import apportion
+from wharfinger.simulator.scenario.scenario_types import (
     FaultModel,
     PopulationClass,
     Reservations,

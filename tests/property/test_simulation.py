@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.simulations import Watch, setups
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.runtime.simulated import RunSpec, Simulation
-from wharfinger.simulation.setup import Setup
+from wharfinger.core.lifecycle import Phase
+from wharfinger.simulator.run import RunSpec, Simulation
+from wharfinger.simulator.scenario.setup import Setup
 
 POLICIES = ("least-loaded", "random", "sparrow", "feedback", "autoscale", "oracle")
 

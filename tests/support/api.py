@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from wharfinger.admission.fifo import Fifo
-from wharfinger.manager.manager import Manager
-from wharfinger.placement.least_loaded import LeastLoaded
+from wharfinger.core.pipeline import Manager
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.app import make_app
 from wharfinger.service.driver import Driver

@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 
 from tests.support.spreading import policy_named
-from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.base import Profiling, ProfilingPlanner
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import is_off_prediction
-from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.manager.manager import Manager, Mode, Step
-from wharfinger.manager.pair_columns import PairColumns, members_of
-from wharfinger.manager.pressure import pressure_of
-from wharfinger.manager.state import WorkloadRecord, held
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.adaptation import is_off_prediction
+from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.pair_columns import PairColumns, members_of
+from wharfinger.core.pipeline import Manager, Mode, Step
+from wharfinger.core.pressure import pressure_of
+from wharfinger.core.state import WorkloadRecord, held
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -22,6 +21,7 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.policies.admission.fifo import Fifo
 
 PLATFORM = Platform("test", "x86_64", "", 64_000, 2**40)
 MIB = 2**20

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from tests.support.cluster import Cluster, running, server, workload
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.lifecycle import Phase
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import Classification, Curve, Entry, Estimate, Measurements
 from wharfinger.model.workload import Target, Workload

@@ -1,10 +1,10 @@
 """What holds of a whole history, looked at when it is over."""
 
 from tests.support.cluster import Cluster
-from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import ADJUSTMENTS_PER_MINUTE
-from wharfinger.manager.codec import decode_event
-from wharfinger.manager.manager import Manager, Mode
+from wharfinger.core import events as ev
+from wharfinger.core.adaptation import ADJUSTMENTS_PER_MINUTE
+from wharfinger.core.codec import decode_event
+from wharfinger.core.pipeline import Manager, Mode
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.view import ClusterView
 

@@ -3,7 +3,7 @@
 ``LiveManager`` hands its source over, so that it runs for users who can't read this folder. What
 it was told, by key:
 
-    adaptation      constants of ``wharfinger.manager.adaptation``
+    adaptation      constants of ``wharfinger.core.adaptation``
     report_seconds  how often the engine tells what it measured
     nothing         a file that is empty: where cgroups are looked for, and not found
     cap_bytes       what a profiling copy may write
@@ -24,9 +24,9 @@ def hurry(
     cap_bytes: int | None = None,
 ) -> None:
     """Change the modules of this process; what is not named stays as it is."""
+    from wharfinger.core import adaptation as module  # noqa: PLC0415 - the same
     from wharfinger.engines.local import engine  # noqa: PLC0415 - only in the manager's process
     from wharfinger.engines.local.profiling import storage  # noqa: PLC0415 - the same
-    from wharfinger.manager import adaptation as module  # noqa: PLC0415 - the same
 
     for name, value in (adaptation or {}).items():
         assert hasattr(module, name), name

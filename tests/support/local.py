@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine, identity_of_directory
 from wharfinger.host.cgroups import discover, find_hierarchies
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
 from wharfinger.testing import EngineHarness, ShellPrograms

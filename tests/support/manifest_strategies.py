@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
+from wharfinger.manifest import fields
 from wharfinger.model import units
-from wharfinger.model.manifest import fields
 from wharfinger.model.workload import (
     HttpMeasure,
     LatencyBound,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from wharfinger.learning.matrix import Array, Matrix
+from wharfinger.estimators.matrix import Array, Matrix
 
 
 def performance(

@@ -14,18 +14,18 @@ from wharfinger.model.workload import (
     Workload,
     WorkloadType,
 )
-from wharfinger.simulation.jobs import APPLICATION, Job, Load
-from wharfinger.simulation.physics.application import (
+from wharfinger.simulator.scenario.jobs import APPLICATION, Job, Load
+from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.truth.physics.application import (
     Application,
     Mix,
     Serving,
     Streaming,
     WorkingSet,
 )
-from wharfinger.simulation.physics.clusters import EC2_SERVERS, HARDWARE
-from wharfinger.simulation.physics.hardware import GIB, MIB
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.setup import Setup
+from wharfinger.simulator.truth.physics.clusters import EC2_SERVERS, HARDWARE
+from wharfinger.simulator.truth.physics.hardware import GIB, MIB
+from wharfinger.simulator.truth.physics.truth import Physics
 
 APPLICATIONS = (
     Application("plain", 0.5, footprint_bytes=GIB // 8),

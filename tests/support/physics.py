@@ -12,17 +12,17 @@ from random import Random
 from hypothesis import strategies as st
 
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulation.physics.application import (
+from wharfinger.simulator.truth.physics.application import (
     Application,
     Mix,
     Serving,
     Streaming,
     WorkingSet,
 )
-from wharfinger.simulation.physics.clusters import HARDWARE
-from wharfinger.simulation.physics.hardware import GIB, KIB, MIB, Hardware
-from wharfinger.simulation.physics.solver import Asked
-from wharfinger.simulation.physics.sources import CORE_SOURCES, source_of
+from wharfinger.simulator.truth.physics.clusters import HARDWARE
+from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB, Hardware
+from wharfinger.simulator.truth.physics.solver import Asked
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
 
 Group = tuple[Hardware, list[Asked]]
 """A server and those on it."""

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Measurements, ProfilingPlan
 from wharfinger.model.workload import Measure, Run, Target, Workload, WorkloadType

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wharfinger.errors import InvalidInput, StoreDamaged
-from wharfinger.simulation.outcome import Fate, Outcome, Series
+from wharfinger.simulator.results.outcome import Fate, Outcome, Series
 
 BETTER = {"oracle": 0.3, "quasar": 0.25, "least-loaded": 0.1}
 """How much better than ``random`` a policy does; those that are absent, as that."""
@@ -20,7 +20,7 @@ BETTER = {"oracle": 0.3, "quasar": 0.25, "least-loaded": 0.1}
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What comparisons need of ``wharfinger.runtime.simulated.RunSpec``."""
+    """What comparisons need of ``wharfinger.simulator.run.RunSpec``."""
 
     scenario: str
     policy: str

@@ -6,7 +6,7 @@ from math import inf, isclose
 
 from hypothesis import strategies as st
 
-from wharfinger.manager.state import held
+from wharfinger.core.state import held
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.workload import (
     LatencyBound,
@@ -17,11 +17,11 @@ from wharfinger.model.workload import (
     Workload,
     WorkloadType,
 )
-from wharfinger.runtime.simulated import Simulation
-from wharfinger.simulation.jobs import APPLICATION, Job, Load
-from wharfinger.simulation.runs import State
-from wharfinger.simulation.setup import Costs, Faults, Measuring, Outage, Setup
-from wharfinger.simulation.truth import Resident, Undisturbed
+from wharfinger.simulator.cluster.runs import State
+from wharfinger.simulator.run import Simulation
+from wharfinger.simulator.scenario.jobs import APPLICATION, Job, Load
+from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring, Outage, Setup
+from wharfinger.simulator.truth.ground_truth import Resident, Undisturbed
 
 GIBIBYTE = 1024**3
 PLATFORMS = (

@@ -7,9 +7,9 @@ import numpy as np
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.placement.base import Policy, refuse, with_room
-from wharfinger.placement.least_loaded import LeastLoaded
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.placement.common import Policy, refuse, with_room
+from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.registry import make_policy
 
 
 class Spreading(LeastLoaded):

@@ -10,11 +10,11 @@ from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.classification.base import Profiling
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Mode
 from wharfinger.engines.base import Usage
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Mode
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tests.support.cluster import MIB, server
-from wharfinger.manager.columns import Columns
+from wharfinger.core.tables import Columns
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.view import Capabilities, ClusterView
 

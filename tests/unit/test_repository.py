@@ -94,7 +94,7 @@ def test_no_file_names_a_path_of_one_machine():
 def test_files_are_short():
     programs = [path for path in FILES if path.suffix in PROGRAM_SUFFIXES]
     lengths = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in programs}
-    assert not {name: lines for name, lines in lengths.items() if lines >= 500}
+    assert not {name: lines for name, lines in lengths.items() if lines >= 800}
 
 
 def function_lengths() -> dict[str, int]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.utility import Kind
-from wharfinger.learning.base import Prediction
-from wharfinger.learning.matrix import Array
+from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.matrix import Array
 from wharfinger.model.configuration import Configuration
 
 DOUBLING_STD = 0.3

@@ -24,10 +24,10 @@ from wharfinger.classification.combination import (
 from wharfinger.classification.forgetting import corrected
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.base import Prediction
-from wharfinger.learning.matrix import Transform
-from wharfinger.learning.recommender import Recommender, fit
-from wharfinger.learning.registry import DEFAULT_ESTIMATOR
+from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.matrix import Transform
+from wharfinger.estimators.recommender import Recommender, fit
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Estimate
@@ -116,7 +116,7 @@ class Classifications:
 
     Args:
         matrices: Those that there are; what has none is not classified.
-        estimator: Name in ``wharfinger.learning.registry``.
+        estimator: Name in ``wharfinger.estimators.registry``.
         seed: The same gives the same.
         fitted: What was learnt of these matrices before, as ``fit_all`` gives it.
     """

@@ -17,7 +17,7 @@ from wharfinger.classification.held import held_throughput
 from wharfinger.classification.known import as_performance
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.recommender import Recommender
+from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import PROXIES, Quantity
 from wharfinger.model.profile import (
@@ -36,7 +36,7 @@ class Classifier:
 
     Args:
         matrices: Of the known programs; scale-up at least.
-        estimator: Name in ``wharfinger.learning.registry``.
+        estimator: Name in ``wharfinger.estimators.registry``.
         seed: The same gives the same.
         fitted: As for ``Classifications``.
     """

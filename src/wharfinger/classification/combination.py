@@ -26,9 +26,9 @@ import numpy as np
 from wharfinger.classification.axis import Axis, are_same
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.base import Prediction
-from wharfinger.learning.conditional import Gaussian
-from wharfinger.learning.matrix import Array
+from wharfinger.estimators.conditional import Gaussian
+from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.matrix import Array
 from wharfinger.model.configuration import Setting
 
 AXES = (Kind.SCALE_UP, Kind.SCALE_OUT, Kind.HETEROGENEITY)

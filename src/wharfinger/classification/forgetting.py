@@ -8,7 +8,7 @@ changed is known anew after a few half-lives.
 from dataclasses import replace
 from math import inf, sqrt
 
-from wharfinger.learning.matrix import Transform
+from wharfinger.estimators.matrix import Transform
 from wharfinger.model.profile import Entry, Origin
 
 RUNNING_HALF_LIFE_SECONDS = 60.0

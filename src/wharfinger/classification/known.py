@@ -21,7 +21,7 @@ import numpy as np
 
 from wharfinger.classification import known_files as files
 from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
-from wharfinger.learning.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import PROXIES, Quantity
@@ -114,7 +114,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class KnownPrograms:
-    """All of them, and the matrices for ``wharfinger.learning``.
+    """All of them, and the matrices for ``wharfinger.estimators``.
 
     Attributes:
         programs: In the order of the files.

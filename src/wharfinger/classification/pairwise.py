@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.interference.pairs import PairModel, Seen
+from wharfinger.contention.pairs import PairModel, Seen
 from wharfinger.model.pairs import ANY_PLATFORM
 from wharfinger.model.profile import Classification, Entry, Measurements
 

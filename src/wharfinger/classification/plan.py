@@ -13,9 +13,9 @@ import numpy as np
 
 from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.utility import Kind
-from wharfinger.learning.design import best_column, reduce, variance_design
-from wharfinger.learning.matrix import Array
-from wharfinger.learning.recommender import Recommender
+from wharfinger.estimators.design import best_column, reduce, variance_design
+from wharfinger.estimators.matrix import Array
+from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import WorkloadType

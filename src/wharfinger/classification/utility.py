@@ -17,7 +17,7 @@ import numpy as np
 
 from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
 from wharfinger.errors import InvalidInput, NotFound
-from wharfinger.learning.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Origin

@@ -278,7 +278,7 @@ def estimators(given: str | None, default: Sequence[str]) -> list[str]:
     Raises:
         InvalidInput: One of them is no estimator's.
     """
-    from wharfinger.learning.registry import make_estimator  # noqa: PLC0415 - NumPy is heavy
+    from wharfinger.estimators.registry import make_estimator  # noqa: PLC0415 - NumPy is heavy
 
     names = list(dict.fromkeys(given.split(","))) if given is not None else list(default)
     for name in names:

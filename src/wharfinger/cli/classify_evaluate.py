@@ -10,12 +10,12 @@ from wharfinger.cli.classify import estimators
 from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
 from wharfinger.cli.progress import Progress
-from wharfinger.learning.design import Satisfied
-from wharfinger.learning.evaluation import Evaluation, Plan, Strategy
-from wharfinger.learning.evaluation import evaluate as run
-from wharfinger.learning.matrix import Matrix, Scale, Transform
-from wharfinger.learning.reading import read_matrix
-from wharfinger.learning.registry import DEFAULT_ESTIMATOR, ESTIMATORS
+from wharfinger.estimators.design import Satisfied
+from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy
+from wharfinger.estimators.evaluation import evaluate as run
+from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.reading import read_matrix
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS
 
 
 def evaluate(arguments: argparse.Namespace) -> int:

@@ -13,12 +13,12 @@ from wharfinger.cli.classify import estimators, suggests
 from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.base import Prediction
-from wharfinger.learning.design import Limits, Stop, design
-from wharfinger.learning.matrix import Array, Matrix, Scale
-from wharfinger.learning.reading import read_matrix, read_seconds
-from wharfinger.learning.recommender import fit
-from wharfinger.learning.registry import DEFAULT_ESTIMATOR
+from wharfinger.estimators.design import Limits, Stop, design
+from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.reading import read_matrix, read_seconds
+from wharfinger.estimators.recommender import fit
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 
 
 def predict(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from wharfinger.cli.options import seconds
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from wharfinger.demonstration.play import Settings
+    from wharfinger.demo.run import Settings
 
 POLICY = "quasar"
 LEAST_SECONDS = 15.0
@@ -58,9 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     """0 when enough targets were met, 3 when not."""
     # Here and not above: no other command pays for it.
     from wharfinger.cli.client import Client  # noqa: PLC0415
-    from wharfinger.demonstration.play import play  # noqa: PLC0415
-    from wharfinger.demonstration.report import as_json, as_text  # noqa: PLC0415
-    from wharfinger.demonstration.screen import make_screen  # noqa: PLC0415
+    from wharfinger.demo.report import as_json, as_text  # noqa: PLC0415
+    from wharfinger.demo.run import play  # noqa: PLC0415
+    from wharfinger.demo.screen import make_screen  # noqa: PLC0415
 
     as_text_wanted = arguments.output == "table"
     # Whoever wants JSON in a pipe wants nothing else there; on a terminal progress helps.
@@ -82,9 +82,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace, directory: Path) -> "Settings":
-    from wharfinger.demonstration.plan import Timing  # noqa: PLC0415 - as in run
-    from wharfinger.demonstration.play import Settings  # noqa: PLC0415 - as in run
-    from wharfinger.placement.registry import make_policy  # noqa: PLC0415 - as in run
+    from wharfinger.demo.plan import Timing  # noqa: PLC0415 - as in run
+    from wharfinger.demo.run import Settings  # noqa: PLC0415 - as in run
+    from wharfinger.policies.registry import make_policy  # noqa: PLC0415 - as in run
 
     make_policy(arguments.policy)  # A wrong name is said now, not after the first measurements.
     if arguments.seconds < LEAST_SECONDS:

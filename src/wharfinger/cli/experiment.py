@@ -170,7 +170,7 @@ def _simulate(
     experiment: "Experiment", given: "Arguments", processes: int | None, space: "Workspace"
 ) -> "ExperimentResult":
     from wharfinger.experiments.base import Context  # noqa: PLC0415 - as in _run
-    from wharfinger.runtime.simulated import run as simulate  # noqa: PLC0415 - as in _run
+    from wharfinger.simulator.run import run as simulate  # noqa: PLC0415 - as in _run
 
     with Progress(experiment.name) as progress:
         return experiment.run(Context(simulate, given, space, processes, progress.count))

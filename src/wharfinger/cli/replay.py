@@ -62,7 +62,7 @@ def _replay(arguments: argparse.Namespace) -> "Replay":
                 raise InvalidInput(
                     f"--{option} is for a manager's state directory; a recorded run says it itself"
                 )
-        from wharfinger.runtime.simulated import replay_recording  # noqa: PLC0415 - as above
+        from wharfinger.simulator.run import replay_recording  # noqa: PLC0415 - as above
 
         return replay_recording(arguments.log)
     from wharfinger.runtime.assembly import Options, core_of  # noqa: PLC0415 - as above

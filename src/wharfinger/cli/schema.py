@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print it."""
-    from wharfinger.model.manifest import json_schema  # noqa: PLC0415 - after the call is right
+    from wharfinger.manifest import json_schema  # noqa: PLC0415 - after the call is right
 
     schema = json_schema()
     show(schema, arguments.output, lambda: to_json(schema))

@@ -13,8 +13,8 @@ from wharfinger.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wharfinger.runtime.simulated import RunSpec, Simulation
-    from wharfinger.simulation.outcome import Outcome
+    from wharfinger.simulator.results.outcome import Outcome
+    from wharfinger.simulator.run import RunSpec, Simulation
 
 REPEATS = 7
 _SHARES = ("_fraction", "_mean", "_p5", "_relative")
@@ -107,7 +107,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from wharfinger.simulation.scenario_files import shipped  # noqa: PLC0415 - as above
+    from wharfinger.simulator.scenario.scenario_files import shipped  # noqa: PLC0415 - as above
 
     found = [{"name": name, "description": words} for name, words in shipped().items()]
     columns: list[Column] = [
@@ -119,8 +119,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
-    from wharfinger.runtime.estimating import policies  # noqa: PLC0415 - as above
-    from wharfinger.runtime.simulated import RunSpec  # noqa: PLC0415 - as above
+    from wharfinger.simulator.policies import policies  # noqa: PLC0415 - as above
+    from wharfinger.simulator.run import RunSpec  # noqa: PLC0415 - as above
 
     if policy not in policies():
         option = "--compare" if arguments.compare else "--policy"
@@ -147,7 +147,7 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
 
 def _one(arguments: argparse.Namespace) -> int:
     from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
-    from wharfinger.runtime.simulated import prepare  # noqa: PLC0415 - as above
+    from wharfinger.simulator.run import prepare  # noqa: PLC0415 - as above
 
     spec = _spec(arguments, arguments.policy or "quasar")
     simulation = prepare(spec)
@@ -224,7 +224,7 @@ def _value(key: str, value: Any) -> str:
 def _compare(arguments: argparse.Namespace) -> int:
     from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
     from wharfinger.experiments.comparison import as_json, compare  # noqa: PLC0415 - as above
-    from wharfinger.runtime.simulated import prepare, run  # noqa: PLC0415 - as above
+    from wharfinger.simulator.run import prepare, run  # noqa: PLC0415 - as above
 
     names = [name.strip() for name in arguments.compare.split(",")]
     if len(set(names)) < len(names):

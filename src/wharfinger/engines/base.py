@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wharfinger.manager.actions import Action
-from wharfinger.manager.events import Report
+from wharfinger.core.actions import Action
+from wharfinger.core.events import Report
 from wharfinger.model.view import Capabilities
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from wharfinger.experiments import parallel
 from wharfinger.experiments.statistics import Interval, interval
-from wharfinger.runtime.simulated import RunSpec
-from wharfinger.simulation.outcome import Outcome
+from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.run import RunSpec
 
 Run = Callable[[RunSpec], Outcome]
 """Simulates; a module's function."""

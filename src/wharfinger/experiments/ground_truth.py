@@ -12,12 +12,12 @@ from typing import TypeVar
 from wharfinger.experiments.base import Arguments, Context, Row
 from wharfinger.experiments.statistics import interval
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulation.physics.application import Application
-from wharfinger.simulation.physics.hardware import Hardware
-from wharfinger.simulation.physics.regimes import DEFAULT, Regime, find_regime
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.queueing import Share
-from wharfinger.simulation.truth import Resident, busy_cpus
+from wharfinger.simulator.truth.ground_truth import Resident, busy_cpus
+from wharfinger.simulator.truth.physics.application import Application
+from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.regimes import DEFAULT, Regime, find_regime
+from wharfinger.simulator.truth.physics.truth import Physics
+from wharfinger.simulator.truth.queueing import Share
 
 T = TypeVar("T")
 Numbers = dict[str, float]

@@ -26,16 +26,16 @@ from wharfinger.experiments.ground_truth import (
 )
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulation.physics.application import Streaming
-from wharfinger.simulation.physics.clusters import HARDWARE
-from wharfinger.simulation.physics.hardware import GIB, Hardware
-from wharfinger.simulation.physics.pools import Pool, draw_pool
-from wharfinger.simulation.physics.regimes import Regime
-from wharfinger.simulation.physics.sources import CORE_SOURCES
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.queueing import beyond
-from wharfinger.simulation.streams import Streams
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.physics.application import Streaming
+from wharfinger.simulator.truth.physics.clusters import HARDWARE
+from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
+from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.regimes import Regime
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES
+from wharfinger.simulator.truth.physics.truth import Physics
+from wharfinger.simulator.truth.queueing import beyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,14 +12,14 @@ import numpy as np
 
 from wharfinger.experiments.ground_truth import at, p99_seconds
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulation.physics.application import Application, Serving, Streaming
-from wharfinger.simulation.physics.clusters import QUASAR
-from wharfinger.simulation.physics.hardware import GIB, Hardware
-from wharfinger.simulation.physics.pools import Pool, draw_pool
-from wharfinger.simulation.physics.regimes import Regime
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.streams import Streams
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.physics.application import Application, Serving, Streaming
+from wharfinger.simulator.truth.physics.clusters import QUASAR
+from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
+from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.regimes import Regime
+from wharfinger.simulator.truth.physics.truth import Physics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.estimators.evaluation import Plan, evaluate
+from wharfinger.estimators.matrix import Matrix, Scale
+from wharfinger.estimators.reading import read_matrix
 from wharfinger.experiments.ground_truth import at
-from wharfinger.learning.evaluation import Plan, evaluate
-from wharfinger.learning.matrix import Matrix, Scale
-from wharfinger.learning.reading import read_matrix
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulation.physics.application import Application
-from wharfinger.simulation.physics.hardware import GIB, Hardware
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.physics.application import Application
+from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
+from wharfinger.simulator.truth.physics.truth import Physics
 
 COMPONENTS = (1, 2, 3, 5)
 LEAST_CORES, LEAST_MEMORY = 4, 7 * GIB

@@ -16,10 +16,10 @@ from wharfinger.experiments.base import Arguments, Context, ExperimentResult, Ro
 from wharfinger.experiments.comparison import Compared, Comparison, compare_all
 from wharfinger.experiments.statistics import CONFIDENCE, Interval
 from wharfinger.experiments.workspace import INPUTS
-from wharfinger.runtime.estimating import policies
-from wharfinger.runtime.simulated import RunSpec
-from wharfinger.simulation.oracle import Oracle
-from wharfinger.simulation.tables import GROUPS, ISOLATED, PAIRS, SCALE_OUT, read_tables
+from wharfinger.simulator.oracle.true_numbers import Oracle
+from wharfinger.simulator.policies import policies
+from wharfinger.simulator.run import RunSpec
+from wharfinger.simulator.truth.tables import GROUPS, ISOLATED, PAIRS, SCALE_OUT, read_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, Row
 from wharfinger.experiments.comparison import Comparison, compare_all
-from wharfinger.runtime.simulated import RunSpec
-from wharfinger.simulation.oracle import Oracle
-from wharfinger.simulation.physics.regimes import REGIMES, find_regime
-from wharfinger.simulation.scenario_files import shipped
+from wharfinger.simulator.oracle.true_numbers import Oracle
+from wharfinger.simulator.run import RunSpec
+from wharfinger.simulator.scenario.scenario_files import shipped
+from wharfinger.simulator.truth.physics.regimes import REGIMES, find_regime
 
 ORACLE = Oracle.name
 BASELINES = ("least-loaded", "round-robin", "random", "sparrow", "reservation", "feedback")

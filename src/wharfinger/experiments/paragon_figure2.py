@@ -16,8 +16,8 @@ from wharfinger.experiments.base import Arguments, Context, ExperimentResult, Ro
 from wharfinger.experiments.comparison import Compared, Comparison
 from wharfinger.experiments.papers_scenarios import ORACLE, Case, compare_cases, regimes_of
 from wharfinger.experiments.statistics import Interval, interval
-from wharfinger.simulation.outcome import Outcome
-from wharfinger.simulation.physics.regimes import REGIMES
+from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -36,19 +36,19 @@ from wharfinger.experiments.matrices import (
     of_sources,
     spread,
 )
-from wharfinger.simulation.physics.application import Application
-from wharfinger.simulation.physics.clusters import (
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.truth.physics.application import Application
+from wharfinger.simulator.truth.physics.clusters import (
     EC2,
     EC2_SERVERS,
     HARDWARE,
     LOCAL,
     LOCAL_SERVERS,
 )
-from wharfinger.simulation.physics.hardware import Hardware
-from wharfinger.simulation.physics.pools import Pool, draw_pool
-from wharfinger.simulation.physics.regimes import Regime
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.streams import Streams
+from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.regimes import Regime
+from wharfinger.simulator.truth.physics.truth import Physics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import labels
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulation.outcome import Outcome, Series
+from wharfinger.simulator.results.outcome import Outcome, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

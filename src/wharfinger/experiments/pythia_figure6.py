@@ -25,20 +25,20 @@ from wharfinger.experiments.ground_truth import (
     rows_of,
     seeds_of,
 )
-from wharfinger.simulation.physics.application import Application, WorkingSet
-from wharfinger.simulation.physics.bubble import bubble, contention_of
-from wharfinger.simulation.physics.clusters import HARDWARE
-from wharfinger.simulation.physics.hardware import MIB
-from wharfinger.simulation.physics.named import (
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.physics.application import Application, WorkingSet
+from wharfinger.simulator.truth.physics.bubble import bubble, contention_of
+from wharfinger.simulator.truth.physics.clusters import HARDWARE
+from wharfinger.simulator.truth.physics.hardware import MIB
+from wharfinger.simulator.truth.physics.named import (
     PYTHIA_BATCH,
     PYTHIA_MEMORY_INTENSIVE,
     PYTHIA_SERVICES,
 )
-from wharfinger.simulation.physics.pools import Pool, draw_pool
-from wharfinger.simulation.physics.regimes import Regime
-from wharfinger.simulation.physics.truth import Physics
-from wharfinger.simulation.streams import Streams
-from wharfinger.simulation.truth import Resident
+from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.regimes import Regime
+from wharfinger.simulator.truth.physics.truth import Physics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

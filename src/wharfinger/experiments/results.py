@@ -25,7 +25,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.experiments import comparison, plots
 from wharfinger.experiments.base import Arguments, Experiment, ExperimentResult
 from wharfinger.experiments.workspace import INPUTS, RESULTS, Workspace
-from wharfinger.simulation.outcome import Fate, Outcome
+from wharfinger.simulator.results.outcome import Fate, Outcome
 
 RUNS, FATES, ABOUT, README, PICTURES = (
     "runs.csv", "fates.csv.gz", "run.json", "README.md", "plots",

@@ -1,7 +1,7 @@
 """How workloads slow one another, where that is known between pairs and not by source.
 
 Source: Paragon 2.3 gives each workload what it tolerates and what it causes, source by source of
-interference; here the sources are factors, found in a matrix of pairs (``interference/``).
+interference; here the sources are factors, found in a matrix of pairs (``contention/``).
 In logarithms the performance of u beside v, relative to u alone on the same platform, is
 
     ln r(u, v) = −Σ_f suffers_u[f] · presses_v[f]

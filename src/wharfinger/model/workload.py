@@ -1,6 +1,6 @@
 """What a user hands in: a workload and the performance it must reach.
 
-The manifest (``wharfinger.model.manifest``) makes these from YAML; the core keeps them as
+The manifest (``wharfinger.manifest``) makes these from YAML; the core keeps them as
 they are. A target is stated in the user's terms and never as a reservation (Quasar 3.1);
 ``Reservation`` is what the baselines that need one are given instead.
 """

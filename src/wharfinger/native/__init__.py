@@ -1,7 +1,7 @@
 """Compiled kernels behind plain functions.
 
-Who calls: the policies in ``wharfinger.placement``, ``wharfinger.learning`` (the fold-ins), and
-``wharfinger.simulation`` (the event loop). The sources lie outside the package, in ``native/``;
+Who calls: ``wharfinger.policies.placement``, ``wharfinger.estimators`` (the fold-ins), and
+``wharfinger.simulator`` (the event loop). The sources lie outside the package, in ``native/``;
 each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 """
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local.engine import LocalEngine
 from wharfinger.errors import EngineFault
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements, ProfilingPlan
 from wharfinger.model.workload import Workload

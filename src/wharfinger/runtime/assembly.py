@@ -10,17 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.admission.registry import make_admission
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
+from wharfinger.core.events import ManagerStarted
+from wharfinger.core.pipeline import Manager, Mode
+from wharfinger.core.state import ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
-from wharfinger.manager.events import ManagerStarted
-from wharfinger.manager.manager import Manager, Mode
-from wharfinger.manager.state import ManagerState
-from wharfinger.placement.quasar import Quasar
-from wharfinger.placement.registry import PolicyOptions, make_policy
+from wharfinger.policies.admission.registry import make_admission
+from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.registry import PolicyOptions, make_policy
 from wharfinger.runtime.learning import LearningClassifier
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
@@ -34,8 +34,8 @@ class Options:
     Attributes:
         engine: Name in ``ENGINES``.
         servers: How the engine divides what it has; ``None`` = as it finds it.
-        policy: Name in ``wharfinger.placement.registry``.
-        admission: Name in ``wharfinger.admission.registry``.
+        policy: Name in ``wharfinger.policies.registry``.
+        admission: Name in ``wharfinger.policies.admission.registry``.
         mode: ``act`` or ``recommend``.
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.

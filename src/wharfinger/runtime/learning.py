@@ -19,7 +19,7 @@ from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.learnt import joined, learn
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import WharfingerError
-from wharfinger.learning.registry import DEFAULT_ESTIMATOR
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
 from wharfinger.runtime import refit

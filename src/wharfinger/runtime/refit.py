@@ -18,9 +18,9 @@ from pathlib import Path
 from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning import storage
-from wharfinger.learning.recommender import Recommender
-from wharfinger.learning.registry import make_estimator
+from wharfinger.estimators import storage
+from wharfinger.estimators.recommender import Recommender
+from wharfinger.estimators.registry import make_estimator
 
 MODEL = "model-"
 _PR_SET_PDEATHSIG = 1

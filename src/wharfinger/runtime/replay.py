@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_event, encode_event
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import ManagerState
 from wharfinger.errors import InvalidInput
-from wharfinger.manager import events as ev
-from wharfinger.manager.codec import decode_event, encode_event
-from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import ManagerState
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore
 

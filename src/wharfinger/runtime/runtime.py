@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wharfinger import __version__
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.adaptation import measured
+from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import SCHEMA, ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.adaptation import measured
-from wharfinger.manager.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import SCHEMA, ManagerState
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
 from wharfinger.store.base import NewEntry, Store

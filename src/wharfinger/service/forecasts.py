@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from math import exp, log
 
 from wharfinger.classification.prediction import pace_with, parts_of, performance_with, quantile
-from wharfinger.manager import state
-from wharfinger.manager.adaptation import is_settled
-from wharfinger.manager.state import WorkloadRecord
+from wharfinger.core import state
+from wharfinger.core.adaptation import is_settled
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.model import decisions as dec
 from wharfinger.model.decisions import Term
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Achieved, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
-from wharfinger.placement.quasar import CONFIDENCE
-from wharfinger.placement.resizing import BUSY
+from wharfinger.policies.placement.quasar import CONFIDENCE
+from wharfinger.policies.placement.resizing import BUSY
 from wharfinger.service import models_forecast
 from wharfinger.service.values import cpus, placement, timestamp
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from wharfinger.core import events as ev
 from wharfinger.errors import InvalidInput
-from wharfinger.manager import events as ev
 from wharfinger.service import models
 from wharfinger.service.values import timestamp
 from wharfinger.store.base import LogEntry, Store

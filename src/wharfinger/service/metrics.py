@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Any
 
-from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import AdjustmentKind
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import AdjustmentKind
 from wharfinger.model.decisions import Term
 from wharfinger.service import views
 from wharfinger.service.forecasts import checked

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from wharfinger.core.lifecycle import ENDED, Phase
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import InvalidInput, InvalidManifest, NotFound
-from wharfinger.manager.lifecycle import ENDED, Phase
-from wharfinger.manager.state import WorkloadRecord
-from wharfinger.model.manifest import load_manifests, workload_to_manifest
+from wharfinger.manifest import load_manifests, workload_to_manifest
 from wharfinger.model.workload import Workload
 from wharfinger.service import models, views
 from wharfinger.service.answers import read_body

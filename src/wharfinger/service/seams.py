@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request
 
-from wharfinger.manager.manager import Manager
+from wharfinger.core.pipeline import Manager
 from wharfinger.service.driver import Driver
 from wharfinger.service.models import ErrorAnswer
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from wharfinger.core.adaptation import is_off_prediction
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.engines.base import Usage
-from wharfinger.manager.adaptation import is_off_prediction
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import WorkloadRecord
+from wharfinger.manifest import workload_to_manifest
 from wharfinger.model import decisions as dec
-from wharfinger.model.manifest import workload_to_manifest
 from wharfinger.model.performance import (
     NOTHING,
     Achieved,

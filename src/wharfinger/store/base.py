@@ -1,6 +1,6 @@
 """What a store promises, in bytes: it knows neither events nor states.
 
-The runtime calls it, from one thread; ``manager/codec.py`` makes the bytes. SQLite is the
+The runtime calls it, from one thread; ``core/codec.py`` makes the bytes. SQLite is the
 default (``store/sqlite.py``); another database keeps the same promises behind ``Store``.
 """
 

@@ -22,10 +22,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine, LogChunk, Usage
 from wharfinger.errors import EngineFault
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.view import Capabilities
 
 # An answer to an action; told late and twice it could be taken for a later action's answer.

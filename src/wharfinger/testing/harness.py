@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine
 from wharfinger.errors import NotFound
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
 from wharfinger.testing.memory import MemoryCluster

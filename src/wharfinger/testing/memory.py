@@ -22,10 +22,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import NotFound
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import Platform, Server

@@ -10,7 +10,7 @@ answers with what is there. For your own policy, in a test::
 
 or at once:
 
-    >>> from wharfinger.placement.least_loaded import LeastLoaded
+    >>> from wharfinger.policies.placement.least_loaded import LeastLoaded
     >>> from wharfinger.testing import check_policy
     >>> check_policy(LeastLoaded(), rounds=5)
 """
@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.admission.base import Admission, AdmissionView
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -37,7 +36,8 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import SOURCES, Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
-from wharfinger.placement.base import Policy
+from wharfinger.policies.admission.admission import Admission, AdmissionView
+from wharfinger.policies.placement.common import Policy
 from wharfinger.testing.harness import expect
 
 N = TypeVar("N", bound=np.generic)

@@ -5,8 +5,8 @@ Run by ``wharfinger.testing.engine``, which says how to use them.
 
 from dataclasses import replace
 
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Run, WorkloadType

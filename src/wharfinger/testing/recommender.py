@@ -10,7 +10,7 @@ estimator, in a test::
 
 or at once:
 
-    >>> from wharfinger.learning.means import RowColumnMeans
+    >>> from wharfinger.estimators.means import RowColumnMeans
     >>> from wharfinger.testing import check_recommender
     >>> check_recommender(RowColumnMeans())
 """
@@ -19,10 +19,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wharfinger.learning.base import Estimator, Prediction
-from wharfinger.learning.matrix import Array, Matrix, Scale
-from wharfinger.learning.recommender import Recommender, fit
-from wharfinger.learning.tasks import masked
+from wharfinger.estimators.estimator import Estimator, Prediction
+from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.recommender import Recommender, fit
+from wharfinger.estimators.tasks import masked
 from wharfinger.testing.harness import expect
 
 NAN = float("nan")

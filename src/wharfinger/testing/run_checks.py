@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from unittest.mock import patch
 
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Target

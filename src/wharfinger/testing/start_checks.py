@@ -7,8 +7,8 @@ import select
 import time
 from dataclasses import replace
 
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.model.workload import Run
 from wharfinger.testing.harness import (
     EngineCheck,

@@ -9,7 +9,7 @@ import pytest
 from wharfinger.classification.classifications import LEAST_ERROR, LEAST_POINTS
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.utility import Kind, UtilityMatrix
-from wharfinger.learning.matrix import Matrix, Transform
+from wharfinger.estimators.matrix import Matrix, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity

@@ -10,7 +10,7 @@ from wharfinger.classification.classifications import Classifications, Found
 from wharfinger.classification.combination import Composite, Misfit, axes_between, misfit_of
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.learning.base import NORMAL_90
+from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry

@@ -16,7 +16,7 @@ from wharfinger.classification.known import (
     site_directory,
 )
 from wharfinger.errors import InvalidInput
-from wharfinger.learning import Transform
+from wharfinger.estimators import Transform
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements

@@ -10,7 +10,7 @@ from tests.support.cluster import Cluster, server, workload
 from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.planner import LEAST_MILLICPUS, JointPlanner
 from wharfinger.classification.utility import Kind, UtilityMatrix
-from wharfinger.manager import events as ev
+from wharfinger.core import events as ev
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import Capabilities, ClusterView

@@ -7,7 +7,7 @@ import pytest
 from wharfinger.classification.forgetting import corrected
 from wharfinger.classification.utility import LEAST_PROGRAMS, Kind, UtilityMatrix, UtilityRow
 from wharfinger.errors import InvalidInput, NotFound
-from wharfinger.learning.matrix import Transform
+from wharfinger.estimators.matrix import Transform
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.matrices import pairs, performance, to_csv
 from wharfinger.cli.main import main
-from wharfinger.learning import DEFAULT_ESTIMATOR, ESTIMATORS
+from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS
 
 METRICS = {
     "mean_relative_error", "median_relative_error", "p90_relative_error",

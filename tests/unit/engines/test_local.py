@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.core import events as ev
 from wharfinger.engines.local.records import (
     EndRecord,
     StartRecord,
@@ -21,7 +22,6 @@ from wharfinger.engines.local.start import groups_of, pace_of
 from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import ExitRecord
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 
 

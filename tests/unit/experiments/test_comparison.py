@@ -15,7 +15,7 @@ from tests.support.simulated_runs import (
 )
 from wharfinger.errors import InvalidInput, WharfingerError
 from wharfinger.experiments.comparison import as_json, compare, compare_all, summarise
-from wharfinger.simulation.outcome import Outcome
+from wharfinger.simulator.results.outcome import Outcome
 
 NAMES = ("least-loaded", "oracle", "random")
 

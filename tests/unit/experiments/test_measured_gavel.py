@@ -26,8 +26,8 @@ from wharfinger.experiments.measured_gavel import (
 from wharfinger.experiments.registry import EXPERIMENTS, find_experiment
 from wharfinger.experiments.results import as_json, write
 from wharfinger.experiments.workspace import RESULTS, workspace
-from wharfinger.simulation.outcome import Outcome
-from wharfinger.simulation.scenario_files import load_scenario
+from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.scenario.scenario_files import load_scenario
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.simulated_runs import simulate
 from wharfinger.errors import InvalidInput
+from wharfinger.estimators.matrix import Matrix
 from wharfinger.experiments import (
     ibench_figure54,
     knees,
@@ -19,9 +20,8 @@ from wharfinger.experiments import (
 from wharfinger.experiments.base import Arguments, Context, Experiment, ExperimentResult
 from wharfinger.experiments.registry import EXPERIMENTS
 from wharfinger.experiments.workspace import workspace
-from wharfinger.learning.matrix import Matrix
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulation.physics.regimes import REGIMES
+from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 NAMES = ("quasar-figure2", "pythia-figure6", "ibench-figure54", "physics-matrices")
 MODERATE = REGIMES["moderate"]

@@ -17,8 +17,8 @@ from wharfinger.experiments.papers_scenarios import (
 )
 from wharfinger.experiments.paragon_figure2 import PUBLISHED, ParagonFigure2
 from wharfinger.experiments.workspace import Workspace
-from wharfinger.runtime.simulated import run
-from wharfinger.simulation.physics.regimes import REGIMES
+from wharfinger.simulator.run import run
+from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 FEW = Arguments(repeats=2, servers=14, workloads=6, regime="contended")
 

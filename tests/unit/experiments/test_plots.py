@@ -12,7 +12,7 @@ import pytest
 from tests.support.simulated_runs import Spec, fate, series, simulate
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import plots
-from wharfinger.simulation.outcome import Outcome, Series
+from wharfinger.simulator.results.outcome import Outcome, Series
 
 NAMES = ("oracle", "least-loaded", "random")
 

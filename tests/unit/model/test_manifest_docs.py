@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from wharfinger.errors import InvalidManifest
-from wharfinger.model.manifest import json_schema, load_manifests
-from wharfinger.model.manifest.reference import with_reference
+from wharfinger.manifest import json_schema, load_manifests
+from wharfinger.manifest.reference import with_reference
 from wharfinger.model.workload import WorkloadType
 
 ROOT = Path(__file__).resolve().parents[3]

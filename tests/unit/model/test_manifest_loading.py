@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from wharfinger.errors import InvalidInput, InvalidManifest
-from wharfinger.model.manifest import load_manifests, workload_to_manifest
+from wharfinger.manifest import load_manifests, workload_to_manifest
 from wharfinger.model.workload import (
     LatencyBound,
     Measure,
@@ -378,7 +378,7 @@ def test_a_source_with_a_line_break_stays_on_one_line():
 
 def test_clients_that_only_import_it_pay_for_nothing_heavy():
     script = (
-        "import sys; before = set(sys.modules); import wharfinger.model.manifest, "
+        "import sys; before = set(sys.modules); import wharfinger.manifest, "
         "wharfinger.model.units; print(*sorted(set(sys.modules) - before))"
     )
     loaded = subprocess.run(

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from wharfinger.errors import InvalidManifest
-from wharfinger.model.manifest.problems import Problems
-from wharfinger.model.manifest.reader import DEFAULT_LIMITS, Limits, read_documents
-from wharfinger.model.manifest.tree import Mapping, Scalar
+from wharfinger.manifest.problems import Problems
+from wharfinger.manifest.reader import DEFAULT_LIMITS, Limits, read_documents
+from wharfinger.manifest.tree import Mapping, Scalar
 
 PARSERS = [
     pytest.param(

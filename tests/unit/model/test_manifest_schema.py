@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from wharfinger.errors import InvalidManifest
-from wharfinger.model.manifest import json_schema, load_manifests
+from wharfinger.manifest import json_schema, load_manifests
 
 VALID = {
     "apiVersion": "wharfinger.dev/v1alpha1",

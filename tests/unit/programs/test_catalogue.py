@@ -10,7 +10,7 @@ import pytest
 
 import wharfinger.programs
 from wharfinger.errors import InvalidInput
-from wharfinger.model.manifest import load_manifests, workload_to_manifest
+from wharfinger.manifest import load_manifests, workload_to_manifest
 from wharfinger.programs import catalogue
 from wharfinger.programs.inputs import MAKERS, make_input
 from wharfinger.programs.program import Kind

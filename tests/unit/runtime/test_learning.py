@@ -9,14 +9,14 @@ import pytest
 
 from tests.support.cluster import ProfileTheLabelled, workload
 from tests.unit.classification.test_learnt import found, of
-from wharfinger.admission.fifo import Fifo
 from wharfinger.classification.utility import Kind, UtilityMatrix
-from wharfinger.manager.manager import Manager
+from wharfinger.core.pipeline import Manager
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Run, Target, Workload, WorkloadType
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.registry import make_policy
 from wharfinger.runtime import refit
 from wharfinger.runtime.learning import ALL, CHILD_SECONDS, REFIT_SECONDS, ROWS, LearningClassifier
 from wharfinger.runtime.runtime import Runtime

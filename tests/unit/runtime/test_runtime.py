@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.admission.fifo import Fifo
+from wharfinger.core import actions as act
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Manager
 from wharfinger.errors import Conflict, OutOfSpace, Unavailable, WharfingerError
-from wharfinger.manager import actions as act
-from wharfinger.manager.lifecycle import Phase
-from wharfinger.manager.manager import Manager
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.placement.registry import make_policy
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
 from wharfinger.store.sqlite import SqliteStore

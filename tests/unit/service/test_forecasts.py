@@ -131,7 +131,7 @@ def test_one_that_was_moved_says_from_where_to_where() -> None:
 
 
 def test_a_resize_that_could_not_be_had_is_told() -> None:
-    from wharfinger.manager import events as ev  # noqa: PLC0415 - only here
+    from wharfinger.core import events as ev  # noqa: PLC0415 - only here
 
     story = stories.Story()
     stories._placed(story)

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.cli import human
-from wharfinger.manager import events as ev
+from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Target

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.testing import EngineHarness, MemoryCluster, MemoryEngine, MemoryPrograms
 from wharfinger.testing import run_checks as checks
 from wharfinger.testing.memory import make_server

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.errors import EngineFault
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
 from wharfinger.testing import Faults, FaultyEngine, MemoryCluster, MemoryEngine

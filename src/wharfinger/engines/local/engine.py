@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.loads import Loads
@@ -43,15 +45,13 @@ from wharfinger.engines.local.start import (
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
 from wharfinger.host.cgroups import CgroupControl, Limits, ResizeRefused, discover
-from wharfinger.host.measure.client import REPORT_SECONDS
 from wharfinger.host.sandbox import SandboxKind, describe_support
 from wharfinger.host.supervisor import Claim, launch, read_run
 from wharfinger.host.topology import LocalServer, discover_servers
 from wharfinger.host.tree import bind_tree
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Placement
 from wharfinger.model.view import Capabilities
+from wharfinger.monitor.client import REPORT_SECONDS
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local.records import (
     StartRecord,
     create_run,
@@ -23,8 +25,6 @@ from wharfinger.engines.local.start import groups_of
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import WharfingerError
 from wharfinger.host.run_dir import read_output, read_run
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Workload
 

@@ -7,18 +7,18 @@ back from the meter for all at once and become one ``ServerMeasured`` for each s
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
 from wharfinger.engines.local.loads import Loads
 from wharfinger.engines.local.run import Run
 from wharfinger.engines.local.start import environment
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.measure.client import MARK, MeterClient, TellNewest, kill_commands
-from wharfinger.host.measure.spec import LOAD, WatchSpec, spec_of
 from wharfinger.host.processes import KEY_VARIABLE
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
 from wharfinger.model.performance import NoSignal, Sample
+from wharfinger.monitor.client import MARK, MeterClient, TellNewest, kill_commands
+from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
 
 CPU_FILES = (("cpu.stat", UNIFIED), ("cpuacct.usage", "cpuacct"))
 

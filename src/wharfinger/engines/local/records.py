@@ -18,10 +18,10 @@ from pathlib import Path
 
 import msgspec
 
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_event, encode_event
 from wharfinger.errors import InvalidInput, NotFound, OutOfSpace, StoreDamaged
 from wharfinger.host.run_dir import open_run_dir, read_text, write_synced
-from wharfinger.manager import events as ev
-from wharfinger.manager.codec import decode_event, encode_event
 from wharfinger.model.allocation import Placement
 
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")

@@ -8,9 +8,9 @@ import os
 import signal
 from pathlib import Path
 
+from wharfinger.core import events as ev
 from wharfinger.engines.local.records import End
 from wharfinger.host.supervisor import ExitRecord
-from wharfinger.manager import events as ev
 
 STOPPED_BEFORE_START = "stopped before it started"
 SUPERVISOR_KILLED = "its supervisor was killed, so nobody saw how it ended; the rest was killed"

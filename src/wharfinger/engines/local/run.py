@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
@@ -36,7 +37,6 @@ from wharfinger.host.supervisor import (
     request_stop,
 )
 from wharfinger.host.tree import measure_tree
-from wharfinger.manager import events as ev
 from wharfinger.model.workload import Workload
 
 T = TypeVar("T")

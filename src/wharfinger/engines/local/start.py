@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from wharfinger.core.actions import StartWorkload
 from wharfinger.engines.local.records import StartRecord
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.cgroups import Group, Limits
 from wharfinger.host.cgroups.claim import Claim
 from wharfinger.host.supervisor import KEY_VARIABLE, LaunchSpec
 from wharfinger.host.topology import LocalServer
-from wharfinger.manager.actions import StartWorkload
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Workload

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.core import events as ev
 from wharfinger.engines.local.records import EndRecord, read_end, read_start, save_end
-from wharfinger.manager import events as ev
 
 NESTED = '{"x":' + "[" * 8000 + "]" * 8000 + "}"
 

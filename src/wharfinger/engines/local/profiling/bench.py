@@ -11,9 +11,9 @@ from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.lifeline import Lifeline
 from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
 from wharfinger.engines.local.profiling.scores import Stretch
-from wharfinger.host.measure.spec import main_quantity, wanted_quantities
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Workload
+from wharfinger.monitor.spec import main_quantity, wanted_quantities
 
 POLL_SECONDS = 0.01
 LOOK_SECONDS = 0.1

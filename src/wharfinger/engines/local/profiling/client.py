@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_event
 from wharfinger.engines.local.measuring import Measuring
 from wharfinger.engines.local.profiling import storage
 from wharfinger.engines.local.profiling.job import Job
@@ -27,13 +30,10 @@ from wharfinger.engines.local.start import OpenFiles
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import InvalidInput
 from wharfinger.host.cgroups import CgroupControl
-from wharfinger.host.measure.messages import Channel, make_pair
 from wharfinger.host.topology import LocalServer
-from wharfinger.manager import actions as act
-from wharfinger.manager import events as ev
-from wharfinger.manager.codec import decode_event
 from wharfinger.model.performance import Performance, Sample, achieved, meets
 from wharfinger.model.workload import ProfileMode
+from wharfinger.monitor.messages import Channel, make_pair
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wharfinger.core import actions as act
 from wharfinger.engines.local.loads import LOAD_ALLOCATION
 from wharfinger.engines.local.measuring import cpu_file
 from wharfinger.engines.local.profiling.job import Job
@@ -17,15 +18,14 @@ from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.engines.local.start import launch_spec, limits, pace_of
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
-from wharfinger.host.measure.counters import cpu_seconds
 from wharfinger.host.pacing import request_pace
 from wharfinger.host.processes import has_ended
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
 from wharfinger.host.supervisor import Supervisor, launch, read_output, request_stop
 from wharfinger.host.tree import children_of, descendants
-from wharfinger.manager import actions as act
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.monitor.counters import cpu_seconds
 
 LOG_CAP_BYTES = 1 << 20
 END_SECONDS = 10.0

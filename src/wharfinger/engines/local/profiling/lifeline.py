@@ -8,7 +8,7 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wharfinger.host.measure.messages import Channel, Message
+from wharfinger.monitor.messages import Channel, Message
 
 
 class ManagerGone(Exception):

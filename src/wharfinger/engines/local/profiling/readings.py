@@ -17,12 +17,12 @@ from wharfinger.engines.local.profiling.copies import Copy, load_output
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.scores import Stretch
 from wharfinger.engines.local.start import environment
-from wharfinger.host.measure.client import MARK
-from wharfinger.host.measure.inside import Inside
-from wharfinger.host.measure.spec import LOAD, WatchSpec, spec_of
-from wharfinger.host.measure.watch import COMMAND, HTTP, LINES, Watch
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.model.performance import Quantity
+from wharfinger.monitor.client import MARK
+from wharfinger.monitor.inside import Inside
+from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
+from wharfinger.monitor.watch import COMMAND, HTTP, LINES, Watch
 
 PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 STALL_GAPS, STALL_SECONDS = 4.0, 0.5

@@ -17,7 +17,6 @@ import msgspec
 from wharfinger.engines.local.records import list_keys, read_start, remove_run
 from wharfinger.engines.local.start import groups_of
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.measure.client import MARK
 from wharfinger.host.processes import (
     ProcessIdentity,
     has_ended,
@@ -29,6 +28,7 @@ from wharfinger.host.processes import (
 from wharfinger.host.run_dir import read_run
 from wharfinger.host.sandbox import clean_up
 from wharfinger.host.supervisor import cancel, request_stop
+from wharfinger.monitor.client import MARK
 
 log = logging.getLogger(__name__)
 

@@ -35,13 +35,13 @@ from wharfinger.engines.local.profiling.scores import (
 )
 from wharfinger.engines.local.profiling.whole_runs import WholeRuns
 from wharfinger.errors import InvalidInput, Unavailable
-from wharfinger.host.measure.spec import spec_of
 from wharfinger.ibench.driver import RunningSource
 from wharfinger.ibench.ramp import RampPlan, Sample, Tolerance
 from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Measurements
+from wharfinger.monitor.spec import spec_of
 
 SOURCE_SHARES = 3.0
 """Of the time, for each source, where an allocation has one."""

@@ -13,6 +13,8 @@ import socket
 import sys
 from pathlib import Path
 
+from wharfinger.core import events as ev
+from wharfinger.core.codec import encode_event
 from wharfinger.engines.local.profiling import remains
 from wharfinger.engines.local.profiling.copies import Copies, CopyFailed
 from wharfinger.engines.local.profiling.job import Job
@@ -20,11 +22,9 @@ from wharfinger.engines.local.profiling.lifeline import Lifeline, ManagerGone
 from wharfinger.engines.local.profiling.sequence import measure
 from wharfinger.engines.local.profiling.storage import cap, choose_upper
 from wharfinger.errors import WharfingerError
-from wharfinger.host.measure.messages import Channel
-from wharfinger.host.measure.meter import die_with
 from wharfinger.host.sandbox import SandboxKind, describe_support
-from wharfinger.manager import events as ev
-from wharfinger.manager.codec import encode_event
+from wharfinger.monitor.messages import Channel
+from wharfinger.monitor.meter import die_with
 
 CLEAR = "--clear"
 _PR_SET_PDEATHSIG = 1

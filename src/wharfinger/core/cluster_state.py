@@ -1,0 +1,480 @@
+"""What the core knows: the state that a snapshot keeps, and what can be derived from it.
+
+Derived are the servers' columns, the lines before the servers, the index of keys. ``fold``
+changes it, event by event, through the moves that are here; nothing is decided.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from wharfinger.core import events as ev
+from wharfinger.core.adaptation import is_off_prediction, misses
+from wharfinger.core.deadlines import Deadlines
+from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
+from wharfinger.core.ordered import Ordered
+from wharfinger.core.pair_columns import PairColumns, members_of
+from wharfinger.core.pressure import pressure_of
+from wharfinger.core.queues import Entry, Lines, entry_of
+from wharfinger.core.state import ManagerState, WorkloadRecord, held
+from wharfinger.core.tables import Columns
+from wharfinger.core.triggers import answers_resize, trigger_of
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision
+from wharfinger.model.performance import STALE_SECONDS
+from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import Estimate
+from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+
+UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
+"""Phases that a workload leaves within the handling of one event."""
+_ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ProfilingFailed)
+_ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
+
+
+class World:
+    """State and what is derived from it.
+
+    Attributes:
+        state: What a snapshot keeps.
+        lines: Who waits for a place.
+        by_key: Name of the workload whose current key this is.
+        undecided: Workloads for which the pipeline has a next step now.
+        unprofiled: Admitted, and waiting for room for their profiling runs; in order.
+        ended: (order, uid, name) of the ended ones, oldest first.
+        suspended: Names of those who are.
+        residents: Names of those who hold resources on a server, by the server's name.
+        resize_wanted: Running, or about to, with another reservation than they have.
+        pairs: What residents press that are known by pairs; ``None`` = there was none yet.
+        touched: Changed since the manager last looked; names, in order.
+        dropped_keys: Keys that no record has any more; the engine may forget them.
+        room_changed: Something happened after which a waiting workload may find a place.
+    """
+
+    def __init__(self, state: ManagerState) -> None:
+        self.state = state
+        self.columns = Columns()
+        self.lines = Lines()
+        self.by_key: dict[str, str] = {}
+        self.undecided: dict[str, None] = {}
+        self.unprofiled: Ordered[Entry] = Ordered()
+        self.ended: Ordered[tuple[float, int, str]] = Ordered()
+        self.resize_wanted: dict[str, None] = {}
+        self.suspended: dict[str, None] = {}
+        self.residents: dict[str, dict[str, None]] = {}
+        self.pairs: PairColumns | None = None
+        self.touched: dict[str, None] = {}
+        self.dropped_keys: list[str] = []
+        self.room_changed = True
+        self._measured_at = Deadlines()
+        self._derive()
+
+    def view(self) -> ClusterView:
+        """The cluster as policies see it."""
+        last_placed = self.state.last_placed
+        # The row of a server that has left says nothing of whose turn it is.
+        view = self.columns.view(
+            last_placed if last_placed in self.state.servers else "", self.state.capabilities
+        )
+        return replace(view, pairs=self.pairs.view(len(view.names))) if self.pairs else view
+
+    def record_of(self, key: str) -> WorkloadRecord | None:
+        """The workload whose current key this is."""
+        name = self.by_key.get(key)
+        return None if name is None else self.state.workloads[name]
+
+    def is_news(self, event: ev.Event) -> bool:
+        """Whether a report changes anything; late and doubled ones do not."""
+        key = getattr(event, "key", None)
+        if key is None:
+            if isinstance(event, ev.ServerReported):
+                return self.state.servers.get(event.server.name) != event.server
+            if isinstance(event, ev.ServerMeasured):
+                return any(self.running(sample.key) for sample in event.samples)
+            return not isinstance(event, ev.ServerLeft) or event.name in self.state.servers
+        record = self.record_of(key)
+        if record is None:
+            return False
+        if isinstance(event, ev.ProfilingFinished):
+            return record.phase is Phase.PROFILING and not record.profiled
+        if isinstance(event, _ANSWERS_CLASSIFYING) and record.classifying:
+            return True
+        if isinstance(event, _ANSWERS_RESIZE):
+            return answers_resize(event, record)
+        return (record.phase, trigger_of(event, record)) in NEXT
+
+    def running(self, key: str) -> WorkloadRecord | None:
+        """The workload that runs under this key; ``None`` = there is none."""
+        record = self.record_of(key)
+        return record if record and record.phase in (Phase.RUNNING, Phase.ADJUSTING) else None
+
+    def request(
+        self,
+        record: WorkloadRecord,
+        now: float,
+        *,
+        off_target: OffTarget | None = None,
+        load: float | None = None,
+    ) -> PlacementRequest:
+        """Leaves out the servers that failed to start it, unless no other is large enough."""
+        return PlacementRequest(
+            record.workload,
+            self._excluded(record),
+            off_target,
+            record.classification,
+            max(0.0, now - record.submitted_at),
+            load,
+        )
+
+    def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
+        if not record.excluded:
+            return frozenset()
+        servers = self.state.servers
+        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
+        others = (server for name, server in servers.items() if name not in record.excluded)
+        if not any(
+            server.accepting
+            and server.cpu_millicpus >= need.cpu_millicpus
+            and server.memory_bytes >= need.memory_bytes
+            for server in others
+        ):
+            return frozenset()
+        return frozenset(self.columns.row(name) for name in record.excluded if name in servers)
+
+    # --- pieces of the fold ------------------------------------------------------------------
+
+    def servers_changed(self) -> None:
+        """Those who could never have a place may have one now."""
+        self.room_changed = True
+        self.lines.take_back()
+
+    def drop_if_empty(self, name: str) -> None:
+        """The row of a server that has left goes with the last that is held there."""
+        if name not in self.state.servers and not self.columns.residents(name):
+            if self.pairs:
+                self.pairs.drop(self.columns.row(name))
+            self.columns.drop(name)
+
+    def put_server(self, server: Server, *, joins: bool) -> None:
+        """A server joins, or something about it has changed: who is there stays."""
+        if joins and self.pairs and server.name in self.columns:
+            self.pairs.drop(self.columns.row(server.name))
+        self.columns.put(server, joins=joins)
+        self.review_pairs(server.name)
+
+    def await_profiling(self, record: WorkloadRecord) -> None:
+        """It waits for room for its profiling runs."""
+        self.undecided.pop(record.name, None)
+        if (entry := entry_of(record)) not in self.unprofiled:
+            self.unprofiled.add(entry)
+
+    def decided(
+        self, time: float, name: str, decision: Decision, trigger: Trigger
+    ) -> WorkloadRecord:
+        """A decision about a workload, and where that takes it."""
+        record = self.state.workloads[name]
+        record.remember(time, decision)
+        self.move(time, record, trigger)
+        return record
+
+    def give_key(self, record: WorkloadRecord, key: str) -> None:
+        """A new start, or profiling, by a key of its own."""
+        if self.by_key.pop(record.key, None) is not None:
+            self.dropped_keys.append(record.key)
+        record.key = key
+        record.attempts += 1
+        self.by_key[key] = record.name
+
+    def settle(
+        self,
+        time: float,
+        event: ev.AllocationResized | ev.ResizeFailed,
+        placements: tuple[Placement, ...],
+    ) -> None:
+        """The answer to a resize."""
+        record = self.record_of(event.key)
+        if record is None or not answers_resize(event, record):
+            return
+        before = held(record)
+        self.columns.hold(before, sign=-1)
+        record.placements, record.planned = placements, ()
+        self.columns.hold(held(record))
+        stays = {placement.server for placement in placements}
+        self._leave(record, tuple(p for p in before if p.server not in stays))
+        self.move(time, record, Trigger.SETTLE)
+        self.free(before)
+
+    def platform_of(self, record: WorkloadRecord) -> str:
+        """The name of the one on which it runs; empty = it has no place, or its server is gone."""
+        placed = record.placements[:1]
+        server = self.state.servers.get(placed[0].server) if placed else None
+        return server.platform.name if server else ""
+
+    def count_copies(self, record: WorkloadRecord, change: int) -> None:
+        """Its profiling copies begin on their servers (1), or have ended (-1)."""
+        self.columns.hold(held(record), sign=change)
+        for placement in held(record):
+            self.columns.count_copy(placement.server, change)
+
+    def end_copy(self, record: WorkloadRecord) -> None:
+        """Its profiling copy is gone, or will be; the room that was kept for it is free."""
+        if record.profiling is None:
+            return
+        held_there = held(record)
+        self.count_copies(record, -1)
+        record.profiling = None
+        self.drop_departed(held_there)
+        self.free(held_there)
+
+    def reported(self, time: float, event: ev.Event) -> WorkloadRecord | None:
+        """Move the workload that a report is about; ``None`` where the report is stale."""
+        record = self.record_of(getattr(event, "key", ""))
+        if record is None:
+            return None
+        trigger = trigger_of(event, record)
+        if (record.phase, trigger) not in NEXT:
+            return None
+        self.move(time, record, trigger)
+        return record
+
+    # --- moving, and what follows from it --------------------------------------------------
+
+    def move(self, time: float, record: WorkloadRecord, trigger: Trigger) -> None:
+        """Take a workload along an edge of the lifecycle, with all that hangs on it."""
+        source, target = record.phase, NEXT[record.phase, trigger]
+        if source is Phase.QUEUED:
+            self.leave_line(record)
+        if source is Phase.ADMITTED:
+            self.leave_unprofiled(record)
+        if source is Phase.PROFILING:
+            self.end_copy(record)
+        if source in ON_SERVER and target not in ON_SERVER:
+            self.company_changes(record, time)
+            self.release(record)
+        if source is Phase.SUSPENDED:
+            self.suspended.pop(record.name)
+        record.phase, record.phase_since = target, time
+        if target is Phase.SUSPENDED:
+            self.suspended[record.name] = None
+        if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
+            self.company_changes(record, time)
+            for placement in record.placements:
+                self.review(placement.server)
+        if target is Phase.QUEUED:
+            record.placements = ()
+            self.join_line(record)
+        elif target in ENDED:
+            record.ended_at = time
+            # Not by time alone: a clock that was set back would make the newest the oldest.
+            record.ended_order = max(time, self.ended[-1][0]) if self.ended else time
+            self.ended.add(_end_of(record))
+        if target in UNDECIDED:
+            self.undecided[record.name] = None
+        else:
+            self.undecided.pop(record.name, None)
+        self.touched[record.name] = None
+
+    def release(self, record: WorkloadRecord) -> None:
+        """What it held on its servers is free."""
+        placements = held(record)
+        self.columns.hold(placements, sign=-1)
+        record.planned, record.classifying = (), False
+        self.want_resize(record, wanted=False)
+        self._leave(record, placements)
+        self.free(placements)
+
+    def _leave(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
+        """It is no resident of these servers any more."""
+        for placement in placements:
+            here = self.residents[placement.server]
+            del here[record.name]
+            if not here:
+                del self.residents[placement.server]
+            self.review(placement.server)
+        self.drop_departed(placements)
+
+    def free(self, placements: tuple[Placement, ...]) -> None:
+        """There may be room on these servers."""
+        self.room_changed = True
+        for placement in placements:
+            self.lines.freed(placement.server)
+
+    def settle_in(self, record: WorkloadRecord) -> None:
+        """It holds resources on its servers from now on, and on those that it is to join."""
+        placements = held(record)
+        self.columns.hold(placements)
+        for placement in placements:
+            here = self.residents.setdefault(placement.server, {})
+            joins = record.name not in here
+            here[record.name] = None
+            # What one that is there already tolerates and causes hangs on no allocation.
+            (self.review if joins else self.watch)(placement.server)
+
+    def resize(self, record: WorkloadRecord, planned: tuple[Placement, ...]) -> None:
+        """It is to have these allocations; until it has, servers keep the larger of both."""
+        self.columns.hold(held(record), sign=-1)
+        record.planned = planned
+        self.settle_in(record)
+
+    def watch_all(self, record: WorkloadRecord) -> None:
+        """Something about its course has changed."""
+        for placement in held(record):
+            self.watch(placement.server)
+
+    def residents_of(self, server: str) -> list[WorkloadRecord]:
+        """Who holds resources there, profiling copies left out."""
+        return [self.state.workloads[name] for name in self.residents.get(server, ())]
+
+    def company_changes(self, record: WorkloadRecord, time: float) -> None:
+        """Somebody comes or goes: how those beside it do has to show before it tells anything."""
+        for placement in record.placements if self.pairs else ():
+            for resident in self.residents_of(placement.server):
+                resident.company_since = time
+
+    def slowed(self, record: WorkloadRecord) -> Estimate | None:
+        """What its neighbours leave of its performance alone; ``None`` = not known by pairs."""
+        if self.pairs is None or len(record.placements) != 1:
+            return None
+        return self.pairs.slowed(self.columns.row(record.placements[0].server), record.name)
+
+    def review(self, server: str) -> None:
+        """What its residents tolerate and cause, and whether one runs off its prediction."""
+        residents = self.residents_of(server)
+        if self.columns.is_pressed(server) or any(r.classification for r in residents):
+            pressure = pressure_of(residents)
+            if not np.array_equal(pressure, self.columns.pressure(server)):
+                self.room_changed = True
+                self.columns.press(server, pressure)
+        if self.pairs or any(r.classification for r in residents):
+            self.review_pairs(server)
+        self._watch(server, residents)
+
+    def review_pairs(self, server: str) -> None:
+        """What its residents press and have left where that is known between pairs."""
+        known = self.state.servers.get(server)
+        members = members_of(self.residents_of(server), known.platform.name) if known else []
+        if members and self.pairs is None:
+            self.pairs = PairColumns()
+        if self.pairs:
+            self.pairs.put(self.columns.row(server), members)
+
+    def watch(self, server: str) -> None:
+        """Whether a resident runs off its prediction."""
+        self._watch(server, self.residents_of(server))
+
+    def _watch(self, server: str, residents: list[WorkloadRecord]) -> None:
+        unsettled = any(map(is_off_prediction, residents))
+        if self.columns.is_unsettled(server) != unsettled:
+            self.room_changed = self.room_changed or not unsettled
+            self.columns.unsettle(server, unsettled=unsettled)
+        for record in residents if unsettled else ():
+            if misses(record) and record.performance is not None:
+                self._measured_at.put(record.name, record.performance.measured_at)
+
+    def _missing(self) -> list[WorkloadRecord]:
+        """Those for whose sake a server takes no new work."""
+        return [
+            record
+            for server in self.columns.unsettled()
+            for record in self.residents_of(server)
+            if misses(record) and record.performance is not None
+        ]
+
+    def stale_at(self, now: float) -> float | None:
+        """When the first of those has not been measured for too long; ``None`` = no such."""
+        while (first := self._measured_at.first()) is not None:
+            at, name = first
+            if self._is_missing(name, at):
+                return min(at, now) + STALE_SECONDS
+            self._measured_at.drop(name)
+        return None
+
+    def _is_missing(self, name: str, measured_at: float) -> bool:
+        """Whether it is one of those still, and was measured last then."""
+        record = self.state.workloads.get(name)
+        if record is None or not misses(record) or record.performance is None:
+            return False
+        there = [p.server for p in held(record) if name in self.residents.get(p.server, ())]
+        return record.performance.measured_at == measured_at and any(
+            map(self.columns.is_unsettled, there)
+        )
+
+    def forget_stale(self, time: float) -> None:
+        """Of one that nobody measures any more nobody can say that it misses its target."""
+        for record in self._missing():
+            at = record.performance.measured_at if record.performance else time
+            if time >= at + STALE_SECONDS or time < at:
+                record.course = None
+                self.watch_all(record)
+
+    def drop_departed(self, placements: tuple[Placement, ...]) -> None:
+        """As ``drop_if_empty``, for those that something was held on."""
+        for placement in placements:
+            if placement.server in self.columns:
+                self.drop_if_empty(placement.server)
+
+    def join_line(self, record: WorkloadRecord) -> None:
+        """Enter its line."""
+        if self.lines.join(record):
+            self.room_changed = True
+
+    def leave_unprofiled(self, record: WorkloadRecord) -> None:
+        """It waits for profiling no more."""
+        if self.unprofiled.remove(entry_of(record)):
+            self.room_changed = True
+
+    def leave_line(self, record: WorkloadRecord) -> None:
+        """Leave the line, if it stands in one."""
+        if record.phase is Phase.QUEUED:
+            self.lines.leave(record)
+            # Whoever stood behind may be first now.
+            self.room_changed = True
+
+    def want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
+        """Whether its allocation should follow its reservation."""
+        record.resize_wanted = wanted
+        if wanted:
+            self.resize_wanted[record.name] = None
+        else:
+            self.resize_wanted.pop(record.name, None)
+
+    def index(self, record: WorkloadRecord) -> None:
+        """Enter a record into everything that is derived."""
+        if record.key:
+            self.by_key[record.key] = record.name
+        if record.on_server or record.profiling is not None:
+            for placement in held(record):
+                if placement.server not in self.columns:
+                    self.columns.put(_departed(placement.server))
+                    self.columns.close(placement.server)
+        if record.profiling is not None:
+            self.count_copies(record, 1)
+        elif record.on_server:
+            self.settle_in(record)
+        if record.phase is Phase.SUSPENDED:
+            self.suspended[record.name] = None
+        if record.phase is Phase.QUEUED:
+            self.join_line(record)
+        if record.resize_wanted:
+            self.resize_wanted[record.name] = None
+        if record.phase is Phase.ADMITTED and record.held is not None:
+            self.await_profiling(record)
+        elif record.phase in UNDECIDED:
+            self.undecided[record.name] = None
+
+    def _derive(self) -> None:
+        for server in self.state.servers.values():
+            self.columns.put(server)
+        records = self.state.workloads.values()
+        for record in records:
+            self.index(record)
+        self.ended = Ordered(_end_of(record) for record in records if record.ended)
+
+
+def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:
+    return record.ended_order, record.uid, record.name
+
+
+def _departed(name: str) -> Server:
+    """A server that has left while something still holds resources on it."""
+    return Server(name, Platform("departed", "", "", 0, 0), 0, 0, accepting=False)

@@ -1,0 +1,134 @@
+"""The lines before the servers: who waits for a place, and who is worth trying.
+
+Derived from the records, never kept: a replay makes the same lines. ``World`` enters and
+removes workloads; ``Manager`` goes through the open ones when there may be a place.
+"""
+
+from collections.abc import Iterable
+
+from wharfinger.core.deadlines import Deadlines
+from wharfinger.core.ordered import Ordered
+from wharfinger.core.state import WorkloadRecord
+
+MAX_BACKOFF_SECONDS = 60.0
+
+Entry = tuple[int, int, str]
+"""(-priority, uid, name): the order of service."""
+_NOBODY: Ordered[Entry] = Ordered()
+
+
+class Lines:
+    """One line per queue.
+
+    A workload that no server can take even when empty stands aside until the servers change;
+    one that waits for a few servers stands aside until one of these has room; one whose start
+    failed waits out its time; one behind a blocked head is not looked at. So what an event costs
+    does not grow with those who wait.
+    """
+
+    def __init__(self) -> None:
+        self._all: dict[str, Ordered[Entry]] = {}
+        self._open: dict[str, Ordered[Entry]] = {}
+        self._aside: dict[str, tuple[str, Entry]] = {}
+        self._awaited: dict[str, dict[str, None]] = {}
+        self._blocked: dict[str, Entry] = {}
+        self._delays = Deadlines()
+
+    def length(self, queue: str) -> int:
+        """How many wait in a queue."""
+        return len(self._all.get(queue, ()))
+
+    def open(self, queue: str) -> Ordered[Entry]:
+        """Those of a queue who may be tried, in order of service; it changes as they leave."""
+        return self._open.get(queue, _NOBODY)
+
+    def before(self, queue: str, entry: Entry) -> int:
+        """How many open ones are served before ``entry``."""
+        return self.open(queue).before(entry)
+
+    def join(self, record: WorkloadRecord) -> bool:
+        """Enter a workload; whether it is worth trying at once."""
+        entry = entry_of(record)
+        for lines in (self._all, self._open):
+            lines.setdefault(record.queue, Ordered()).add(entry)
+        if record.not_before is not None:
+            self._delays.put(record.name, record.not_before)
+        blocked = self._blocked.get(record.queue)
+        return blocked is None or entry < blocked
+
+    def leave(self, record: WorkloadRecord) -> None:
+        """Take a workload out."""
+        entry = entry_of(record)
+        for lines in (self._all, self._open):
+            lines[record.queue].remove(entry)
+        self._aside.pop(record.name, None)
+        self._delays.drop(record.name)
+
+    # --- who need not be tried -----------------------------------------------------------
+
+    def set_aside(self, record: WorkloadRecord) -> None:
+        """No server can take it, even when empty."""
+        self._open[record.queue].remove(entry_of(record))
+
+    def await_room(self, record: WorkloadRecord, servers: Iterable[str]) -> None:
+        """Only room on one of these servers would give it a place."""
+        self.set_aside(record)
+        self._aside[record.name] = record.queue, entry_of(record)
+        for server in servers:
+            self._awaited.setdefault(server, {})[record.name] = None
+
+    def freed(self, server: str) -> None:
+        """There may be room on a server: those who wait for it stand in line again."""
+        for name in self._awaited.pop(server, ()):
+            # One that has left since, or stands in line again, has nothing to wait for there.
+            queue, entry = self._aside.pop(name, ("", None))
+            if entry is not None:
+                self._open[queue].add(entry)
+
+    def take_back(self) -> None:
+        """The servers have changed: those who stood aside stand in line again."""
+        self._aside.clear()
+        self._awaited.clear()
+        for queue, line in self._all.items():
+            if len(self._open[queue]) != len(line):
+                self._open[queue] = Ordered(line)
+
+    def block(self, record: WorkloadRecord) -> None:
+        """Whoever comes behind this one waits for it."""
+        self._blocked[record.queue] = entry_of(record)
+
+    def unblock(self) -> None:
+        """There may be room: everyone is worth trying again."""
+        self._blocked.clear()
+
+    def is_delayed(self, record: WorkloadRecord) -> bool:
+        """Whether it has to wait out the time after a failed start."""
+        return record.name in self._delays
+
+    def wake_at(self, now: float) -> float | None:
+        """When the next delay ends; ``None`` = nobody is delayed."""
+        first = self._delays.first()
+        if first is None:
+            return None
+        return first[0] if _is_backing_off(now, first[0]) else now
+
+    def end_delays(self, now: float) -> bool:
+        """End those delays whose time has come; whether there were any."""
+        ended = False
+        while (first := self._delays.first()) and not _is_backing_off(now, first[0]):
+            self._delays.drop(first[1])
+            ended = True
+        return ended
+
+
+def entry_of(record: WorkloadRecord) -> Entry:
+    """A workload's place in the order of service."""
+    return -record.workload.priority, record.uid, record.name
+
+
+def _is_backing_off(now: float, until: float) -> bool:
+    """Whether a failed start has to wait still.
+
+    More than the longest backoff is left only when the clock was set back.
+    """
+    return 0 < until - now <= MAX_BACKOFF_SECONDS

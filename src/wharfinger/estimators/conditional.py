@@ -1,0 +1,135 @@
+"""A Gaussian row given some of its entries, in closed form.
+
+    x_u | x_o  ~  N( μ_u + β_u + K_uo K_oo⁻¹ (x_o − μ_o − β_o),  K_uu − K_uo K_oo⁻¹ K_ou )
+
+With ``free_level`` a row's level says nothing: β is one unknown constant for the whole row
+with a flat prior, estimated from the known entries by generalised least squares, and its
+uncertainty is added ("universal kriging"; Rasmussen and Williams, Gaussian Processes for
+Machine Learning, section 2.7). Without it β = 0, and the level is part of K.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.estimators.matrix import Array
+
+RIDGE = 1e-9
+"""Of the mean variance: keeps K_oo regular where two columns are the same."""
+LEAST_VARIANCE = 1e-12
+
+
+class Gaussian:
+    """A mean, (columns,), variances, (columns,), and a covariance, (columns, columns).
+
+    Args:
+        mean: Of each column.
+        covariance: The whole; or what works it out, for who asks only for the variances.
+        variances: Its diagonal; ``None`` = it is taken from the covariance.
+    """
+
+    __slots__ = ("_covariance", "mean", "variances")
+
+    def __init__(
+        self,
+        mean: Array,
+        covariance: Array | Callable[[], Array],
+        variances: Array | None = None,
+    ) -> None:
+        self.mean = mean
+        self._covariance = covariance
+        if variances is None:
+            variances = self.covariance.diagonal().copy()
+        self.variances = variances
+
+    @property
+    def covariance(self) -> Array:
+        """The whole covariance, worked out when it is first asked for."""
+        if callable(self._covariance):
+            self._covariance = self._covariance()
+        return self._covariance
+
+    def scaled(self, factor: float) -> "Gaussian":
+        """The same mean, standard deviations times ``factor``."""
+        return Gaussian(self.mean, lambda: self.covariance * factor**2, self.variances * factor**2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """What is known of a row before any entry of it is.
+
+    Attributes:
+        mean: (columns,) the typical row, at the typical level.
+        covariance: (columns, columns); about the row's own level where that is free.
+        free_level: A row's level tells nothing and is told nothing by others.
+        level_variance: Of the known rows' levels where the level is free; used only while no
+            entry is known.
+    """
+
+    mean: Array
+    covariance: Array
+    free_level: bool
+    level_variance: float = 0.0
+
+    def condition(self, row: Array) -> Gaussian:
+        """The row given its known entries; see the module for the equation."""
+        seen = np.flatnonzero(~np.isnan(row))
+        if not seen.size:
+            level = self.level_variance if self.free_level else 0.0
+            return Gaussian(self.mean.copy(), self.covariance + level)
+        gain, covariance, level_weights = self.gain(seen)
+        residual = row[seen] - self.mean[seen]
+        mean = self.mean + gain @ residual
+        if self.free_level:
+            mean += (1 - gain.sum(axis=1)) * (level_weights @ residual)
+        mean[seen] = row[seen]
+        covariance[seen, :] = 0.0
+        covariance[:, seen] = 0.0
+        return Gaussian(mean, covariance)
+
+    def gain(self, seen: NDArray[np.intp]) -> tuple[Array, Array, Array]:
+        """K_ao K_oo⁻¹, the covariance that is left, and the weights that estimate the level."""
+        cross = self.covariance[:, seen]
+        known = cross[seen]
+        ridge = RIDGE * known.trace() / seen.size + LEAST_VARIANCE
+        inverse = np.linalg.inv(known + ridge * np.eye(seen.size))
+        gain = cross @ inverse
+        covariance = self.covariance - gain @ cross.T
+        precision = inverse.sum()
+        weights = inverse.sum(axis=0) / precision
+        if self.free_level:
+            h = 1 - gain.sum(axis=1)
+            covariance += np.outer(h, h) / precision
+        return gain, covariance, weights
+
+
+def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
+    """(tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries."""
+    known = prior.covariance[seen[:, :, None], seen[:, None, :]]
+    size = seen.shape[1]
+    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + LEAST_VARIANCE
+    return np.asarray(np.linalg.inv(known + ridge[:, None, None] * np.eye(size)))
+
+
+def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:
+    """The conditional means of many rows that each know the same number of entries.
+
+    Args:
+        prior: Of every row.
+        rows: (tasks, columns) transformed values.
+        seen: (tasks, known) columns that are known.
+
+    Returns:
+        (tasks, columns).
+    """
+    inverse = precisions(prior, seen)
+    residual = np.take_along_axis(rows, seen, axis=1) - prior.mean[seen]
+    level = np.zeros(len(rows))
+    if prior.free_level:
+        totals = inverse.sum(axis=1)
+        level = (totals * residual).sum(axis=1) / totals.sum(axis=1)
+    weights = np.einsum("tij,tj->ti", inverse, residual - level[:, None])
+    shift = np.einsum("tkm,tk->tm", prior.covariance[seen], weights)
+    return np.asarray(prior.mean + level[:, None] + shift)

@@ -1,0 +1,165 @@
+"""Row and column effects of a matrix with gaps: x_ij = μ + r_i + c_j + e_ij."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wharfinger.estimators.matrix import Array
+
+ITERATIONS = 100
+TOLERANCE = 1e-10
+ENTRY_FREEDOM = 1.0
+"""Of the Student's t by which entries that lie far off count less: hardly at all."""
+ENTRY_ROUNDS = 8
+MEDIAN_SQUARE = 0.4549
+"""Of a normal's squares, over their mean."""
+LEAST_LEVEL = 1e-9
+UNKNOWN_STD = 1.0
+"""In the transformed scale, a factor e: assumed where one row alone can't say how rows vary."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """The two-way fit, and how much is left.
+
+    Attributes:
+        columns: (columns,) a typical row: the mean level plus each column's effect.
+        levels: (rows,) how far each row lies above it.
+        level_variance: Of a row's level.
+        residual_variance: Of what neither row nor column explains.
+    """
+
+    columns: Array
+    levels: Array
+    level_variance: float
+    residual_variance: float
+
+
+def two_way(values: Array, weights: Array) -> Effects:
+    """Fit by alternating weighted means (exact at once where nothing is missing).
+
+    Args:
+        values: (rows, columns), NaN where missing, no row without an entry.
+        weights: (rows,) how much each row counts for the columns' effects.
+    """
+    known = ~np.isnan(values)
+    counts = known.sum(axis=1)
+    column_weights = weights @ known
+    filled = np.where(known, values, 0.0)
+    columns, levels = np.zeros(values.shape[1]), np.zeros(len(values))
+    for _ in range(ITERATIONS):
+        before = levels
+        sums = weights @ np.where(known, filled - levels[:, None], 0.0)
+        columns = _fill(
+            np.divide(sums, column_weights, where=column_weights > 0, out=sums.copy()),
+            column_weights > 0,
+        )
+        levels = np.where(known, filled - columns, 0.0).sum(axis=1) / counts
+        if np.abs(levels - before).max() <= TOLERANCE * (1 + np.abs(levels).max()):
+            break
+    mean_level = float(weights @ levels / weights.sum())
+    return _with_variances(values, columns + mean_level, levels - mean_level, weights)
+
+
+def robust_two_way(values: Array, weights: Array) -> Effects:
+    """Columns' effects by entries that agree: one that lies far off counts less.
+
+    An M-estimate of Student's t, reweighted in turns (Lange, Little and Taylor, "Robust
+    statistical modeling using the t distribution", 1989). Levels are plain means again at the
+    end: of a row of few entries nobody can say which one is off.
+
+    Args:
+        values: (rows, columns), NaN where missing, no row without an entry.
+        weights: (rows,) how much each row counts for the columns' effects.
+    """
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    found = two_way(values, weights)
+    columns, levels = found.columns, found.levels
+    for _ in range(ENTRY_ROUNDS):
+        squares = (filled - columns - levels[:, None]) ** 2
+        typical = max(float(np.median(squares[known])) / MEDIAN_SQUARE, LEAST_LEVEL**2)
+        each = known * (ENTRY_FREEDOM + 1) / (ENTRY_FREEDOM + squares / typical)
+        by_row = each * weights[:, None]
+        totals = by_row.sum(axis=0)
+        sums = (by_row * (filled - levels[:, None])).sum(axis=0)
+        columns = _fill(np.divide(sums, totals, where=totals > 0, out=sums.copy()), totals > 0)
+        levels = (each * (filled - columns)).sum(axis=1) / each.sum(axis=1)
+    levels = np.where(known, filled - columns, 0.0).sum(axis=1) / known.sum(axis=1)
+    mean_level = float(weights @ levels / weights.sum())
+    return _with_variances(values, columns + mean_level, levels - mean_level, weights)
+
+
+def _fill(columns: Array, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Array:
+    """A column that nobody measured is like the others."""
+    return np.where(known, columns, columns[known].mean())
+
+
+def _with_variances(values: Array, columns: Array, levels: Array, weights: Array) -> Effects:
+    residuals = values - columns - levels[:, None]
+    known = ~np.isnan(residuals)
+    rows, used = len(values), int(known.any(axis=0).sum())
+    freedom = int(known.sum()) - rows - used + 1
+    squares = float(np.nansum(residuals**2))
+    scale = max(1.0, float(np.abs(columns).max()) * 1e-3)
+    residual = squares / freedom if freedom > 0 else float(np.var(columns)) or scale
+    if rows < 2:
+        return Effects(columns, levels, UNKNOWN_STD**2, max(residual, 1e-6))
+    share = weights / weights.sum()
+    spread = float(share @ levels**2) / max(1 - float(share @ share), 1e-3)
+    noise = residual / float(np.mean(known.sum(axis=1)))
+    return Effects(columns, levels, max(spread - noise, 0.0), residual)
+
+
+def shrunk_columns(effects: Effects, rows: float) -> Array:
+    """Column effects drawn towards none as far as their own noise says (empirical Bayes).
+
+    Of the variance between columns, ``residual_variance / rows`` is noise of the means.
+
+    Args:
+        effects: The fit.
+        rows: How many independent rows it rests on.
+    """
+    centre = effects.columns.mean()
+    between = float(np.var(effects.columns, ddof=1)) if effects.columns.size > 1 else 0.0
+    noise = effects.residual_variance / max(rows, 1.0)
+    kept = max(0.0, 1 - noise / between) if between > 0 else 1.0
+    return np.asarray(centre + kept * (effects.columns - centre))
+
+
+def row_weights(groups: np.ndarray[tuple[int, ...], np.dtype[np.intp]], exponent: float) -> Array:
+    """(rows,) 1 / (size of the row's group) ** exponent: a program counts, not its runs."""
+    sizes = np.bincount(groups)[groups]
+    return np.asarray(sizes.astype(np.float64) ** -exponent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """x_ij = μ + r_i + e_ij: rows alone.
+
+    Attributes:
+        mean: μ.
+        levels: (rows,) r_i, drawn towards 0.
+        drawn: σ²/τ²: an r_i is its row's summed residuals over (entries + drawn).
+        variance: τ².
+    """
+
+    mean: float
+    levels: Array
+    drawn: float
+    variance: float
+
+
+def fit_levels(values: Array, *, free: bool) -> Levels:
+    """Rows' shrunk mean residuals; not shrunk where levels are ``free``."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=1)
+    means = np.nansum(values, axis=1) / counts
+    mean = float(means.mean())
+    within = float(np.nansum((values - means[:, None]) ** 2)) / max(
+        int(known.sum()) - len(means), 1
+    )
+    between = float(np.var(means, ddof=1)) if len(means) > 1 else UNKNOWN_STD**2
+    variance = max(between - within / float(counts.mean()), 1e-6 * max(between, LEAST_LEVEL))
+    drawn = 0.0 if free else within / variance
+    return Levels(mean, counts * (means - mean) / (counts + drawn), drawn, variance)

@@ -1,0 +1,169 @@
+"""The seam: what an estimator promises, and what comes out of it.
+
+An estimator is one file: ``learn`` takes transformed values and gives a ``Learned``, which
+conditions a new row on its known entries. All else that a user needs (names, transform,
+calibration, correcting entries, saving) is in ``recommender.py``, the same for all.
+``wharfinger.testing.check_recommender`` holds an estimator to what stands here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.estimators.conditional import Gaussian
+from wharfinger.estimators.matrix import Array, Scale, Transform
+
+NORMAL_90 = 1.6448536269514722
+"""Half the width of a normal's 90% interval, in standard deviations."""
+MAX_LOG = 700.0
+"""exp() of more is infinite, which no reader of JSON understands."""
+
+
+class Learned(Protocol):
+    """What an estimator took from a matrix; nothing it is asked changes it."""
+
+    def condition(self, row: Array) -> Gaussian:
+        """The whole row given its known entries.
+
+        Args:
+            row: (columns,) transformed values, NaN where not known; may be all NaN.
+
+        Returns:
+            Mean and covariance of each column; known entries have their value and variance 0.
+        """
+        ...
+
+    def relearn(self, values: Array, groups: NDArray[np.intp]) -> "Learned":
+        """The same settings (those that validation chose) on other rows."""
+        ...
+
+    def arrays(self) -> dict[str, Array]:
+        """All that ``Estimator.restore`` needs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """What becomes of a row before an estimator's own equations, and of variances after them.
+
+    Attributes:
+        factors: (columns + 1,) to multiply deviations by, per number of known entries.
+        unmeasured: (columns,) variance to add.
+        logarithms: Rows come in their own scale, and logarithms are taken.
+    """
+
+    factors: Array
+    unmeasured: Array
+    logarithms: bool
+
+    @classmethod
+    def nothing(cls, columns: int) -> "Finish":
+        """Rows are transformed already, and variances the estimator's own."""
+        return cls(np.ones(columns + 1), np.zeros(columns), logarithms=False)
+
+
+class FoldIn(Protocol):
+    """A compiled kernel (``wharfinger.native``): all of a prediction but its covariance."""
+
+    def fold_in(self, row: Array) -> tuple[Array, Array, Array] | None:
+        """Means, variances and transformed values of one row; ``None`` = ask ``condition``."""
+        ...
+
+    def fold_in_many(self, rows: Array) -> tuple[Array, Array, Array, list[bool]]:
+        """The same of (rows, columns), each as alone, and of which rows it is told."""
+        ...
+
+
+@runtime_checkable
+class Compiled(Protocol):
+    """A ``Learned`` that has a compiled kernel beside its ``condition``; most have none."""
+
+    def compiled(self, finish: Finish) -> FoldIn:
+        """One that does the rest as well."""
+        ...
+
+
+class Estimator(Protocol):
+    """A way to learn from a matrix. The same arguments give the same result.
+
+    Attributes:
+        name: As in the registry.
+        version: Raised whenever the same data give other numbers; logged with predictions.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - told above
+    @property
+    def version(self) -> int: ...  # noqa: D102
+
+    def learn(
+        self, values: Array, groups: NDArray[np.intp], scale: Scale, rng: np.random.Generator
+    ) -> Learned:
+        """Learn from (rows, columns) of transformed values, at least one known in each row.
+
+        Columns may be wholly unknown.
+        """
+        ...
+
+    def restore(self, arrays: Mapping[str, Array]) -> Learned:
+        """What ``Learned.arrays`` gave, as it was."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """A row as it is expected, with how sure that is.
+
+    Attributes:
+        columns: Names.
+        gaussian: In the transformed scale (logarithms, unless the matrix says otherwise),
+            calibrated: a 90% interval of a normal with it holds 90% of the truths of programs that
+            were left out.
+        transform: Between that scale and the matrix's own.
+    """
+
+    columns: tuple[str, ...]
+    gaussian: Gaussian
+    transform: Transform
+
+    @property
+    def log_mean(self) -> Array:
+        """(columns,) mean in the transformed scale."""
+        return self.gaussian.mean
+
+    @property
+    def covariance(self) -> Array:
+        """(columns, columns) in the transformed scale; worked out when it is first asked for."""
+        return self.gaussian.covariance
+
+    @property
+    def mean(self) -> Array:
+        """(columns,) in the matrix's own scale: as likely too high as too low (the median)."""
+        return self._backward(self.log_mean)
+
+    @property
+    def log_std(self) -> Array:
+        """(columns,) standard deviations in the transformed scale."""
+        return np.asarray(np.sqrt(np.maximum(self.gaussian.variances, 0.0)))
+
+    @property
+    def std(self) -> Array:
+        """(columns,) in the matrix's own scale; after logarithms, that of a log-normal."""
+        s = self.log_std
+        if self.transform is Transform.IDENTITY:
+            return s
+        variance = np.minimum(s**2, MAX_LOG / 4)
+        return self._backward(self.log_mean + variance / 2) * np.sqrt(np.expm1(variance))
+
+    def interval_90(self) -> tuple[Array, Array]:
+        """(columns,) low and high ends in the matrix's own scale."""
+        half = NORMAL_90 * self.log_std
+        return self._backward(self.log_mean - half), self._backward(self.log_mean + half)
+
+    def _backward(self, values: Array) -> Array:
+        if self.transform is Transform.LOG:
+            values = np.clip(values, -MAX_LOG / 2, MAX_LOG / 2)
+        return self.transform.backward(values)

@@ -1,0 +1,227 @@
+"""How well estimators do on a matrix: whole programs held out, a few entries revealed.
+
+Every estimator gets the same splits and the same revealed entries; on other splits the same
+method moves by a tenth. ``cli/classify_evaluate.py`` calls ``evaluate``.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from wharfinger.errors import InvalidInput
+from wharfinger.estimators.design import Satisfied, next_improvement, variance_design
+from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.metrics import Outcome, outcome, summary
+from wharfinger.estimators.recommender import Recommender, fit
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
+from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+
+FOLDS = 5
+
+
+class Strategy(StrEnum):
+    """Which entries of a new row are revealed.
+
+    ``RANDOM``: any. ``VARIANCE``: those that leave the least posterior variance.
+    ``IMPROVEMENT``: the first by variance, each further one by expected improvement. The two
+    designs are the default estimator's, so that all estimators see the same entries.
+    """
+
+    RANDOM = "random"
+    VARIANCE = "variance"
+    IMPROVEMENT = "improvement"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of every estimator.
+
+    Attributes:
+        reveal: Entries of a held-out row that are known.
+        strategy: Which.
+        scale: What a row's level says.
+        pairs: Columns bear rows' names: a held-out row's column is unknown with it.
+        higher: Higher values are better.
+        repeats: How often to divide the programs anew.
+        seed: Of divisions, revealed entries and estimators.
+        satisfied: When ``IMPROVEMENT`` ends before that many are known; ``None`` = never.
+        rows: Known rows at most, of whole programs drawn anew for each division; ``None`` = all
+            that are not held out.
+    """
+
+    reveal: int = 2
+    strategy: Strategy = Strategy.RANDOM
+    scale: Scale = Scale.ARBITRARY
+    pairs: bool = False
+    higher: bool = False
+    repeats: int = 20
+    seed: int = 0
+    satisfied: Satisfied | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came of it.
+
+    Attributes:
+        estimators: By name: what ``metrics.summary`` holds.
+        rows: Rows that were predicted, repeats counted.
+        rows_passed_over: Rows that have no entry to hide.
+        mean_revealed: Entries that were known of a row.
+    """
+
+    estimators: dict[str, dict[str, float]]
+    rows: int
+    rows_passed_over: int
+    mean_revealed: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Known rows, and held-out rows (rows, columns) of the same columns."""
+
+    training: Matrix
+    held: Array
+    seed: int
+
+
+def splits(matrix: Matrix, plan: Plan) -> Iterator[Split]:
+    """A fifth of the programs held out, in turn; as often as asked for."""
+    groups = number_groups(matrix.groups)
+    for repeat in range(plan.repeats):
+        rng = np.random.default_rng([plan.seed, repeat])
+        for number, held in enumerate(group_folds(groups, FOLDS, rng)):
+            kept = np.setdiff1d(np.arange(len(groups)), held)
+            if plan.rows is not None:
+                kept = _few(kept, groups, plan.rows, [plan.seed, repeat, number])
+            training = matrix.take(kept)
+            rows = matrix.take(held)
+            if plan.pairs:
+                names = frozenset(rows.rows) & frozenset(matrix.columns)
+                training, rows = training.without_columns(names), rows.without_columns(names)
+            if not np.isnan(training.values).all():
+                seed = int(rng.integers(2**31)) + number
+                yield Split(training, rows.values, seed)
+
+
+def _few(rows: Indices, groups: Indices, count: int, seed: Sequence[int]) -> Indices:
+    """Rows of whole programs, in random order as they fit; at least one program."""
+    rng, found = np.random.default_rng(seed), rows[:0]
+    for group in rng.permutation(np.unique(groups[rows])):
+        more = rows[groups[rows] == group]
+        if not found.size or found.size + more.size <= count:
+            found = np.append(found, more)
+    return np.sort(found)
+
+
+def revealed(split: Split, plan: Plan) -> list[tuple[Array, Array]]:
+    """Each held-out row's truth, and what is known of it (NaN elsewhere)."""
+    rng = np.random.default_rng(split.seed)
+    rows, seen = draw_seen(split.held, plan.reveal, rng)
+    truths = [split.held[i] for i in rows]
+    if plan.strategy is not Strategy.RANDOM and len(rows):
+        guide = fit(DEFAULT_ESTIMATOR, split.training, scale=plan.scale, seed=split.seed)
+        design = _variance if plan.strategy is Strategy.VARIANCE else _improvement
+        return [(truth, masked(truth, design(guide, truth, plan))) for truth in truths]
+    return [(truth, masked(truth, s)) for truth, s in zip(truths, seen, strict=True)]
+
+
+def _variance(guide: Recommender, truth: Array, plan: Plan) -> Indices:
+    return variance_design(_cold(guide), np.flatnonzero(~np.isnan(truth)), plan.reveal)
+
+
+def _cold(guide: Recommender) -> Array:
+    """Covariance before anything is known."""
+    return guide.predict(np.full(len(guide.matrix.columns), np.nan)).covariance
+
+
+def _improvement(guide: Recommender, truth: Array, plan: Plan) -> Indices:
+    measurable = np.flatnonzero(~np.isnan(truth))
+    if not plan.reveal:
+        return measurable[:0]
+    seen = variance_design(_cold(guide), measurable, 1)
+    sign = -1.0 if plan.higher else 1.0
+    while len(seen) < plan.reveal:
+        found = guide.predict(masked(truth, seen))
+        mean = sign * found.log_mean
+        rest = np.setdiff1d(measurable, seen)
+        best = float(mean[seen].min())
+        step = next_improvement(mean, found.log_std, best, rest, satisfied=plan.satisfied)
+        if step.column is None:
+            break
+        seen = np.append(seen, step.column)
+    return seen
+
+
+class Learn(Protocol):
+    """How an estimator is fitted: ``recommender.fit``, or as it."""
+
+    def __call__(  # noqa: D102 - told above
+        self, estimator: str, matrix: Matrix, *, scale: Scale, seed: int
+    ) -> Recommender: ...
+
+
+def evaluate(
+    matrix: Matrix,
+    names: Sequence[str],
+    plan: Plan,
+    progress: Callable[[float], None] = lambda _: None,
+    learn: Learn = fit,
+) -> Evaluation:
+    """Hold out, fit, fold in, compare.
+
+    Args:
+        matrix: What was measured.
+        names: Estimators.
+        plan: What is asked.
+        progress: Told the share that is done.
+        learn: For who compares with estimators that the registry does not have.
+
+    Raises:
+        InvalidInput: There is nothing to hold out or to hide.
+    """
+    _check(matrix, plan)
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
+    fits: dict[str, list[float]] = {name: [] for name in names}
+    known: list[int] = []
+    parts = min(FOLDS, len(set(matrix.groups))) * plan.repeats
+    for done, split in enumerate(splits(matrix, plan), start=1):
+        rows = revealed(split, plan)
+        known += [int((~np.isnan(row)).sum()) for _, row in rows]
+        for name in names if rows else ():
+            begin = time.perf_counter()
+            model = learn(name, split.training, scale=plan.scale, seed=split.seed)
+            fits[name].append(time.perf_counter() - begin)
+            outcomes[name] += [_fold_in(model, *row, plan) for row in rows]
+        progress(done / parts)
+    count = len(outcomes[names[0]])
+    if not count:
+        raise InvalidInput(
+            f"--reveal: no row has more than {plan.reveal} entries; reveal fewer, or measure more"
+        )
+    found = {n: summary(outcomes[n], float(np.median(fits[n]))) for n in names}
+    passed_over = len(matrix.rows) * plan.repeats - count
+    return Evaluation(found, count, passed_over, float(np.mean(known)))
+
+
+def _fold_in(model: Recommender, truth: Array, known: Array, plan: Plan) -> Outcome:
+    begin = time.perf_counter()
+    prediction = model.predict(known)
+    seconds = time.perf_counter() - begin
+    return outcome(prediction, truth, known, higher=plan.higher, seconds=seconds)
+
+
+def _check(matrix: Matrix, plan: Plan) -> None:
+    groups = len(set(matrix.groups))
+    if groups < 2:
+        raise InvalidInput(
+            f"the matrix has {groups} program in its column 'group', and whole programs are "
+            "held out; give at least two"
+        )
+    if plan.pairs and not set(matrix.rows) & set(matrix.columns):
+        raise InvalidInput("--pairs: no column bears a row's name; name them alike, or leave it")

@@ -1,0 +1,47 @@
+"""Rehearsals: rows of whole programs left out, a few of their entries revealed.
+
+Estimators choose their settings on them, ``recommender`` its calibration, ``evaluation`` its
+splits. All from a generator that the caller seeds.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.estimators.matrix import Array
+
+Indices = NDArray[np.intp]
+
+
+def number_groups(groups: Sequence[str]) -> Indices:
+    """(rows,) each row's group as a number, in order of appearance."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(g, len(numbers)) for g in groups], dtype=np.intp)
+
+
+def group_folds(groups: Indices, folds: int, rng: np.random.Generator) -> list[Indices]:
+    """Rows in ``folds`` parts, no group in two of them; fewer parts where groups are fewer."""
+    names = rng.permutation(np.unique(groups))
+    parts = np.array_split(names, min(folds, len(names)))
+    return [np.flatnonzero(np.isin(groups, part)) for part in parts]
+
+
+def draw_seen(values: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """``known`` random entries of each row that has more than so many.
+
+    Returns:
+        (tasks,) rows and (tasks, known) columns, ascending.
+    """
+    measured = ~np.isnan(values)
+    rows = np.flatnonzero(measured.sum(axis=1) > known)
+    order = np.where(measured[rows], rng.random((len(rows), values.shape[1])), 2.0)
+    chosen = np.argsort(order, axis=1, kind="stable")[:, :known]
+    return rows, np.sort(chosen, axis=1)
+
+
+def masked(row: Array, seen: Indices) -> Array:
+    """The row as if only these entries were known."""
+    out = np.full_like(row, np.nan)
+    out[seen] = row[seen]
+    return out

@@ -1,0 +1,65 @@
+"""The manifest: workloads as users write them, in YAML or JSON.
+
+``submit`` and the API load manifests here and get frozen ``Workload`` values or all
+problems at once; ``describe`` and the API write workloads back; ``schema`` prints the
+format. The order of work: ``reader`` (bytes to trees, within limits), ``parsing`` (trees to
+values by the table in ``fields``), ``meaning`` (rules between fields). Nothing but the
+functions below is for others, and importing this package imports neither YAML nor the table.
+"""
+
+from typing import TYPE_CHECKING
+
+from wharfinger.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from wharfinger.manifest.kinds import Json
+    from wharfinger.model.workload import Workload
+
+__all__ = ["json_schema", "load_manifests", "workload_to_manifest"]
+
+
+def load_manifests(
+    text: bytes | str, *, source: str = "<stdin>", working_directory: str
+) -> "tuple[Workload, ...]":
+    """Read all workloads of a manifest file.
+
+    Args:
+        text: YAML 1.2 or JSON in UTF-8, any number of documents.
+        source: What messages call it, usually the file's name.
+        working_directory: Absolute; what relative paths in it start from.
+
+    Returns:
+        At least one workload, in the file's order, their names unique.
+
+    Raises:
+        InvalidManifest: With every problem of every document, up to 20 of them in words.
+        InvalidInput: ``working_directory`` is not absolute.
+    """
+    from wharfinger.manifest.loading import load  # noqa: PLC0415 - see the module
+
+    if not working_directory.startswith("/") or "\0" in working_directory:
+        raise InvalidInput(f"working directory {working_directory!r} is not an absolute path")
+    return load(text, source=source, working_directory=working_directory)
+
+
+def json_schema() -> "dict[str, Json]":
+    """The JSON Schema (draft 2020-12) of one document of a manifest file."""
+    from wharfinger.manifest.schema import json_schema as build  # noqa: PLC0415
+
+    return build()
+
+
+def workload_to_manifest(workload: "Workload", *, redact: bool) -> "dict[str, Json]":
+    """Write a workload in the manifest's form; every default that applies is written out.
+
+    Args:
+        workload: As ``load_manifests`` made it.
+        redact: Replace the values of ``env`` by ``***``: for everything that is shown.
+
+    Returns:
+        Values that JSON and YAML can hold. Without ``redact``, loading them again gives an
+        equal workload.
+    """
+    from wharfinger.manifest.rendering import write  # noqa: PLC0415 - see the module
+
+    return write(workload, redact=redact)

@@ -1,0 +1,213 @@
+"""The manager's side of the meter: starts it, tells it what to watch, takes in its samples.
+
+Nothing here waits. The local engine lends its watcher; when the meter dies or hangs, another one
+is started with all but what the dead one was at.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from wharfinger.host.processes import kill_orphans
+from wharfinger.model.performance import NoSignal, Sample
+from wharfinger.monitor.messages import Channel, Message, make_pair, unpack_sample
+from wharfinger.monitor.meter import HANG_SECONDS, NOTE_BYTES
+from wharfinger.monitor.spec import WatchSpec
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 30.0
+MARK = ".measure"
+"""Ends the key that stands in the environment of the commands that measure."""
+KILL_SECONDS = 1.0
+"""How long the manager may wait for what such a command has left to die."""
+
+
+def kill_commands(keys: Iterable[str]) -> int:
+    """Kill what commands that measured these starts have left; how many were killed.
+
+    Each run of a command is cleared away when it ends (``commands``). This finds the rest by its
+    mark: after somebody has killed a reader, or with the next manager.
+    """
+    marked = [key + MARK for key in keys]
+    return kill_orphans(*marked, timeout_seconds=KILL_SECONDS) if marked else 0
+
+
+TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
+"""Takes each workload's sample of this very second, and its smoothed one."""
+
+
+class MeterClient:
+    """One meter process, there while something is to be measured.
+
+    Args:
+        add: Calls back while a descriptor is readable.
+        remove: Ends that.
+        tell: Takes samples.
+        report_seconds: Between two reports of all.
+    """
+
+    def __init__(
+        self,
+        add: Callable[[int, Callable[[], None]], None],
+        remove: Callable[[int], None],
+        tell: Callable[[Sequence[Sample]], None],
+        *,
+        report_seconds: float = REPORT_SECONDS,
+    ) -> None:
+        self._add, self._remove, self._tell = add, remove, tell
+        self._report_seconds = report_seconds
+        self._specs: dict[str, WatchSpec] = {}
+        self._struck: dict[str, str] = {}
+        self._suspect = ""
+        self._deaths = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._note = -1
+        self._tell_newest: TellNewest | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The meter's; ``None`` while there is none."""
+        return self._process.pid if self._process else None
+
+    def watch(self, spec: WatchSpec) -> None:
+        """Measure a workload from now on; the same again changes nothing."""
+        if self._specs.get(spec.key) == spec:
+            return
+        self._specs[spec.key] = spec
+        self._struck.pop(spec.key, None)
+        if self._channel is None:
+            self._start()
+        else:
+            self._send({"watch": [spec.to_json()]})
+
+    def hasten(self, tell_newest: TellNewest | None) -> None:
+        """Tell of all workloads each second, until called with ``None``."""
+        self._tell_newest = tell_newest
+        if self._channel is not None:
+            self._send({"hasten": tell_newest is not None})
+
+    def forget(self, key: str) -> None:
+        """Measure it no more."""
+        self._struck.pop(key, None)
+        spec = self._specs.pop(key, None)
+        if spec is None:
+            return
+        if self._channel is not None:
+            self._send({"forget": [key]})
+        if spec.command:
+            kill_commands([key])
+
+    def close(self) -> None:
+        """End the meter."""
+        self._specs.clear()
+        self._struck.clear()
+        self._end()
+
+    def _start(self) -> None:
+        """Start a meter on all that is to be watched, after a pause where others have died."""
+        pause_seconds = min(MAX_PAUSE_SECONDS, 2.0 ** (self._deaths - 1)) if self._deaths else 0.0
+        ours, its = make_pair()
+        self._note = os.memfd_create("wharfinger-meter-note", os.MFD_CLOEXEC)
+        words = (its.fileno(), self._note, self._report_seconds, pause_seconds, os.getpid())
+        module = "wharfinger.monitor.meter"
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, *map(str, words)],
+                pass_fds=(its.fileno(), self._note),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+            )
+        except OSError as error:
+            log.warning("nothing is measured, the meter can't be started: %s", error.strerror)
+            ours.close()
+            os.close(self._note)
+            return
+        finally:
+            its.close()
+        ours.setblocking(False)
+        self._channel = Channel(ours)
+        self._add(ours.fileno(), self._look)
+        sound = [spec for key, spec in self._specs.items() if key not in self._struck]
+        specs = [spec.to_json() for spec in sound]
+        self._send({"watch": specs, "hasten": self._tell_newest is not None})
+
+    def _send(self, message: Message) -> None:
+        try:
+            if self._channel is not None:
+                self._channel.send(message)
+        except OSError:
+            # It hangs or is dead; its end of the socket says so, and the next one is told all.
+            if self._process is not None:
+                self._process.kill()
+
+    def _look(self) -> None:
+        if self._channel is None:
+            return
+        try:
+            message = self._channel.receive()
+        except BlockingIOError:
+            return
+        if message is None:
+            self._died()
+            return
+        self._deaths = 0
+        if "newest" in message:
+            if self._tell_newest is not None:
+                pairs = message["newest"]
+                self._tell_newest([(unpack_sample(a), unpack_sample(b)) for a, b in pairs])
+            return
+        samples = [unpack_sample(plain) for plain in message["samples"]]
+        known = [sample for sample in samples if sample.key in self._specs]
+        self._tell([*known, *self._struck_samples()])
+
+    def _struck_samples(self) -> list[Sample]:
+        return [
+            Sample(key, {}, dict.fromkeys(spec.wanted or (spec.main,), NoSignal(reason)))
+            for key, reason in self._struck.items()
+            if (spec := self._specs.get(key))
+        ]
+
+    def _died(self) -> None:
+        """Find out what it died of, leave that out, and start another."""
+        note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
+        status = self._end()
+        kill_commands(key for key, spec in self._specs.items() if spec.command)
+        self._deaths += 1
+        hung = status == -signal.SIGALRM
+        # Somebody may kill it while it is at any workload; twice at the same is no chance.
+        if note and (hung or note == self._suspect):
+            reason = (
+                f"reading it took longer than {HANG_SECONDS:g} s" if hung else "its reader died"
+            )
+            self._struck[note] = reason
+        self._suspect = note
+        log.warning("the meter ended with status %s at %s, another starts", status, note or "rest")
+        self._tell(self._struck_samples())
+        if self._specs:
+            self._start()
+
+    def _end(self) -> int | None:
+        if self._channel is None or self._process is None:
+            return None
+        self._remove(self._channel.fileno())
+        self._channel.close()
+        if self._process.poll() is None:
+            self._wait_or_kill(self._process)
+        os.close(self._note)
+        process, self._process, self._channel = self._process, None, None
+        return process.returncode
+
+    def _wait_or_kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Its socket is closed, so it ends its commands and itself at once, unless it hangs."""
+        try:
+            process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,155 @@
+"""A command that prints a number, run beside the others' samples and killed when it is late.
+
+``native/reader`` stands between the meter and each command: when the command has ended, is late,
+or the meter has died, it kills all that was started, also what has become a daemon.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from wharfinger.model.workload import NAMED_NUMBERS
+from wharfinger.monitor.patterns import NUMBER, number
+
+LIMIT_SECONDS = 5.0
+MAX_BYTES = 65536
+
+# Not by ``wharfinger.native``, which would bring NumPy into the meter.
+_READER = str(Path(__file__).parents[1] / "native" / "wharfinger-reader")
+_NOT_RUN = 127
+
+
+class CommandError(Exception):
+    """It gave no number; the message says why."""
+
+
+class Command:
+    """One command, run at most once at a time, of which nothing outlives its run."""
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        env: Mapping[str, str],
+        working_directory: str,
+        limit_seconds: float = LIMIT_SECONDS,
+    ) -> None:
+        self._command = command
+        self._env = dict(env)
+        self._working_directory = working_directory
+        self._limit_seconds = limit_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = b""
+        self._began = 0.0
+
+    def take(self) -> tuple[float, dict[str, float]] | None:
+        """When it was run and what it printed last, once; and begin the next run.
+
+        Returns:
+            ``None`` while it runs.
+
+        Raises:
+            CommandError: It gave no number.
+        """
+        process = self._process
+        if process is None:
+            self._begin()
+            return None
+        self._drain(process)
+        if process.poll() is None:
+            self._kill_if_late(process)
+            return None
+        self._drain(process)
+        began, output = self._began, self._output
+        why_not_run = _complaint(process)
+        self.close()
+        if why_not_run:
+            raise CommandError(f"cannot run {self._command[0]}: {why_not_run}")
+        if process.returncode != 0:
+            raise CommandError(f"{self._command[0]} {_how_it_ended(process.returncode)}")
+        found = numbers(output.decode(errors="replace"))
+        self._begin()
+        return began, found
+
+    def close(self) -> None:
+        """End what is left of the run; the reader gives up on what can't be killed in 2 s."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _begin(self) -> None:
+        self._output, self._began = b"", time.monotonic()
+        try:
+            self._process = subprocess.Popen(
+                [_READER, str(os.getpid()), *self._command],
+                env=self._env,
+                cwd=self._working_directory,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise CommandError(f"cannot run {self._command[0]}: {reason}") from error
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _drain(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with suppress(BlockingIOError):
+            while data := os.read(process.stdout.fileno(), MAX_BYTES):
+                self._output = (self._output + data)[-MAX_BYTES:]
+                if time.monotonic() - self._began > self._limit_seconds:
+                    return
+
+    def _kill_if_late(self, process: subprocess.Popen[bytes]) -> None:
+        if time.monotonic() - self._began > self._limit_seconds:
+            self.close()
+            raise CommandError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
+
+
+def _complaint(reader: subprocess.Popen[bytes]) -> str:
+    """Why an ended reader could not run the command; empty when it could."""
+    if reader.returncode != _NOT_RUN or reader.stderr is None:
+        return ""
+    os.set_blocking(reader.stderr.fileno(), False)
+    with suppress(BlockingIOError):
+        return os.read(reader.stderr.fileno(), MAX_BYTES).decode(errors="replace")
+    return ""
+
+
+def _how_it_ended(status: int) -> str:
+    if status > 128:
+        return f"was ended by signal {status - 128}"
+    return f"ended with status {status}"
+
+
+def numbers(output: str) -> dict[str, float]:
+    r"""What a command printed: one number, or lines of a known name and a number.
+
+    Raises:
+        CommandError: There is none.
+
+    >>> numbers("42\n")
+    {'number': 42.0}
+    >>> numbers("throughput 1,200\nlatency_ms=1.5\n")
+    {'throughput': 1200.0, 'latency_ms': 1.5}
+    """
+    found: dict[str, float] = {}
+    for line in output.splitlines():
+        name, _, value = line.strip().replace("=", " ").replace(":", " ").rpartition(" ")
+        known = name.strip() in NAMED_NUMBERS or not name
+        with suppress(ValueError):
+            if known and value:
+                found[name.strip() or NUMBER] = number(value)
+    if not found:
+        raise CommandError(f"printed no number, but {output.strip()[:40]!r}")
+    return found

@@ -1,0 +1,158 @@
+"""Reads an endpoint or a command's number from within a copy's namespaces.
+
+The copy's network is its own, so its endpoint can't be reached from outside, and a command that
+asks it must see its files and sockets. ``Inside`` starts this module as a process, which enters
+the namespaces of the copy's process 1, gives up what the copy may not do either, and reads there
+with the meter's readers. As an ordinary user it enters the user namespace that is its own, too.
+It ends with its parent, and the commands that it runs end with the copy. The profiler calls. It
+lies here so that the process imports little: threads of a library would keep it outside.
+"""
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from wharfinger.model.performance import Quantity
+from wharfinger.monitor.messages import Channel, make_pair
+from wharfinger.monitor.meter import die_with, follow_parent
+from wharfinger.monitor.spec import WatchSpec
+from wharfinger.monitor.watch import Watch
+
+PERIOD_SECONDS, COMMAND_PERIOD_SECONDS = 0.1, 0.25
+END_SECONDS = 5.0
+
+Number = tuple[str, Quantity, float, float, bool]
+
+_USER = 0x10000000
+_OTHERS = 0x00020000 | 0x04000000 | 0x08000000 | 0x40000000 | 0x20000000
+"""Mount, UTS, IPC, network, pid."""
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 23, 24, 38
+_KEPT_CAPABILITIES = frozenset({0, 1, 3, 5, 6, 7, 10, 13})
+"""Owners and modes of files, signals, becoming another user, low ports, raw sockets."""
+
+
+class Inside:
+    """The side outside.
+
+    Args:
+        spec: What to read.
+        init_pid: Process 1 of the namespaces.
+    """
+
+    def __init__(self, spec: WatchSpec, init_pid: int) -> None:
+        self.trouble = ""
+        ours, its = make_pair()
+        ours.setblocking(False)
+        self._channel = Channel(ours)
+        with its:
+            words = map(str, (its.fileno(), init_pid, os.getpid()))
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, *words],
+                pass_fds=(its.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={**os.environ, **spec.env},
+            )
+        self._channel.send({"watch": spec.to_json()})
+
+    def read(self) -> Sequence[Number]:
+        """The numbers since the last call."""
+        found: list[Number] = []
+        with suppress(BlockingIOError):
+            while message := self._channel.receive():
+                self.trouble = message.get("trouble", "")
+                numbers = message.get("numbers", ())
+                found += [(name, Quantity(what), *rest) for name, what, *rest in numbers]
+            self.trouble = self.trouble or "the process that reads inside has ended"
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        self._channel.close()
+        self._process.kill()
+        self._process.wait(END_SECONDS)
+
+
+def enter(pid: int) -> None:
+    """Enter the namespaces of a process, and give up what goes beyond them.
+
+    Raises:
+        OSError: The kernel does not let us.
+    """
+    own = os.readlink("/proc/self/ns/user") == os.readlink(f"/proc/{pid}/ns/user")  # noqa: PTH115 - no file
+    pidfd = os.pidfd_open(pid)
+    try:
+        _call("setns", pidfd, _OTHERS if own else _OTHERS | _USER)
+    finally:
+        os.close(pidfd)
+    os.chdir("/")
+    capability = 0
+    while _libc().prctl(_PR_CAPBSET_READ, capability) >= 0:
+        if capability not in _KEPT_CAPABILITIES:
+            _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+        capability += 1
+    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: int) -> None:
+    if getattr(_libc(), name)(*arguments) < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
+def _serve(channel: Channel, spec: WatchSpec) -> None:
+    numbers: list[tuple[str, str, float, float, bool]] = []
+
+    def hear(source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:
+        numbers.append((source, quantity.value, at, value, counts))
+
+    watch = Watch(spec, hear=hear)
+    period_seconds = COMMAND_PERIOD_SECONDS if spec.command else PERIOD_SECONDS
+    while True:
+        watch.read()
+        trouble = "" if numbers else watch.trouble
+        if numbers or trouble:
+            channel.send({"numbers": numbers, "trouble": trouble})
+            numbers.clear()
+        time.sleep(period_seconds)
+
+
+def main(arguments: list[str]) -> None:
+    """Begin, as ``Inside`` calls it: socket, process to follow, parent."""
+    descriptor, pid, parent = map(int, arguments)
+    die_with(parent)
+    os.set_inheritable(descriptor, False)
+    channel = Channel(socket.socket(fileno=descriptor))
+    message = channel.receive()
+    if message is None:
+        return
+    spec = WatchSpec.from_json(message["watch"])
+    try:
+        enter(pid)
+    except OSError as error:
+        channel.send({"trouble": f"cannot enter the copy's namespaces: {error.strerror}"})
+        return
+    # Only a child is in the pid namespace; and who has asked for one may start no threads.
+    child = os.fork()
+    if child == 0:
+        follow_parent()
+        with suppress(BrokenPipeError):
+            _serve(channel, spec)
+        return
+    channel.close()
+    os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

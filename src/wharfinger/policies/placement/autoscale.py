@@ -1,0 +1,115 @@
+"""Autoscale: a service on one to eight servers, by its load; the rest least-loaded.
+
+The baseline of Quasar 5 and 6.3 for services: "an additional, least-loaded server when current
+load exceeds 70%", and a fair share of the traffic for it, which whoever balances the load gives it
+(the engine, or the load generator). It knows neither targets nor platforms nor interference.
+Batch work is given its reservation, as there (Quasar 5, "large-scale cloud provider").
+
+Quasar says nothing of scaling in. Here one server is left when on those that stay the load would
+be below 50%: so far from 70% that noise does not bring it back. It is the newest, so that the
+others keep their state. One step at a time, and none before the last had time to show: that is the
+core's business (``manager.ladder``, ``manager.adaptation``).
+"""
+
+from dataclasses import replace
+from math import inf
+
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.workload import WorkloadType
+from wharfinger.policies.placement.common import needed, wanted
+from wharfinger.policies.placement.least_loaded import LeastLoaded
+
+OUT = 0.7
+"""Load from which a server is added (Quasar 5)."""
+IN = 0.5
+"""Load below which those that stay must be before one is left."""
+MOST_SERVERS = 8
+"""Of one service (Quasar 5)."""
+
+
+class Autoscale(LeastLoaded):
+    """Each server of a service is given the reservation.
+
+    Load is the CPU time that the service uses over what it was given, on all its servers.
+    """
+
+    name = "autoscale"
+    adapts = True
+    follows_load = True
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """One server more or less, by load; a changed reservation on all of them."""
+        if request.load is None:
+            return super().resize(request, placements, view)
+        is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
+        if not is_service or not view.capabilities.resize:
+            return None
+        count, most = len(placements), _most_servers(request, view)
+        if count > 1 and (count > most or _load_without_newest(request.load, placements) < IN):
+            return self._scale_in(request, placements, view)
+        if count < most and request.load > OUT:
+            return self._scale_out(request, placements, view)
+        return None
+
+    def _scale_out(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal:
+        """The least loaded of the other servers, as for a workload that comes."""
+        here = {view.row(placement.server) for placement in placements}
+        verdict = self.place(replace(request, excluded=request.excluded | here), view)
+        over = f"load {request.load:.0%} is over {OUT:.0%}"
+        if isinstance(verdict, Refusal):
+            message = f"{over}, and no other server has room"
+            mend = f"{wanted(request.reserved(view.capabilities))} free on another server"
+            return Refusal(self._decision(request, view, ReasonCode.NO_ROOM, message, mend))
+        ranked = [c for c in verdict.decision.candidates if c.reason is ReasonCode.OK]
+        message = f"{over}: {ranked[0].server} makes {len(placements) + 1} servers"
+        decision = self._decision(request, view, ReasonCode.OK, message)
+        decision = replace(decision, candidates=tuple(ranked))
+        return Plan((*placements, *verdict.placements), decision)
+
+    def _scale_in(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan:
+        newest = placements[-1].server
+        message = f"load {request.load:.0%} on {len(placements)} servers: {newest} is left"
+        return Plan(placements[:-1], self._decision(request, view, ReasonCode.OK, message))
+
+    def _decision(
+        self,
+        request: PlacementRequest,
+        view: ClusterView,
+        reason: ReasonCode,
+        message: str,
+        would_change: str = "",
+    ) -> Decision:
+        return Decision(
+            stage=Stage.ADAPTATION,
+            decided_by=self.name,
+            accepted=reason is ReasonCode.OK,
+            reason=reason,
+            message=message,
+            would_change=would_change,
+            considered=len(view.names),
+            numbers={
+                "load": request.load or 0.0,
+                **needed(request.reserved(view.capabilities)),
+            },
+        )
+
+
+def _most_servers(request: PlacementRequest, view: ClusterView) -> int:
+    """On how many it may be: by the engine, by its user, and by the published baseline."""
+    scale = request.workload.scale.max_servers
+    return min(MOST_SERVERS, scale, view.capabilities.max_servers_per_workload)
+
+
+def _load_without_newest(load: float, placements: tuple[Placement, ...]) -> float:
+    """What the load would be on the others."""
+    given = sum(placement.allocation.cpu_millicpus for placement in placements)
+    left = given - placements[-1].allocation.cpu_millicpus
+    return load * given / left if left else inf

@@ -1,0 +1,27 @@
+"""Feedback: least-loaded placement, and CPU that follows each target (Quasar 4.1).
+
+The part of Quasar's adaptation that needs no classification: whoever misses the target gets
+more of the server where it is, whoever has more than enough gives back. How much is taken
+from proportion alone, as vertical autoscalers do; it is the baseline that a policy with
+predictions has to beat. *When* to look is the manager's business
+(``wharfinger.core.adaptation``).
+"""
+
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Plan, Refusal
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.placement.resizing import follow_target
+
+
+class Feedback(LeastLoaded):
+    """Places as least-loaded does; the reservation is where sizing by measurement begins."""
+
+    name = "feedback"
+    adapts = True
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """More where the target is missed, less where there is more than enough."""
+        return follow_target(self.name, request, placements, view)

@@ -1,0 +1,57 @@
+"""Least-loaded: the server with the lowest share of its CPU and then its memory given away.
+
+The baseline of Paragon (section 5), Quasar (section 5) and of most clusters: it looks at
+cores and memory only, and neither at platforms nor at interference.
+"""
+
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.native import least_loaded
+from wharfinger.policies.placement.common import (
+    ByReservation,
+    candidates,
+    open_servers,
+    plan,
+    refuse,
+)
+
+
+class LeastLoaded(ByReservation):
+    """Reservation plus least-loaded assignment.
+
+    A server's load is (allocated + needed) / capacity of its CPU; ties go by the same of its
+    memory, then by the order in which servers joined.
+    """
+
+    name = "least-loaded"
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """Filter by room, rank by load, size by reservation."""
+        need = request.reserved(view.capabilities)
+        rows, loads = _least_loaded(request, need, view)
+        if not rows:
+            return refuse(self.name, request, need, view)
+        ranked = candidates(view, rows, loads)
+        message = f"{ranked[0].server} is the least loaded of the servers with room"
+        return plan(self.name, request, need, view, ranked, message)
+
+
+def _least_loaded(
+    request: PlacementRequest, need: Allocation, view: ClusterView
+) -> tuple[list[int], list[float]]:
+    """The best servers with room and their loads: from the index, or in one compiled pass."""
+    cpu, memory = need.cpu_millicpus, need.memory_bytes
+    if view.loads is not None:
+        return view.loads.least_loaded(cpu, memory, CANDIDATES_KEPT, request.excluded)
+    rows, loads, *_ = least_loaded(
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        open_servers(request, view),
+        cpu,
+        memory,
+        CANDIDATES_KEPT,
+    )
+    return rows.tolist(), loads.tolist()

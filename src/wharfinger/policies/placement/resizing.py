@@ -1,0 +1,150 @@
+"""CPU that follows a target while the workload runs: what is the same whoever says how much.
+
+A policy gives ``follow_target`` a function that says what is wanted; here are the bounds (a step
+at most quadruples or halves, what is used is not taken from a service), the room on the server,
+and the reasons not to.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.policies.placement.common import change_in_place, resize_in_place
+
+MARGIN = 1.1
+"""Aimed at: a tenth more than the target, so that noise does not miss it."""
+LARGEST_GROWTH = 4.0
+"""Times its size an allocation becomes at most in one step: up fast, since a target is missed and
+a backlog grows meanwhile ..."""
+LARGEST_CUT = 2.0
+"""... and down slowly: it at most halves."""
+SMALLEST_STEP = 0.05
+"""Changes below this share of the allocation are not worth making."""
+SMALLEST_MILLICPUS = 50
+BUSY = 0.7
+"""Who uses less than this share of its CPU is not held up by CPU."""
+
+
+Wanted = Callable[[Allocation, OffTarget], int]
+"""From what is held and how far off the target is: thousandths of a CPU."""
+
+
+def by_proportion(held: Allocation, off: OffTarget) -> int:
+    """CPU in proportion to what is missing or spare, as vertical autoscalers do it."""
+    return round(held.cpu_millicpus * MARGIN / max(off.pace, 1e-9))
+
+
+def room_on(server: str, view: ClusterView) -> int:
+    """Thousandths of a CPU that nobody has been given there; below 0 = more than there is."""
+    row = view.row(server)
+    return int(view.cpu_capacity[row] - view.cpu_allocated[row])
+
+
+def lacking(placement: Placement, off: OffTarget, view: ClusterView) -> int:
+    """By how much the server's room falls short of what a missed target asks for."""
+    held = placement.allocation
+    if off.pace >= 1 or _is_idle(off, held):
+        return 0
+    wanted = min(by_proportion(held, off), round(held.cpu_millicpus * LARGEST_GROWTH))
+    return max(0, wanted - held.cpu_millicpus - room_on(placement.server, view))
+
+
+def follow_target(
+    policy: str,
+    request: PlacementRequest,
+    placements: tuple[Placement, ...],
+    view: ClusterView,
+    wanted: Wanted = by_proportion,
+) -> Plan | Refusal | None:
+    """More where the target is missed, less where there is more than enough."""
+    if request.workload.target is None:
+        return resize_in_place(policy, request, placements, view)
+    off = request.off_target
+    if off is None or len(placements) != 1 or request.workload.best_effort:
+        return None
+    held = placements[0].allocation
+    if off.pace < 1 and _is_idle(off, held):
+        return Refusal(_no_help(policy, off, held))
+    # A latency says nothing of what is left when CPU is taken that is used.
+    kept = _used_millicpus(off) if request.workload.target.latency else 0
+    need = _sized(held, off, view, placements[0].server, kept, wanted)
+    if abs(need.cpu_millicpus - held.cpu_millicpus) < SMALLEST_STEP * held.cpu_millicpus:
+        # What is missing is less than is worth a change, or no room is left for more.
+        return None if off.pace > 1 else _asked(policy, held, placements, view)
+    return change_in_place(policy, need, placements, view, _why(off, held, need))
+
+
+def _sized(
+    held: Allocation,
+    off: OffTarget,
+    view: ClusterView,
+    server: str,
+    kept_millicpus: int,
+    wanted: Wanted,
+) -> Allocation:
+    """What is wanted, within a step's bounds and as far as the server has it."""
+    least, most = held.cpu_millicpus / LARGEST_CUT, held.cpu_millicpus * LARGEST_GROWTH
+    size = max(SMALLEST_MILLICPUS, round(min(most, max(least, wanted(held, off)))))
+    if off.pace > 1:
+        size = min(held.cpu_millicpus, max(size, round(kept_millicpus * MARGIN)))
+    else:
+        size = max(size, _step_up(held, fractional=True))
+    if not view.capabilities.fractional_cpu:
+        size = -(-size // MILLICPUS_PER_CPU) * MILLICPUS_PER_CPU
+    room = room_on(server, view)
+    if not view.capabilities.fractional_cpu:
+        room = room // MILLICPUS_PER_CPU * MILLICPUS_PER_CPU
+    return replace(held, cpu_millicpus=min(size, held.cpu_millicpus + max(0, room)))
+
+
+def _asked(
+    policy: str, held: Allocation, placements: tuple[Placement, ...], view: ClusterView
+) -> Plan | Refusal | None:
+    """The refusal for one more step than there is room for."""
+    more = replace(held, cpu_millicpus=_step_up(held, fractional=view.capabilities.fractional_cpu))
+    verdict = change_in_place(policy, more, placements, view, "")
+    return verdict if isinstance(verdict, Refusal) else None
+
+
+def _step_up(held: Allocation, *, fractional: bool) -> int:
+    """The least that is worth adding to an allocation, added."""
+    step = 1 if fractional else MILLICPUS_PER_CPU
+    size = round(held.cpu_millicpus * (1 + SMALLEST_STEP)) + 1
+    return -(-size // step) * step
+
+
+def _is_idle(off: OffTarget, held: Allocation) -> bool:
+    known = off.cpu_seconds_per_second is not None
+    return known and _used_millicpus(off) < BUSY * held.cpu_millicpus
+
+
+def _used_millicpus(off: OffTarget) -> int:
+    return round((off.cpu_seconds_per_second or 0.0) * MILLICPUS_PER_CPU)
+
+
+def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
+    kept = "kept" if off.pace > 1 else "missed"
+    at = f"with CPU for {off.pace:.0%} of it" if off.estimated else f"at {off.pace:.0%}"
+    return (
+        f"target {kept} {at} for {off.for_seconds:.0f} s: "
+        f"{held.cpu_millicpus}m CPU become {need.cpu_millicpus}m"
+    )
+
+
+def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
+    used = _used_millicpus(off)
+    return Decision(
+        Stage.ADAPTATION,
+        policy,
+        accepted=False,
+        reason=ReasonCode.WOULD_NOT_HELP,
+        message=(
+            f"target missed at {off.pace:.0%}, but it uses {used}m of its "
+            f"{held.cpu_millicpus}m CPU: more CPU would not help"
+        ),
+        would_change="more load, or less waiting for something else than CPU",
+        numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
+    )

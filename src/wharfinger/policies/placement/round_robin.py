@@ -1,0 +1,46 @@
+"""Round-robin: the next server in turn that has room. The simplest baseline."""
+
+from itertools import count
+
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.native import next_in_turn
+from wharfinger.policies.placement.common import (
+    ByReservation,
+    candidates,
+    is_full,
+    open_servers,
+    plan,
+    refuse,
+)
+
+
+class RoundRobin(ByReservation):
+    """Starts behind the server that took the newest placement; a candidate's score is its turn."""
+
+    name = "round-robin"
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """Filter by room, rank by turn, size by reservation."""
+        need = request.reserved(view.capabilities)
+        rows = [] if is_full(request, need, view) else _next_in_turn(request, need, view)
+        if not rows:
+            return refuse(self.name, request, need, view)
+        ranked = candidates(view, rows, map(float, count()))
+        message = f"{ranked[0].server} is the next in turn with room"
+        return plan(self.name, request, need, view, ranked, message)
+
+
+def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
+    return next_in_turn(
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        open_servers(request, view),
+        need.cpu_millicpus,
+        need.memory_bytes,
+        CANDIDATES_KEPT,
+        view.last_placed,
+    )

@@ -1,0 +1,133 @@
+"""Sparrow: two servers drawn for each core, and bound to a workload late.
+
+Source: Ousterhout, Wendell, Zaharia, Stoica, "Sparrow: distributed, low latency scheduling", SOSP
+2013: batch sampling (3.3), late binding (3.5), constraints (4.1); as Tarcil is compared with it
+(dissertation 7.2 and 7.6: two servers for each core). It looks at a few servers only, and neither
+at platforms nor at interference.
+
+Late binding: a probe stands in line at its server, and the task goes to whichever of the servers
+drawn is free first. Here a workload for which none of them has room is refused with
+``ReasonCode.PROBES_BUSY``: it waits for these servers alone, holds up nobody behind it, and is
+asked about again when one of them has room. Its draw hangs on its name, so it is the same again.
+
+What is not as in Sparrow: the lines are the manager's, not the servers', so there is no delay of
+messages and nothing to cancel; those who wait for one server are served by priority and arrival,
+and a small one may pass a large one that has no room yet; a workload is one task on one server, so
+the best of its probes is taken where Sparrow takes the best m for m tasks; a server that comes or
+leaves may change what is drawn.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Candidate,
+    Decision,
+    Plan,
+    ReasonCode,
+    Refusal,
+    Stage,
+)
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.native import least_loaded
+from wharfinger.policies.placement.common import (
+    ByReservation,
+    candidate,
+    misfit,
+    needed,
+    open_servers,
+    plan,
+    refuse,
+    wanted,
+)
+from wharfinger.policies.placement.draws import in_random_order
+
+PROBES_PER_CORE = 2
+"""The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
+LOOKED_AT = 16
+"""Times the probes: so many servers are drawn one by one; where too few of them would do, those
+that would are found by a scan."""
+_POSSIBLE = frozenset({ReasonCode.OK, ReasonCode.NO_ROOM})
+
+
+class Sparrow(ByReservation):
+    """The least loaded of two servers for each core, drawn among those that are large enough.
+
+    Args:
+        seed: Of all draws.
+    """
+
+    name = "sparrow"
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+        """Probe, drop those without room, rank the others by load, size by reservation."""
+        need = request.reserved(view.capabilities)
+        probes = self._probes(request, need, view)
+        if not probes:
+            return refuse(self.name, request, need, view)
+        ranked = _by_load(probes, need, view)
+        reasons = ((row, misfit(request, need, view, row)) for row in probes)
+        busy = [candidate(view, row, None, why) for row, why in reasons if why is not ReasonCode.OK]
+        if not ranked:
+            return self._wait(need, busy)
+        message = f"{ranked[0].server} is the least loaded of the {len(probes)} servers drawn"
+        return plan(self.name, request, need, view, ranked, message, busy)
+
+    def _probes(self, request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
+        """Rows of servers that could take it, busy or not: drawn without repetition."""
+        count = max(2, -(-PROBES_PER_CORE * need.cpu_millicpus // MILLICPUS_PER_CPU))
+        servers = len(view.names)
+        drawn = islice(self._order(servers, request, "probes"), LOOKED_AT * count)
+        could = (row for row in drawn if misfit(request, need, view, row) in _POSSIBLE)
+        probes = list(islice(could, count))
+        if len(probes) == count or servers <= LOOKED_AT * count:
+            return probes
+        rows = np.flatnonzero(
+            open_servers(request, view).astype(np.bool_)
+            & (view.cpu_capacity >= need.cpu_millicpus)
+            & (view.memory_capacity >= need.memory_bytes)
+        )
+        return [int(rows[at]) for at in islice(self._order(len(rows), request, "scan"), count)]
+
+    def _order(self, count: int, request: PlacementRequest, what: str) -> Iterator[int]:
+        return in_random_order(count, self._seed, request.workload.name, what)
+
+    def _wait(self, need: Allocation, busy: list[Candidate]) -> Refusal:
+        servers = tuple(probe.server for probe in busy)
+        decision = Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=self.name,
+            accepted=False,
+            reason=ReasonCode.PROBES_BUSY,
+            message=f"none of the {len(servers)} servers drawn for it has room",
+            would_change=f"{wanted(need)} free on one of them",
+            considered=len(servers),
+            candidates=tuple(busy[:CANDIDATES_KEPT]),
+            numbers=needed(need),
+        )
+        return Refusal(decision, waits_for=servers)
+
+
+def _by_load(probes: list[int], need: Allocation, view: ClusterView) -> list[Candidate]:
+    """Those with room, the least loaded first, as ``least-loaded`` ranks them."""
+    rows = np.array(probes)
+    at, loads, *_ = least_loaded(
+        view.cpu_capacity[rows],
+        view.cpu_allocated[rows],
+        view.memory_capacity[rows],
+        view.memory_allocated[rows],
+        np.ones(len(rows), np.uint8),
+        need.cpu_millicpus,
+        need.memory_bytes,
+        CANDIDATES_KEPT,
+    )
+    ranked = zip(rows[at].tolist(), loads.tolist(), strict=True)
+    return [candidate(view, row, load, ReasonCode.OK) for row, load in ranked]

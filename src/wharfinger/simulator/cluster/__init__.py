@@ -1,0 +1,1 @@
+"""The simulated cluster: servers, runs, profiling runs, measurements and accounts."""

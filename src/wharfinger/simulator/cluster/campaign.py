@@ -1,0 +1,159 @@
+"""Measures a training set exhaustively, through the profiler's plans on an empty cluster.
+
+What ``wharfinger.profiler.campaign`` does with real programs: every allocation, every platform,
+several servers, every source of interference, each as a copy that runs and is measured with an
+error. Nothing is read off the ground truth. Called by ``wharfinger.simulator.policies``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.errors import WharfingerError
+from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
+from wharfinger.model.workload import Profile, ProfileMode, Run, Workload, WorkloadType
+from wharfinger.simulator.cluster.cluster import SimulatedCluster
+from wharfinger.simulator.cluster.injection import PROBE_INTENSITY
+from wharfinger.simulator.kernel.loop import EventLoop
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.scenario.jobs import APPLICATION, Job
+from wharfinger.simulator.scenario.setup import Costs, Setup
+from wharfinger.simulator.truth.ground_truth import Resident
+
+SECONDS = 3600.0
+"""Of a plan; offline nobody waits."""
+_TRAINING = "training/"
+INJECTED_MILLICPUS = 2000
+"""About so much of the server a copy has while sources run beside it."""
+
+
+class Campaign:
+    """One setup's training set.
+
+    Args:
+        setup: With the training set, the platforms and how well is measured.
+        streams: For errors of measurement.
+        reference: Platform on which all but heterogeneity is measured.
+        columns: Allocations there, ascending.
+        most_servers: On how many servers a program is measured at most.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        streams: Streams,
+        reference: str,
+        columns: Sequence[int],
+        most_servers: int,
+    ) -> None:
+        self._setup, self._reference = setup, reference
+        self._columns, self._most_servers = tuple(columns), most_servers
+        self._jobs = {job.application: job for job in setup.jobs}
+        self._platforms = {s.platform.name: s.platform for s in setup.servers}
+        self._loop = EventLoop()
+        self._reports: list[ev.Report] = []
+        self._cluster = SimulatedCluster(
+            self._loop,
+            setup.truth,
+            self._servers(),
+            streams=streams,
+            costs=Costs(start_seconds=0.0, start_spread=0.0),
+            measuring=setup.measuring,
+        )
+        self._cluster.attach(self._reports.append)
+
+    def measure(self, application: str, sources: Sequence[SharedResource]) -> Measurements | None:
+        """All there is to know of one; ``None`` = it did nothing, or does not fit.
+
+        Args:
+            application: As the ground truth knows it.
+            sources: To inject.
+        """
+        job = self._job(application)
+        self._cluster.jobs[job.name] = job
+        action = act.ProfileWorkload(application, job.workload, self._plan(job, sources))
+        self._cluster.perform(action)
+        while self._loop.step():
+            for report in self._reports:
+                if isinstance(report, ev.ProfilingFinished | ev.ProfilingFailed):
+                    self._reports.clear()
+                    return getattr(report, "measurements", None)
+        raise WharfingerError(f"profiling of {application} did not end")
+
+    def signals(self) -> tuple[SharedResource, ...]:
+        """Sources that can be injected on the reference."""
+        truth = self._setup.truth
+        beside = Resident(next(iter(self._setup.training)), 1000.0, 1)
+        return tuple(
+            source
+            for source in SharedResource
+            if truth.source(self._reference, source, PROBE_INTENSITY, beside) is not None
+        )
+
+    # --- pieces ---------------------------------------------------------------------------
+
+    def _servers(self) -> Iterator[Server]:
+        for name, platform in self._platforms.items():
+            for number in range(self._most_servers if name == self._reference else 1):
+                yield _server(f"{name}/{number}", platform)
+
+    def _job(self, application: str) -> Job:
+        """A copy of one that comes, or one that only the training set has.
+
+        Its name is its own: what is measured here errs otherwise than what is measured later.
+        """
+        known = self._jobs.get(application)
+        if known is not None:
+            type_ = known.workload.type
+            workload = replace(
+                known.workload,
+                name=_TRAINING + application,
+                type=WorkloadType.SINGLE_NODE if known.best_effort else type_,
+                profile=Profile(ProfileMode.COPY),
+            )
+            return replace(known, workload=workload, phases=())
+        cpu, memory = self._setup.needs.get(application, (self._columns[-1], 1))
+        workload = Workload(
+            _TRAINING + application,
+            WorkloadType.BATCH,
+            Run((APPLICATION, application)),
+            profile=Profile(ProfileMode.COPY),
+        )
+        return Job(workload, application, work=1.0, cpu_millicpus=cpu, memory_bytes=memory)
+
+    def _plan(self, job: Job, sources: Sequence[SharedResource]) -> ProfilingPlan:
+        """Sources are injected at the first allocation."""
+        first = min(
+            self._columns, key=lambda cpu: abs(cpu - min(INJECTED_MILLICPUS, job.cpu_millicpus))
+        )
+        others = [cpu for cpu in self._columns if cpu != first]
+        return ProfilingPlan(
+            f"{self._reference}/0",
+            (first, *others),
+            job.memory_bytes,
+            tuple(sources),
+            SECONDS,
+            further=tuple(self._further(job)),
+        )
+
+    def _further(self, job: Job) -> Iterator[FurtherRun]:
+        """Other platforms, as much as each has; and more servers of the reference."""
+        most = self._columns[-1]
+        for name, platform in self._platforms.items():
+            if name != self._reference and self._fits(name, job):
+                cpu = min(most, platform.cpu_millicpus)
+                yield FurtherRun(Setting(name, Configuration(cpu)), (f"{name}/0",))
+        for count in range(2, self._most_servers + 1):
+            names = tuple(f"{self._reference}/{number}" for number in range(count))
+            yield FurtherRun(Setting(self._reference, Configuration(most), count), names)
+
+    def _fits(self, platform: str, job: Job) -> bool:
+        return job.memory_bytes <= self._platforms[platform].memory_bytes
+
+
+def _server(name: str, platform: Platform) -> Server:
+    return Server(name, platform, platform.cpu_millicpus, platform.memory_bytes)

@@ -1,0 +1,144 @@
+"""Sources of interference beside a profiling copy: how they run, and what is read off them.
+
+The ramp that raises a source until performance has dropped is the profiler's own
+(``wharfinger.ibench.ramp``); here is what it needs of the simulated cluster. Called by ``copies``.
+
+Tolerated is the ramp's score. Caused is read off a probe, the source itself at half of its
+intensity: how much the copy slows it, against how much a second source of the same kind does at
+each intensity on that platform. So both scores are intensities of one source.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from wharfinger.ibench.ramp import LEVELS, Measure, RampPlan, Sample, Tolerance, next_step
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Entry
+from wharfinger.simulator.truth.ground_truth import GroundTruth, Resident
+
+PROBE_INTENSITY = 50.0
+PROBES = 6
+"""Looks at the probe; one alone is as noisy as what it should show."""
+DOUBT = 2.0
+"""Standard errors below which a slowed probe is noise."""
+RAMP_ALLOCATIONS = 4.0
+"""A ramp takes as long as measuring at so many allocations."""
+SAMPLES = 45
+"""Of a usual ramp, probing counted: each has that part of its time."""
+_STEP_ERROR = 10.0 / math.sqrt(12)  # a score lies somewhere between two levels
+NO_SIGNAL = "nothing injects it in this ground truth"
+
+
+@dataclass(slots=True)
+class Ramp:
+    """One source's turn.
+
+    Attributes:
+        resource: What it presses on.
+        plan: How to ramp.
+        samples: So far.
+        probed: Rates of the probe beside the copy over that alone.
+        found: What came of it; ``None`` = it goes on.
+    """
+
+    resource: SharedResource
+    plan: RampPlan
+    samples: list[Sample] = field(default_factory=list)
+    probed: list[float] = field(default_factory=list)
+    found: Tolerance | None = None
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether it still looks at the probe, before anything else."""
+        return len(self.probed) < PROBES
+
+    def next_intensity(self) -> float | None:
+        """Of the next sample; ``None`` = it is done."""
+        if self.is_probing:
+            return PROBE_INTENSITY
+        step = next_step(self.plan, self.samples)
+        if isinstance(step, Measure):
+            return step.intensity
+        self.found = step
+        return None
+
+
+class Probes:
+    """What a probe shows of each source, by platform; made once by running sources together.
+
+    Args:
+        truth: How fast they are.
+    """
+
+    def __init__(self, truth: GroundTruth) -> None:
+        self._truth = truth
+        self._curves: dict[tuple[str, SharedResource, float], tuple[float, ...]] = {}
+
+    def alone(self, platform: str, probe: Resident) -> float:
+        """The probe's own rate."""
+        return self._truth.rates(platform, [probe])[0]
+
+    def caused(
+        self,
+        platform: str,
+        resource: SharedResource,
+        beside: Resident,
+        ratios: Sequence[float],
+        noise: float,
+    ) -> Entry:
+        """The least intensity at which a source slows the probe as much, 0 to 100.
+
+        Args:
+            platform: Where.
+            resource: The source's.
+            beside: The workload, of which its CPUs count.
+            ratios: The probe's rate beside it over that alone, as often as it was looked at.
+            noise: Standard deviation of the logarithm of one look.
+        """
+        curve = self._curve(platform, resource, beside)
+        ratio, error = fmean(ratios), noise / math.sqrt(len(ratios))
+        if ratio >= 1 - DOUBT * error:
+            return Entry(0.0, _STEP_ERROR)
+        low, high = _read_off(curve, ratio + error), _read_off(curve, ratio - error)
+        return Entry(_read_off(curve, ratio), math.hypot(_STEP_ERROR, (high - low) / 2))
+
+    def _curve(
+        self, platform: str, resource: SharedResource, beside: Resident
+    ) -> tuple[float, ...]:
+        key = platform, resource, beside.cpu_millicpus
+        if key not in self._curves:
+            self._curves[key] = tuple(self._ratios(platform, resource, beside))
+        return self._curves[key]
+
+    def _ratios(self, platform: str, resource: SharedResource, beside: Resident) -> Sequence[float]:
+        """Of the probe beside a second source at each level, never rising."""
+        probe = self._truth.source(platform, resource, PROBE_INTENSITY, beside)
+        assert probe is not None
+        plain = Resident(probe.application, probe.cpu_millicpus, probe.memory_bytes,
+                         probe.load_per_second)  # fmt: skip
+        alone = self.alone(platform, plain)
+        ratios = [1.0]
+        for level in LEVELS:
+            second = self._truth.source(platform, resource, level, plain)
+            assert second is not None
+            rate = self._truth.rates(platform, [plain, second])[0]
+            ratios.append(min(ratios[-1], rate / alone if alone > 0 else 1.0))
+        return ratios
+
+
+def _read_off(curve: Sequence[float], ratio: float) -> float:
+    """The least intensity at which the curve is so low, linear between levels.
+
+    >>> _read_off((1.0, 1.0, 0.8, *[0.5] * 8), 0.9), _read_off((1.0, *[0.9] * 10), 0.3)
+    (15.0, 100.0)
+    """
+    levels = (0.0, *LEVELS)
+    for at in range(1, len(levels)):
+        high, low = curve[at - 1], curve[at]
+        if ratio >= high:
+            return levels[at - 1]
+        if ratio > low:
+            return levels[at - 1] + (high - ratio) / (high - low) * (levels[at] - levels[at - 1])
+    return levels[-1]

@@ -1,0 +1,108 @@
+"""What an engine sees of how workloads perform: noisy, late, once a period and server.
+
+Called by ``cluster`` when the manager asks for a workload to be measured. A server is measured as
+long as somebody there is to be; with nobody, nothing happens.
+"""
+
+from math import exp, inf
+from typing import TYPE_CHECKING
+
+from wharfinger.core import events as ev
+from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.simulator.cluster.runs import Run, State, service_values
+from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.scenario.setup import Measuring
+
+if TYPE_CHECKING:
+    from wharfinger.simulator.cluster.cluster import SimulatedCluster
+
+SOURCE = "simulated"
+MEASURES = 20
+"""Priority in the loop: what happens at a moment is measured after it."""
+
+
+class Meters:
+    """Measures those who are to be measured.
+
+    Args:
+        cluster: Where they run.
+        measuring: How well.
+    """
+
+    def __init__(self, cluster: "SimulatedCluster", measuring: Measuring) -> None:
+        self._cluster = cluster
+        self._measuring = measuring
+
+    def watch(self, run: Run | None) -> None:
+        """Report from now on how it does."""
+        if run is None or run.end is not None:
+            return
+        run.measured = True
+        for part in run.parts[:1]:
+            self._expect(part.machine)
+
+    def _expect(self, machine: Machine) -> None:
+        if not machine.measured:
+            machine.measured = True
+            at = self._cluster.now + self._measuring.every_seconds
+            self._cluster.loop.schedule(at, self._measure, machine, MEASURES)
+
+    def _measure(self, machine: Machine) -> None:
+        machine.measured = False
+        here = [part.run for part in machine.parts]
+        runs = [run for run in here if run.measured and run.parts[0].machine is machine]
+        if not machine.up or not runs:
+            return
+        samples = tuple(self.sample(run) for run in runs if run.state is State.RUNNING)
+        if samples:
+            report = ev.ServerMeasured(machine.server.name, samples)
+            self._cluster.tell(report, self._measuring.delay_seconds)
+        self._expect(machine)
+
+    def sample(self, run: Run) -> Sample:
+        """One workload, as it seems now."""
+        run.settle(self._cluster.now)
+        run.measurements += 1
+        readings = {
+            quantity: Reading(self._noisy(value, run, quantity), SOURCE, quantity is not CPU)
+            for quantity, value in true_values(run).items()
+        }
+        if readings[CPU].value == 0 and len(readings) == 1:
+            return Sample(run.key, readings, {Quantity.RATE: NoSignal("it does nothing")})
+        return Sample(run.key, readings)
+
+    def _noisy(self, value: float, run: Run, quantity: Quantity) -> float:
+        noise = self._measuring.noise
+        if not noise or not value or quantity is CPU:
+            return value
+        # By the job and not by the key: under every policy the n-th look errs alike.
+        what = run.job.name, str(quantity), run.measurements
+        return value * exp(noise * self._cluster.streams.normal("noise", *what))
+
+    def error(self, value: float, *what: str | int) -> float:
+        """A measurement of a profiling copy."""
+        noise = self._measuring.noise
+        return value * exp(noise * self._cluster.streams.normal("profiling", *what))
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the logarithm of a measurement."""
+        return self._measuring.noise
+
+
+CPU = Quantity.CPU
+
+
+def true_values(run: Run) -> dict[Quantity, float]:
+    """What can be measured of a run, as it really is."""
+    used = sum(part.used_millicpus for part in run.parts) / MILLICPUS_PER_CPU
+    if run.job.load is not None:
+        return {**service_values(run), CPU: used}
+    found = {CPU: used}
+    if run.rate > 0:
+        found[Quantity.RATE] = run.rate
+        left = run.left_seconds()
+        if left < inf:
+            found[Quantity.REMAINING] = left
+    return found

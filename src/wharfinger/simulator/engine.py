@@ -1,0 +1,120 @@
+"""The engine on a simulated cluster; the core that runs on it is the live one, unchanged.
+
+Two ways to let time pass: ``poll`` runs the cluster's loop until there is something to report, at
+most so many simulated seconds, which is how any runtime can drive it; a simulated run
+(``wharfinger.simulator.run``) runs the loop itself and takes reports as they come.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.engines.base import LogChunk, Usage
+from wharfinger.errors import NotFound
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.view import Capabilities
+from wharfinger.simulator.cluster.cluster import SimulatedCluster
+from wharfinger.simulator.cluster.runs import State
+
+
+class SimulatedEngine:
+    """Opening another one on the same cluster takes it over.
+
+    Args:
+        cluster: The machines, and what runs on them; it outlives its engines.
+    """
+
+    name = "simulated"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self._reports: list[ev.Report] = []
+        self._news = -1
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As the cluster was made."""
+        return self.cluster.capabilities
+
+    def open(self) -> None:
+        """Take the cluster over and report all that it knows."""
+        self._reports = []
+        self.cluster.attach(self._reports.append)
+        self._ring()
+
+    def perform(self, action: act.Action) -> None:
+        """Begin to carry an action out."""
+        self.cluster.perform(action)
+        self._ring()
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        """Let at most so many simulated seconds pass, until there is something to report."""
+        loop = self.cluster.loop
+        until = loop.now + timeout_seconds
+        while not self._reports:
+            due = loop.peek()
+            if due is None or due > until:
+                if timeout_seconds > 0:
+                    loop.run(until)
+                break
+            loop.step()
+        reports = self.take()
+        self._ring()
+        return reports
+
+    def take(self) -> list[ev.Report]:
+        """What has been reported since the last time; no time passes."""
+        reports = self._reports.copy()
+        self._reports.clear()
+        return reports
+
+    def fileno(self) -> int:
+        """Readable while there is something to report, or due at this moment."""
+        if self._news < 0:
+            self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self._ring()
+        return self._news
+
+    def _ring(self) -> None:
+        """Nobody pays for the descriptor who has not asked for it."""
+        if self._news < 0:
+            return
+        due = self.cluster.loop.peek()
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._news)
+        if self._reports or (due is not None and due <= self.cluster.now):
+            os.eventfd_write(self._news, 1)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What each that runs has used: its CPU's time, as far as it could use it."""
+        found = {}
+        for run in self.cluster.runs:
+            if run.state in (State.RUNNING, State.SUSPENDED):
+                run.settle(self.cluster.now)
+                given = sum(part.used_millicpus for part in run.parts) / MILLICPUS_PER_CPU
+                seconds = given * run.account.running_seconds
+                found[run.key] = Usage(seconds, run.job.memory_bytes, 1)
+        return found
+
+    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
+        """What the job prints, once it runs.
+
+        Raises:
+            NotFound: No start has that key.
+        """
+        run = self.cluster.run_of(key)
+        if run is None or not run.job.application:
+            raise NotFound(f"no start has the key {key!r}")
+        output = run.job.output if run.started else b""
+        start = max(0, len(output) + offset) if offset < 0 else min(offset, len(output))
+        data = output[start : start + limit_bytes]
+        return LogChunk(data, start + len(data), run.end is not None)
+
+    def close(self) -> None:
+        """Let the cluster go on without an engine."""
+        self.cluster.detach(self._reports.append)
+        if self._news >= 0:
+            os.close(self._news)
+            self._news = -1

@@ -1,0 +1,1 @@
+"""The simulation kernel: one loop of events and streams of random numbers; knows no clusters."""

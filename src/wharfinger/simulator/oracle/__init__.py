@@ -1,0 +1,1 @@
+"""The oracle: a policy that may look at the ground truth."""

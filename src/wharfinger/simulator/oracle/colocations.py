@@ -1,0 +1,272 @@
+"""Who is on each server, as the ground truth sees them, and what one more would do to them.
+
+Part of ``oracle_greedy``. Who is there is read from the manager's records, so that those count who
+are only starting, or were placed a moment ago. How much each has done is added up from how fast the
+ground truth says that they were, since they came and as others came and went.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.allocation import Allocation
+from wharfinger.simulator.cluster.servers import share_out
+from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
+from wharfinger.simulator.truth.ground_truth import Resident, busy_cpus
+
+ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
+"""Records of those who hold something on a server, by its name."""
+SAFE = 1.001
+"""So much more than what is needed is asked for: sums are only so exact."""
+Pace = tuple[float, float]
+"""A rate, and the CPUs that it keeps busy where all is asked."""
+_MOST_KEPT = 500_000
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One who holds something on a server.
+
+    Attributes:
+        wants: What it is after.
+        key: Of its start.
+        record: The manager's; ``None`` = it is not there yet.
+        best_effort: It shares what the others leave.
+        resident: As the ground truth sees it.
+        number: Short for that.
+        part: Of what it does altogether, what it is to do here.
+        level: Its value, over all phases, over that of the phase that is looked at.
+        alone: Its value there with no neighbours.
+        done: Work, here, as far as it is added up.
+    """
+
+    wants: Wants
+    key: str
+    record: WorkloadRecord | None
+    best_effort: bool
+    resident: Resident
+    number: int
+    part: float
+    level: float
+    alone: float
+    done: float = 0.0
+
+    def needed(self, now: float, value: float, since: float) -> float:
+        """Value here from now on with which its target is kept; infinite = it is lost.
+
+        Args:
+            now: The time.
+            value: Since the time of the next.
+            since: When what it has done was added up last.
+        """
+        if self.best_effort or self.record is None:
+            return 0.0
+        done = self.done + value * self.ran(since, now)
+        passed = now - self.record.submitted_at
+        return SAFE * self.part * self.wants.needed(done / self.part, passed)
+
+    def ran(self, since: float, now: float) -> float:
+        """Seconds of these in which it ran."""
+        began = self.record.started_at if self.record is not None else None
+        return 0.0 if began is None else max(0.0, now - max(since, began))
+
+    @property
+    def gone_at(self) -> float | None:
+        """When it ended; ``None`` = it has not, or it was to be started anew."""
+        record = self.record
+        return record.ended_at if record is not None and record.key == self.key else None
+
+
+@dataclass(slots=True, eq=False)
+class Company:
+    """All on one server.
+
+    Attributes:
+        platform: Of the server.
+        keys: Of the members' starts.
+        members: Of it.
+        values: What each of them does now.
+        since: When what they have done was added up last.
+    """
+
+    platform: str
+    keys: tuple[str, ...] = ()
+    members: list[Member] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A newcomer among a company.
+
+    Attributes:
+        value: Its own there.
+        missed: How many of the others would miss targets that they would keep without it.
+        lost: Of the logarithm of the others' performance, their sum.
+    """
+
+    value: float
+    missed: int
+    lost: float
+
+
+class Companies:
+    """Of all servers.
+
+    Args:
+        knowledge: Of jobs and platforms.
+        residents: Who is where.
+    """
+
+    def __init__(self, knowledge: Knowledge, residents: ResidentsOf) -> None:
+        self._knowledge, self._residents = knowledge, residents
+        self._known: dict[str, Company] = {}
+        self._numbers: dict[Resident, int] = {}
+        self._numbered: list[Resident] = []
+        self._rates: dict[tuple[str, tuple[int, ...]], dict[int, Pace] | None] = {}
+        self.parts: dict[tuple[str, str], float] = {}
+        """Of those on several servers: what they are to do on each, by name and server."""
+
+    def newcomer(
+        self, wants: Wants, platform: str, allocation: Allocation, servers: int = 1
+    ) -> Member:
+        """One who may come to a server of that platform."""
+        return self._member(wants, platform, allocation, servers)
+
+    def beside(self, newcomer: Member, server: str, platform: str, now: float) -> Beside | None:
+        """What would come of it; ``None`` = their memory is not enough for all."""
+        here = self._company(server, platform, now)
+        values = self._values(platform, [*here.members, newcomer])
+        if values is None:
+            return None
+        missed, less = 0, 0.0
+        for member, before, after in zip(here.members, here.values, values, strict=False):
+            if after >= before:
+                continue
+            if not member.best_effort:
+                less += lost(before, after)
+            needed = member.needed(now, before, here.since)
+            missed += after < needed <= before
+        return Beside(values[-1], missed, less)
+
+    # --- who is there -----------------------------------------------------------------------
+
+    def _company(self, server: str, platform: str, now: float) -> Company:
+        """As it is now, with what everybody has done."""
+        records = self._residents(server)
+        keys = tuple([record.key for record in records])
+        known = self._known.get(server)
+        if known is None or known.platform != platform:
+            known = self._known[server] = Company(platform, since=now)
+        if known.keys != keys:
+            self._catch_up(known, server, records, now)
+            known.keys = keys
+        return known
+
+    def _catch_up(
+        self, known: Company, server: str, records: Sequence[WorkloadRecord], now: float
+    ) -> None:
+        """Who came did so when it was last looked here, who went did so when they ended."""
+        before = {member.key: member for member in known.members}
+        keys = {record.key for record in records}
+        joined = [self._joined(each, server, known) for each in records if each.key not in before]
+        left = [member for key, member in before.items() if key not in keys]
+        members = [*known.members, *filter(None, joined)]
+        values = self._settled(known.platform, members)
+        since = known.since
+        for member in sorted(left, key=lambda member: member.gone_at or known.since):
+            ended = min(now, max(since, member.gone_at or since))
+            _add(members, values, since, ended)
+            members = [each for each in members if each is not member]
+            values, since = self._settled(known.platform, members), ended
+        _add(members, values, since, now)
+        known.members, known.values, known.since = members, values, now
+
+    def _joined(self, record: WorkloadRecord, server: str, known: Company) -> Member | None:
+        wants = self._knowledge.wants(record.name)
+        at = [placement for placement in record.placements if placement.server == server]
+        if wants is None or not at:
+            return None
+        servers = len(record.placements)
+        member = self._member(wants, known.platform, at[0].allocation, servers)
+        member.record, member.key = record, record.key
+        if servers > 1:
+            member.part = self.parts.get((record.name, server), 1 / servers)
+        return member
+
+    def _member(self, wants: Wants, platform: str, allocation: Allocation, servers: int) -> Member:
+        best_effort = allocation.best_effort
+        job, knowledge = wants.job, self._knowledge
+        most = min(job.cpu_millicpus, knowledge.cpu_millicpus[platform])
+        given = most if best_effort else min(allocation.cpu_millicpus, job.cpu_millicpus)
+        resident = knowledge.resident(wants, float(given), servers)
+        alone = knowledge.alone(wants, platform, given, servers)
+        level = 1.0
+        if job.phases:
+            main = knowledge.truth.alone(platform, resident)
+            level = alone / main if main > 0 else 1.0
+        number = self._number(resident)
+        return Member(wants, "", None, best_effort, resident, number, 1.0, level, alone)
+
+    # --- how fast ---------------------------------------------------------------------------
+
+    def _settled(self, platform: str, members: Sequence[Member]) -> list[float]:
+        values = self._values(platform, members)
+        return [0.0] * len(members) if values is None else values
+
+    def _values(self, platform: str, members: Sequence[Member]) -> list[float] | None:
+        """What each does; ``None`` = they do not fit."""
+        numbers = [member.number for member in members]
+        if any(member.best_effort for member in members):
+            numbers = self._shared_out(platform, members)
+        key = platform, tuple(sorted(numbers))
+        if key not in self._rates:
+            if len(self._rates) >= _MOST_KEPT:
+                self._rates.clear()
+            self._rates[key] = self._solved(*key)
+        rates = self._rates[key]
+        if rates is None:
+            return None
+        return [
+            member.level * member.wants.value(*rates[number])
+            for member, number in zip(members, numbers, strict=True)
+        ]
+
+    def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, Pace] | None:
+        """By number: those who are alike do alike."""
+        there = [self._numbered[number] for number in numbers]
+        if not self._knowledge.truth.fits(platform, there):
+            return None
+        rates = self._knowledge.truth.rates(platform, there)
+        used = self._knowledge.truth.used_millicpus(platform, there, rates)
+        return {
+            number: (rate, busy_cpus(each, rate, millicpus))
+            for number, each, rate, millicpus in zip(numbers, there, rates, used, strict=True)
+        }
+
+    def _shared_out(self, platform: str, members: Sequence[Member]) -> list[int]:
+        """Numbers where best-effort work has its part of what the others leave."""
+        left = float(self._knowledge.real_millicpus[platform])
+        left -= sum(m.resident.cpu_millicpus for m in members if not m.best_effort)
+        sharing = [member for member in members if member.best_effort]
+        given = iter(share_out(left, [member.resident.cpu_millicpus for member in sharing]))
+        return [
+            self._number(self._knowledge.resident(member.wants, next(given)))
+            if member.best_effort
+            else member.number
+            for member in members
+        ]
+
+    def _number(self, resident: Resident) -> int:
+        number = self._numbers.get(resident)
+        if number is None:
+            number = self._numbers[resident] = len(self._numbered)
+            self._numbered.append(resident)
+        return number
+
+
+def _add(members: list[Member], values: list[float], since: float, until: float) -> None:
+    """What they did in between."""
+    for member, value in zip(members, values, strict=True):
+        member.done += value * member.ran(since, until)

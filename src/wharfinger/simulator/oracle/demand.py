@@ -1,0 +1,254 @@
+"""What a job needs to keep its target, by the ground truth; the part of the oracle that is sums.
+
+``oracle_greedy`` decides by it, ``oracle_company`` looks by it who would miss a target beside whom.
+"""
+
+from dataclasses import dataclass
+from math import inf, log
+
+from wharfinger.model.workload import LatencyBound
+from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
+from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.truth.ground_truth import Resident, alone_with_cpus
+from wharfinger.simulator.truth.queueing import Queue
+
+RESERVED = 0.9
+"""A target of so much of the best that there is takes all CPUs that the job can use."""
+FEW = 20
+"""So many jobs make half of a mean that can be relied upon."""
+START_SPREAD = 2.0
+"""Starts are taken to last so many times their mean, so that none is late for its start alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What a job is after.
+
+    Attributes:
+        job: It.
+        application: Its phase with the most work, at its best speed; most have one only.
+        best: Units of work per second, alone on the best platform with all that it can use.
+        target_seconds: From being handed in to its end, by its target; infinite = it has none, or
+            serves.
+        due_seconds: The same with the tolerance.
+        asked_per_second: Of a service: the most that it is ever asked, of which its target speaks;
+            0 = it is none.
+        kept: Share of that which it has to answer.
+        sized: It gets the least that reaches its target; else all CPUs that it can use.
+        queue: Of a service.
+        bound: Of its latency; ``None`` = none.
+    """
+
+    job: Job
+    application: str
+    best: float
+    target_seconds: float
+    due_seconds: float
+    asked_per_second: float
+    kept: float
+    sized: bool
+    queue: Queue
+    bound: LatencyBound | None
+
+    @property
+    def load_per_second(self) -> float | None:
+        """What it is asked at most; ``None`` = it is no service."""
+        return max(self.job.load.per_second) if self.job.load else None
+
+    @property
+    def ideal_seconds(self) -> float:
+        """For which it runs where it is fastest; 0 = nobody knows, or it has no claim on CPU."""
+        if self.job.best_effort:
+            return 0.0
+        lasts = self.job.lifetime_seconds
+        if self.job.load is None:
+            lasts = self.job.work / self.best if self.best > 0 else inf
+        return lasts if lasts < inf else 0.0
+
+    def value(self, rate: float, busy_cpus: float) -> float:
+        """Of a service what it can answer within its bound, of others the rate."""
+        if self.bound is None or self.job.load is None:
+            return rate
+        return self.queue.held_per_second(rate, busy_cpus, self.bound)
+
+    def needed(self, done: float, seconds: float, *, tolerant: bool = True) -> float:
+        """Value from now on with which its target is kept; infinite = it is lost.
+
+        Args:
+            done: Work.
+            seconds: Since it was handed in.
+            tolerant: Its tolerance counts.
+        """
+        if self.job.load is not None:
+            return self.asked_per_second * (self.kept if tolerant else 1.0)
+        due = self.due_seconds if tolerant else self.target_seconds
+        if due == inf:
+            return 0.0
+        return max(0.0, self.job.work - done) / (due - seconds) if due > seconds else inf
+
+
+class Knowledge:
+    """What is true of a setup's jobs and platforms, asked once.
+
+    Args:
+        setup: With the ground truth.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.truth = setup.truth
+        self.start_seconds = START_SPREAD * setup.costs.start_seconds
+        self.cpu_millicpus = {s.platform.name: s.cpu_millicpus for s in setup.servers}
+        self.real_millicpus = {
+            s.platform.name: min(s.cpu_millicpus, s.platform.cpu_millicpus) for s in setup.servers
+        }
+        self.platforms = tuple(self.cpu_millicpus)
+        self._fractional = setup.fractional_cpu
+        self._memory = {s.platform.name: s.memory_bytes for s in setup.servers}
+        self._most: dict[str, float] = {}
+        self._values: dict[tuple[str, str, int, int], float] = {}
+        self._wants = {job.name: self._look(job) for job in setup.jobs}
+        self.scarcity = self._scarcity(setup)
+        self.mean_cpu_seconds = self._cpu_seconds()
+
+    def wants(self, name: str) -> Wants | None:
+        """Of a job; ``None`` = there is none of this name."""
+        return self._wants.get(name)
+
+    def sizes(self, wants: Wants, platform: str) -> tuple[int, ...]:
+        """Thousandths of a CPU that it may be given there, ascending; at least one."""
+        most = min(wants.job.cpu_millicpus, self.cpu_millicpus[platform])
+        if not self._fractional:
+            most = max(1000, min(-(-most // 1000), self.cpu_millicpus[platform] // 1000) * 1000)
+        if not wants.sized:
+            return (most,)
+        if not self._fractional:
+            return tuple(range(1000, most + 1, 1000))
+        columns = (max(1, round(share * wants.job.cpu_millicpus)) for share in CPU_SHARES)
+        return tuple(dict.fromkeys(min(each, most) for each in columns))
+
+    def alone(self, wants: Wants, platform: str, cpu_millicpus: int, servers: int = 1) -> float:
+        """Value with a server to itself: over all its phases, as if they took turns."""
+        key = wants.job.name, platform, cpu_millicpus, servers
+        found = self._values.get(key)
+        if found is None:
+            given = min(cpu_millicpus, wants.job.cpu_millicpus)
+            found = self._values[key] = self._alone(wants, platform, given, servers)
+        return found
+
+    def resident(self, wants: Wants, cpu_millicpus: float, servers: int = 1) -> Resident:
+        """As the ground truth sees it, at the highest load that it is ever asked."""
+        job, load = wants.job, wants.load_per_second
+        each = None if load is None else load / servers
+        return Resident(wants.application, cpu_millicpus, job.memory_bytes, each, servers)
+
+    # --- pieces ---------------------------------------------------------------------------
+
+    def _look(self, job: Job) -> Wants:
+        workload, target = job.workload, job.workload.target
+        rates = [self._best(phase.application) for phase in job.all_phases]
+        works = _works(job)
+        spans = [
+            (work / rate if rate > 0 else inf) if work > 0 else 0.0
+            for work, rate in zip(works, rates, strict=True)
+        ]
+        main = max(range(len(spans)), key=spans.__getitem__)
+        best = rates[0] if len(spans) == 1 else job.work / sum(spans)
+        due, asked = inf, 0.0
+        if job.load is not None:
+            wanted = target.throughput_per_second if target else None
+            peak = max(job.load.per_second)
+            asked = peak if wanted is None else min(peak, wanted)
+        elif target is not None:
+            if target.completion_seconds is not None:
+                due = target.completion_seconds
+            if target.rate_per_second:
+                due = min(due, job.work / target.rate_per_second)
+        nearly_best = due == inf or job.work / due >= RESERVED * best
+        reserved = target is None or (job.load is None and nearly_best)
+        return Wants(
+            job=job,
+            application=job.all_phases[main].application,
+            best=best,
+            target_seconds=due,
+            due_seconds=due / max(1 - workload.tolerance, 1e-9),
+            asked_per_second=asked if target is not None else 0.0,
+            kept=1 - workload.tolerance,
+            sized=not workload.best_effort and (workload.scale.max_servers > 1 or not reserved),
+            queue=self.truth.queue(job.application),
+            bound=target.latency if target else None,
+        )
+
+    def _best(self, application: str) -> float:
+        if application not in self._most:
+            rates = (self.truth.most(platform, application) for platform in self.platforms)
+            self._most[application] = max(rates, default=0.0)
+        return self._most[application]
+
+    def _alone(self, wants: Wants, platform: str, given: int, servers: int) -> float:
+        job, load = wants.job, wants.load_per_second
+        each = None if load is None else load / servers
+        rates = []
+        for phase in job.all_phases:
+            who = Resident(phase.application, float(given), job.memory_bytes, each, servers)
+            fits = self.truth.fits(platform, [who])
+            rates.append(self.truth.alone(platform, who) if fits else 0.0)
+        if load is not None and rates[0] > 0:
+            return wants.value(*alone_with_cpus(self.truth, platform, who))
+        if len(rates) == 1 or min(rates) <= 0:
+            return min(rates)
+        return job.work / sum(work / rate for work, rate in zip(_works(job), rates, strict=True))
+
+    def _scarcity(self, setup: Setup) -> dict[str, float]:
+        """CPU time that is wanted of each platform, over what it has while jobs arrive.
+
+        Each job's is laid evenly over all servers that keep its target. Where there are few jobs
+        such a mean says little of what is wanted at one time, and counts for less.
+        """
+        there = dict.fromkeys(self.platforms, 0.0)
+        for server in setup.servers:
+            # What servers promise counts here: with what they have it kept fewer, tried in 0034.
+            there[server.platform.name] += server.cpu_millicpus
+        found = dict.fromkeys(self.platforms, 0.0)
+        for wants in self._wants.values():
+            able = [p for p in self.platforms if self.keeps_alone(wants, p)]
+            room = sum(there[platform] for platform in able)
+            for platform in able:
+                found[platform] += wants.ideal_seconds * wants.job.cpu_millicpus / room
+        spans = [wants.ideal_seconds for wants in self._wants.values()]
+        arrivals = [job.arrives_at for job in setup.jobs]
+        seconds = max(arrivals, default=0.0) - min(arrivals, default=0.0) + _mean(spans)
+        sure = len(spans) / (len(spans) + FEW)
+        return {p: sure * each / seconds if seconds > 0 else 0.0 for p, each in found.items()}
+
+    def _cpu_seconds(self) -> float:
+        """Of a job, mean."""
+        wanted = self._wants.values()
+        return _mean([each.ideal_seconds * each.job.cpu_millicpus / 1000 for each in wanted])
+
+    def keeps_alone(self, wants: Wants, platform: str) -> bool:
+        """Whether its target can be kept there at all, where it starts at once and is alone."""
+        job = wants.job
+        if job.workload.reservation.memory_bytes > self._memory[platform]:
+            return False
+        value = self.alone(wants, platform, self.sizes(wants, platform)[-1])
+        return value > 0 and value >= wants.needed(0.0, self.start_seconds)
+
+
+def lost(before: float, after: float) -> float:
+    """Of the logarithm of a performance.
+
+    >>> lost(2.0, 2.0)
+    0.0
+    """
+    return log(max(before, NEVER) / max(after, NEVER))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _works(job: Job) -> list[float]:
+    starts = [phase.from_work for phase in job.all_phases]
+    ends = [*starts[1:], job.work]
+    return [end - start for start, end in zip(starts, ends, strict=True)]

@@ -1,0 +1,164 @@
+"""The oracle: the default policy, told the true numbers in place of estimates.
+
+It decides as ``quasar`` does, by the same rules and one workload at a time; it only has nothing to
+estimate, no runs for profiling to wait for, and no doubt. So it is a bound on what better
+estimates can give, and none on what another rule could: where something beats it, the rule is what
+was beaten. The only part of the simulation that both knows the ground truth and decides.
+"""
+
+import numpy as np
+
+from wharfinger.classification.base import Profiling
+from wharfinger.contention.exact import exact_profiles
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.pairs import PairProfile
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import ClusterView
+from wharfinger.model.workload import Workload
+from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.truth.ground_truth import Resident
+
+NEVER = 1e-9
+"""Stands for a rate of 0, of which there is no logarithm."""
+CPU_SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
+"""Of what a job can use: where the curve is told; between these it is a line in logarithms."""
+
+
+class Oracle(Quasar):
+    """``quasar``, by true numbers."""
+
+    name = "oracle"
+
+
+class NothingToProfile:
+    """Everything with a target is classified at once."""
+
+    name = "oracle"
+
+    def plan(self, workload: Workload, _view: ClusterView) -> Profiling | None:
+        """No runs."""
+        if workload.best_effort or workload.target is None:
+            return None
+        message = "the true numbers are known"
+        return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))
+
+
+class TrueNumbers:
+    """Answers what an estimator would estimate.
+
+    Args:
+        setup: With the ground truth.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._truth = setup.truth
+        self._jobs = {job.name: job for job in setup.jobs}
+        self._fractional = setup.fractional_cpu
+        self._max_servers = setup.max_servers
+        self._platforms = tuple(dict.fromkeys(server.platform.name for server in setup.servers))
+        sizes: dict[str, int] = {}
+        for server in setup.servers:
+            sizes[server.platform.name] = server.cpu_millicpus
+        self._sizes = sizes
+        self._basis = self._truth.references
+        self._pairs: dict[str, dict[str, PairProfile]] = {}
+
+    def classify(self, action: act.ClassifyWorkload) -> ev.Report:
+        """The truth of one workload."""
+        job = self._jobs.get(action.workload.name)
+        if job is None:
+            return ev.ProfilingFailed(action.key, "the ground truth does not know it")
+        return ev.WorkloadClassified(action.key, self.classification(job))
+
+    def classification(self, job: Job) -> Classification:
+        """All that is true of a job."""
+        most = {p: self._truth.most(p, job.application) for p in self._platforms}
+        reference = max(self._platforms, key=lambda platform: most[platform])
+        columns = self._columns(job)
+        rates = [self._rate(job, reference, cpu) for cpu in columns]
+        curves = {Quantity.RATE: _exact(columns, rates)}
+        target = job.workload.target
+        bound = target.latency if target else None
+        held = None
+        if job.load is not None:
+            curves = {Quantity.THROUGHPUT: _exact(columns, rates)}
+            if bound is not None:
+                held = bound.below_seconds
+                queue = self._truth.queue(job.application)
+                could = [
+                    queue.held_per_second(rate, cpu / 1000, bound)
+                    for rate, cpu in zip(rates, columns, strict=True)
+                ]
+                curves[Quantity.HELD] = _exact(columns, could)
+        base = max(rates[-1], NEVER)
+        return Classification(
+            estimator="truth",
+            version="1",
+            curves=curves,
+            shape=_exact(columns, [rate / base for rate in rates]),
+            total=None if job.is_service else job.work,
+            measured=len(columns),
+            platform=reference,
+            platforms={
+                platform: Estimate(max(self._rate(job, platform, columns[-1]), NEVER) / base, 0.0)
+                for platform in self._platforms
+                if platform != reference
+            },
+            servers=self._servers(job, reference, columns[-1]),
+            held_below_seconds=held,
+            asked_per_second=max(job.load.per_second) if job.load else None,
+            pairs=self._pairs_of(job) if self._basis else {},
+        )
+
+    def _columns(self, job: Job) -> tuple[int, ...]:
+        if not self._fractional:
+            return tuple(range(1000, max(job.cpu_millicpus, 1000) + 1, 1000))
+        return tuple(dict.fromkeys(max(1, round(s * job.cpu_millicpus)) for s in CPU_SHARES))
+
+    def _rate(self, job: Job, platform: str, cpu_millicpus: int, servers: int = 1) -> float:
+        given = float(min(cpu_millicpus, self._sizes[platform]))
+        load = None if job.load is None else job.load.per_second[0]
+        who = Resident(job.application, given, job.memory_bytes, load, servers)
+        if not self._truth.fits(platform, [who]):
+            return 0.0
+        return self._truth.alone(platform, who)
+
+    def _servers(self, job: Job, platform: str, cpu_millicpus: int) -> dict[int, Estimate]:
+        most = min(self._max_servers, job.workload.scale.max_servers)
+        one = max(self._rate(job, platform, cpu_millicpus), NEVER)
+        return {
+            count: Estimate(count * self._rate(job, platform, cpu_millicpus, count) / one, 0.0)
+            for count in range(2, most + 1)
+        }
+
+    def _pairs_of(self, job: Job) -> dict[str, PairProfile]:
+        """On each platform: its row of the pairs, and its own place among the columns."""
+        found = {platform: self._profiles(platform) for platform in self._platforms}
+        return {p: known[job.application] for p, known in found.items() if job.application in known}
+
+    def _profiles(self, platform: str) -> dict[str, PairProfile]:
+        if platform not in self._pairs:
+            matrix = np.array([self._row(name, platform) for name in self._basis])
+            self._pairs[platform] = exact_profiles(f"true/{platform}", self._basis, matrix)
+        return self._pairs[platform]
+
+    def _row(self, application: str, platform: str) -> list[float]:
+        """Performance beside each, relative to alone; 0 = the two do not fit."""
+        own = Resident(application, 1000.0, 1)
+        alone = self._truth.alone(platform, own)
+        pairs = [[own, Resident(other, 1000.0, 1)] for other in self._basis]
+        return [
+            self._truth.rates(platform, pair)[0] / alone
+            if alone > 0 and self._truth.fits(platform, pair)
+            else 0.0
+            for pair in pairs
+        ]
+
+
+def _exact(columns: tuple[int, ...], values: list[float]) -> Curve:
+    return Curve(columns, tuple(Estimate(max(value, NEVER), 0.0) for value in values))

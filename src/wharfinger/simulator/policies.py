@@ -1,0 +1,222 @@
+"""What stands behind each policy in a simulated run: its planner, and who answers for it.
+
+Baselines need neither. ``quasar`` has what a live manager has: programs that were profiled
+exhaustively before (the scenario's training set, through copies and with a measurement's error),
+a planner, and a classifier. ``oracle`` has the ground truth: as true numbers for the rules of
+``quasar`` where interference is known between pairs, else it looks itself (``oracle_greedy``).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.classification.base import ProfilingPlanner
+from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.pairwise import PairClassifier
+from wharfinger.classification.planner import JointPlanner
+from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.pipeline import Manager
+from wharfinger.errors import InvalidInput, WharfingerError
+from wharfinger.model.configuration import Configuration
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements
+from wharfinger.policies.placement.common import Policy
+from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.placement.reservation import Reservation
+from wharfinger.policies.registry import POLICIES, PolicyOptions, make_policy
+from wharfinger.simulator.cluster.campaign import Campaign
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.oracle.greedy import GreedyOracle
+from wharfinger.simulator.oracle.true_numbers import NothingToProfile, Oracle, TrueNumbers
+from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.truth.ground_truth import Resident
+
+Answer = Callable[[act.ClassifyWorkload], ev.Report]
+CPU_STEPS = 7
+"""Allocations at which the training set is profiled: halves of the largest server, and it."""
+MOST_SERVERS = 4
+LEAST_MILLICPUS = 125
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """One policy, ready to decide.
+
+    Attributes:
+        policy: Places and resizes.
+        planner: Decides on profiling; ``None`` = nothing is profiled.
+        classify: Answers ``ClassifyWorkload``.
+        by_reservation: It goes by what users reserve, who err.
+    """
+
+    policy: Policy
+    planner: ProfilingPlanner | None
+    classify: Answer
+    by_reservation: bool = False
+
+    def decide_for(self, manager: Manager) -> None:
+        """This core asks it from now on: one that looks at the truth has to see who is where."""
+        if isinstance(self.policy, GreedyOracle):
+            self.policy.watch(manager)
+
+
+def policies() -> tuple[str, ...]:
+    """Names of all that can be simulated."""
+    return (*POLICIES, Oracle.name)
+
+
+def estimates_for(name: str, setup: Setup, *, seed: int, confidence: float) -> Estimates:
+    """The policy of a name, with what it needs.
+
+    Args:
+        name: One of ``policies()``.
+        setup: The run's world.
+        seed: Of the run's streams.
+        confidence: With which a target must be reached.
+
+    Raises:
+        InvalidInput: There is no such policy, or nothing that it could learn from.
+    """
+    if name == Oracle.name and not setup.truth.references:
+        return Estimates(GreedyOracle(setup), None, _nothing)
+    if name == Oracle.name:
+        return Estimates(Oracle(confidence), NothingToProfile(), TrueNumbers(setup).classify)
+    if name not in POLICIES:
+        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(policies())}")
+    policy = make_policy(name, PolicyOptions(confidence=confidence, seed=seed))
+    if name == Quasar.name:
+        trained = Trained(setup, Streams(seed))
+        return Estimates(policy, trained.planner, trained.classify)
+    return Estimates(policy, None, _nothing, by_reservation=name == Reservation.name)
+
+
+def _nothing(action: act.ClassifyWorkload) -> ev.Report:
+    return ev.ProfilingFailed(action.key, "this policy does not classify")
+
+
+class Trained:
+    """What a training set teaches, by the live manager's classifier.
+
+    Args:
+        setup: With the training set.
+        streams: For the errors of its measurements.
+
+    Raises:
+        InvalidInput: There is no training set.
+    """
+
+    def __init__(self, setup: Setup, streams: Streams) -> None:
+        if not setup.training:
+            raise InvalidInput(
+                f"scenario {setup.name!r} has no training set for quasar to learn from; give it "
+                "one (training: ...), or choose another policy"
+            )
+        self._setup, self._streams = setup, streams
+        sizes = {server.platform.name: server.cpu_millicpus for server in setup.servers}
+        self._platforms = tuple(sizes)
+        self._reference = _reference(setup, sizes)
+        self._columns = _columns(sizes[self._reference], fractional=setup.fractional_cpu)
+        servers = min(MOST_SERVERS, setup.max_servers)
+        self._campaign = Campaign(setup, streams, self._reference, self._columns, servers)
+        sources = self._campaign.signals()
+        self._classifier = Classifier(self._matrices(sources))
+        references = [name for name in setup.truth.references if name in setup.training]
+        matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
+        self._pairs = PairClassifier.fit(references, matrices)
+        self.planner = JointPlanner(
+            self._classifier.classifications, sources=sources, beside=self._pairs.references
+        )
+
+    def classify(self, action: act.ClassifyWorkload) -> ev.Report:
+        """As a live manager does."""
+        workload = action.workload
+        bound = workload.target.latency if workload.target else None
+        try:
+            found = self._classifier.classify(action.measurements, workload.type, bound)
+            found = self._pairs.complete(found, action.measurements)
+        except WharfingerError as error:
+            return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")
+        return ev.WorkloadClassified(action.key, found)
+
+    def _matrices(self, sources: Sequence[SharedResource]) -> dict[Kind, UtilityMatrix]:
+        """The training set, profiled exhaustively."""
+        rows: dict[Kind, dict[str, dict[str, Entry]]] = {kind: {} for kind in _KINDS}
+        for name in self._setup.training:
+            found = self._campaign.measure(name, sources)
+            if found is not None:
+                for kind, row in self._rows(found).items():
+                    rows[kind][name] = row
+        made = {kind: UtilityMatrix.of_entries(kind, known) for kind, known in rows.items()}
+        return {kind: matrix for kind, matrix in made.items() if matrix.columns}
+
+    def _rows(self, found: Measurements) -> dict[Kind, dict[str, Entry]]:
+        """Of one program."""
+        quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in found.performance)
+        own = {cpu: e for cpu, e in found.performance[quantity].items() if e.value > 0}
+        most = max(own, default=0)
+        further = {run.setting: run.entry for run in found.further.get(quantity, ())}
+        across = {s.platform: e for s, e in further.items() if s.servers == 1 and e.value > 0}
+        out = {str(s.servers): e for s, e in further.items() if s.servers > 1 and e.value > 0}
+        if own:
+            across[self._reference] = out["1"] = own[most]
+        return {
+            Kind.SCALE_UP: {Configuration(cpu).name: e for cpu, e in sorted(own.items())},
+            Kind.HETEROGENEITY: {p: across[p] for p in self._platforms if p in across},
+            Kind.SCALE_OUT: dict(sorted(out.items())),
+            Kind.TOLERATED: {source.value: e for source, e in found.tolerated.items()},
+            Kind.CAUSED: {source.value: e for source, e in found.caused.items()},
+        }
+
+    def _error(self, *what: str | int) -> float:
+        return exp(self._setup.measuring.noise * self._streams.normal("training", *what))
+
+    def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
+        """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
+        truth = self._setup.truth
+        matrix = np.zeros((len(names), len(names)))
+        for i, one in enumerate(names):
+            own = Resident(one, 1000.0, 1)
+            alone = truth.alone(platform, own)
+            for j, other in enumerate(names):
+                pair = [own, Resident(other, 1000.0, 1)]
+                if alone > 0 and truth.fits(platform, pair):
+                    rate = truth.rates(platform, pair)[0] / alone
+                    matrix[i, j] = rate * self._error("pair", platform, one, other)
+        return matrix
+
+
+_KINDS = (
+    Kind.SCALE_UP,
+    Kind.HETEROGENEITY,
+    Kind.SCALE_OUT,
+    Kind.TOLERATED,
+    Kind.CAUSED,
+)
+
+
+def _reference(setup: Setup, sizes: dict[str, int]) -> str:
+    """A high-end platform (Paragon 2.4); of equal ones where most sources have a signal."""
+    beside = Resident(setup.training[0], 1000.0, 1)
+
+    def signals(platform: str) -> int:
+        return sum(
+            setup.truth.source(platform, source, 100.0, beside) is not None
+            for source in SharedResource
+        )
+
+    return max(sizes, key=lambda platform: (sizes[platform], signals(platform)))
+
+
+def _columns(largest_millicpus: int, *, fractional: bool) -> tuple[int, ...]:
+    """Halves of the largest server; whole CPUs where there are no others."""
+    if not fractional:
+        whole = {2**i * 1000 for i in range(CPU_STEPS) if 2**i * 1000 <= largest_millicpus}
+        return tuple(sorted(whole | {largest_millicpus // 1000 * 1000}))
+    halves = {largest_millicpus // 2**i for i in range(CPU_STEPS)}
+    return tuple(sorted(cpu for cpu in halves if cpu >= LEAST_MILLICPUS))

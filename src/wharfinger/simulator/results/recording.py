@@ -1,0 +1,101 @@
+"""The log of a run in a file: what a live manager's log holds, one line of JSON an event.
+
+The first line says what the run was; each other line has ``time``, ``kind`` and ``event``, the
+cause of a step first and what was decided of it behind. ``replay`` reads it again; so does any tool
+that reads JSON lines.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from wharfinger import __version__
+from wharfinger.core import events as ev
+from wharfinger.core.codec import encode_event
+from wharfinger.errors import InvalidInput
+from wharfinger.runtime.replay import Entry
+
+if TYPE_CHECKING:
+    from wharfinger.simulator.run import RunSpec
+
+FORMAT = 1
+_EVENT = b'"event":'
+
+
+class Recording:
+    """A log that is being written.
+
+    Args:
+        file: Open for writing bytes.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, spec: "RunSpec") -> "Iterator[Recording]":
+        """Write to a file, which is there under its name only once all is written.
+
+        Raises:
+            InvalidInput: It can't be written there.
+        """
+        if not path.name or path.is_dir():
+            raise InvalidInput(f"--record {path}: that is a directory; name a file")
+        part = path.with_name(path.name + ".part")
+        told = {key: value for key, value in asdict(spec).items() if key not in _NOT_TOLD}
+        head = {"wharfinger": __version__, "format": FORMAT, "run": told}
+        try:
+            with part.open("wb") as file:
+                file.write(json.dumps(head).encode() + b"\n")
+                yield cls(file)
+            part.replace(path)
+        except OSError as error:
+            raise InvalidInput(f"--record {path}: {error.strerror}") from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def write(self, time: float, events: Iterable[ev.Event]) -> None:
+        """The events of one step."""
+        for event in events:
+            kind, payload = encode_event(event)
+            head = f'{{"time":{time!r},"kind":"{kind}","event":'.encode()
+            self._file.write(head + payload + b"}\n")
+
+
+_NOT_TOLD = frozenset({"record", "series", "explain"})
+
+
+def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[Entry]]:
+    """What the run was, and its log.
+
+    Raises:
+        InvalidInput: The file can't be read, or is none of these.
+    """
+    try:
+        with path.open("rb") as lines:
+            head = json.loads(next(lines, b""))
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise InvalidInput(f"{path}: its first line is not that of a recorded run") from error
+    told = isinstance(head, dict) and isinstance(head.get("run"), dict)
+    if not told or head.get("format") != FORMAT:
+        raise InvalidInput(f"{path}: not a run recorded by wharfinger simulate --record")
+    return head["run"], _entries(path)
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    with path.open("rb") as lines:
+        next(lines)
+        for number, line in enumerate(lines, 1):
+            try:
+                told = json.loads(line)
+                payload = line[line.index(_EVENT) + len(_EVENT) : line.rindex(b"}")]
+                yield Entry(number, told["time"], told["kind"], payload)
+            except (ValueError, KeyError, TypeError) as error:
+                raise InvalidInput(f"{path}:{number + 1}: not an event: {error}") from error

@@ -1,0 +1,222 @@
+"""From the accounts of a run to its report: fates and the summary's numbers.
+
+``outcome`` says what each number means; here is how it comes about. Called at the end of a run.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from wharfinger.model.workload import Target
+from wharfinger.simulator.cluster.accounting import Sums
+from wharfinger.simulator.cluster.runs import Account
+from wharfinger.simulator.results.outcome import Fate
+from wharfinger.simulator.scenario.jobs import Job
+
+UNFINISHED = "unfinished"
+IDLE_POWER = 0.5
+"""Of a server that does nothing, as a share of its peak."""
+_FAILED = frozenset({"failed", "vanished", "rejected", "revoked"})
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What the run itself has cost.
+
+    Attributes:
+        decisions_seconds: Of each placement that was decided, or refused.
+        events: In the simulation's loop.
+        wall_seconds: From the first event to the last.
+        peak_rss_bytes: Of the process.
+    """
+
+    decisions_seconds: Sequence[float]
+    events: int
+    wall_seconds: float
+    peak_rss_bytes: int
+
+
+def fate_of(account: Account, end: str, now: float) -> Fate:
+    """What became of one job.
+
+    Args:
+        account: Its.
+        end: The manager's phase; not an ended one where the run was over first.
+        now: The end of the run.
+    """
+    job = account.job
+    ended_at = now if account.ended_at is None else account.ended_at
+    failed = account.failed or end in _FAILED
+    if job.is_service:
+        performance, losses = _service(account, now, failed=failed)
+        target = performance
+    else:
+        seconds = ended_at - account.submitted_at
+        performance, losses = _batch(account, seconds, failed=failed)
+        target = 0.0 if failed else _over_target(account, seconds, finished=end == "completed")
+    finished = not failed and (end == "completed" or job.is_service)
+    has_target = job.workload.target is not None
+    kept = finished and has_target and target >= 1 - job.workload.tolerance
+    first = account.first_run_at
+    return Fate(
+        name=job.name,
+        application=job.application,
+        type=str(job.workload.type),
+        end=end,
+        platform=max(account.on, key=account.on.__getitem__, default=""),
+        submitted_at=account.submitted_at,
+        ended_at=account.ended_at,
+        wait_seconds=(now if first is None else first) - account.submitted_at,
+        performance=performance,
+        target_performance=min(1.0, target) if has_target else None,
+        kept=kept,
+        platform_loss=losses[0],
+        allocation_loss=losses[1],
+        interference_loss=losses[2],
+        waiting_loss=losses[3],
+    )
+
+
+def _batch(
+    account: Account, seconds: float, *, failed: bool
+) -> tuple[float, tuple[float, float, float, float]]:
+    """Performance, and what was lost to platform, allocation, neighbours and waiting."""
+    spans = (account.most_seconds, account.alone_seconds, account.running_seconds, seconds)
+    if failed or min(account.best) <= 0 or min(spans) <= 0:
+        return 0.0, (0.0, 0.0, 0.0, 1.0)
+    ideal = account.ideal_seconds
+    steps = [ideal / span for span in spans]
+    lost = [before - after for before, after in zip([1.0, *steps], steps, strict=False)]
+    return steps[-1], (lost[0], lost[1], lost[2], lost[3])
+
+
+def _over_target(account: Account, seconds: float, *, finished: bool) -> float:
+    """Achieved over target, of a job; what has not finished has achieved no completion."""
+    target: Target | None = account.job.workload.target
+    if target is None or seconds <= 0:
+        return 0.0
+    parts = []
+    if target.completion_seconds is not None:
+        parts.append(target.completion_seconds / seconds if finished else 0.0)
+    if target.rate_per_second is not None:
+        parts.append(account.done / seconds / target.rate_per_second)
+    return min(parts, default=0.0)
+
+
+def _service(
+    account: Account, now: float, *, failed: bool
+) -> tuple[float, tuple[float, float, float, float]]:
+    """The same of a service, over the time for which it is wanted."""
+    wanted = min(account.job.lifetime_seconds, now - account.submitted_at)
+    if wanted <= 0 or (failed and account.running_seconds <= 0):
+        return 0.0, (0.0, 0.0, 0.0, 1.0)
+    parts = (
+        account.kept_most_seconds,
+        account.kept_alone_seconds,
+        account.kept_seconds,
+    )
+    most, alone, kept = (part / wanted for part in parts)
+    served = account.running_seconds / wanted
+    return kept, (served - most, most - alone, alone - kept, 1.0 - served)
+
+
+def summarise(
+    fates: Sequence[Fate],
+    sums: Sums,
+    *,
+    began: float,
+    ended: float,
+    ideal_seconds: float,
+    effort: Effort,
+) -> dict[str, float | int | None]:
+    """The report's numbers.
+
+    Args:
+        fates: Of all that were submitted.
+        sums: Of the cluster's levels, from ``began`` to ``ended``.
+        began: The first arrival, in seconds.
+        ended: When the last had ended.
+        ideal_seconds: The same span, had each job run alone on its best platform at once.
+        effort: What the run has cost.
+    """
+    wanted = [fate for fate in fates if fate.type != "best-effort"]
+    fillers = [fate.performance for fate in fates if fate.type == "best-effort"]
+    performances = [fate.performance for fate in wanted]
+    targets = [f.target_performance for f in wanted if f.target_performance is not None]
+    kept = [float(f.kept) for f in wanted if f.target_performance is not None]
+    waits = [fate.wait_seconds for fate in fates]
+    seconds = max(ended - began, 1e-9)
+    energy = IDLE_POWER * sums.capacity + (1 - IDLE_POWER) * sums.used
+    peak = sums.capacity / seconds * ideal_seconds
+    decisions = [1e6 * each for each in effort.decisions_seconds]
+    return {
+        "workloads": len(fates),
+        "qos_kept_fraction": _mean(kept),
+        "performance_mean": _mean(performances),
+        "target_performance_mean": _mean(targets),
+        "performance_p5": _percentile(performances, 5),
+        "time_over_best_mean": _mean([1 / each for each in performances if each > 0]),
+        "degraded_over_10pct_fraction": _mean([float(each < 0.9) for each in performances]),
+        "degraded_over_20pct_fraction": _mean([float(each < 0.8) for each in performances]),
+        "platform_loss_mean": _mean([fate.platform_loss for fate in wanted]),
+        "allocation_loss_mean": _mean([fate.allocation_loss for fate in wanted]),
+        "interference_loss_mean": _mean([fate.interference_loss for fate in wanted]),
+        "waiting_loss_mean": _mean([fate.waiting_loss for fate in wanted]),
+        "utilization_cpu_mean": _share(sums.used, sums.capacity),
+        "utilization_cpu_to_95pct_mean": _share(sums.most_used, sums.most_capacity),
+        "allocated_cpu_mean": _share(sums.allocated, sums.capacity),
+        "servers_used_mean": sums.busy / seconds,
+        "energy_relative": _share(energy, peak),
+        "best_effort_performance_mean": _mean(fillers),
+        "failed": sum(fate.end in _FAILED for fate in fates),
+        "unfinished": sum(fate.end == UNFINISHED for fate in fates),
+        "wait_seconds_p50": _percentile(waits, 50),
+        "wait_seconds_p99": _percentile(waits, 99),
+        "makespan_seconds": ended - began,
+        "decision_microseconds_p50": _percentile(decisions, 50),
+        "decision_microseconds_p99": _percentile(decisions, 99),
+        "events": effort.events,
+        "wall_seconds": effort.wall_seconds,
+        "peak_rss_bytes": effort.peak_rss_bytes,
+    }
+
+
+def ideal_seconds(
+    jobs: Iterable[Job], best: Mapping[str, float], began: float, until: float
+) -> float:
+    """From the first arrival to the last end, had each run alone on its best platform at once.
+
+    Args:
+        jobs: Those that have arrived.
+        best: Rate alone on the best platform, by application.
+        began: The first arrival.
+        until: The run was over then, whoever had not ended.
+    """
+    ends = [min(until, job.arrives_at + _ideal(job, best)) for job in jobs]
+    return max(ends, default=began) - began
+
+
+def _ideal(job: Job, best: Mapping[str, float]) -> float:
+    """Seconds that a job takes, or is wanted, where every phase is at its best."""
+    phases = job.all_phases
+    rates = [best.get(phase.application, 0.0) for phase in phases]
+    if job.work == inf or min(rates) <= 0:
+        return job.lifetime_seconds
+    ends = [*(phase.from_work for phase in phases[1:]), job.work]
+    return sum(
+        (end - phase.from_work) / rate for phase, end, rate in zip(phases, ends, rates, strict=True)
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _percentile(values: Sequence[float], percent: float) -> float | None:
+    return float(np.percentile(values, percent)) if values else None
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

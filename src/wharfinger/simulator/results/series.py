@@ -1,0 +1,154 @@
+"""How a run was over time, for pictures: changes are noted as they happen, and binned at the end.
+
+Only where somebody asks for it: a run of many servers has many changes.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.results.outcome import Fate, Series
+from wharfinger.simulator.scenario.jobs import Job
+
+BINS = 240
+MOST_GROUPS = 200
+"""Rows of the picture; beyond, servers are taken together."""
+LATENCY_EDGES_SECONDS = np.geomspace(1e-4, 10.0, 101)
+
+
+class Changes:
+    """A level that changes: when, and to what."""
+
+    def __init__(self) -> None:
+        self.times = array("d")
+        self.levels = array("d")
+
+    def put(self, now: float, level: float) -> None:
+        """It is this from now on."""
+        self.times.append(now)
+        self.levels.append(level)
+
+    def means(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(B,) mean over each bin; 0 before the first change.
+
+        >>> changes = Changes()
+        >>> changes.put(1.0, 4.0)
+        >>> changes.means(np.array([0.0, 2.0, 4.0])).tolist()
+        [2.0, 4.0]
+        """
+        times = np.concatenate(([edges[0]], np.frombuffer(self.times), [np.inf]))
+        levels = np.concatenate(([0.0], np.frombuffer(self.levels)))
+        times = np.maximum(times, edges[0])
+        return _integral(times, levels, edges) / np.diff(edges)
+
+
+def _integral(
+    times: NDArray[np.float64], levels: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(B,) of a step function over each bin; ``levels[i]`` holds from ``times[i]`` on."""
+    sums = np.concatenate(([0.0], np.cumsum(levels[:-1] * np.diff(times[:-1]))))
+    at = np.searchsorted(times[:-1], edges, side="right") - 1
+    until = sums[at] + levels[at] * (edges - times[at])
+    return np.diff(until)
+
+
+class Recorder:
+    """Notes every change of the cluster."""
+
+    def __init__(self) -> None:
+        self._allocated = Changes()
+        self._machines: dict[str, Changes] = {}
+        self._capacity: dict[str, float] = {}
+        self._latency: dict[str, NDArray[np.float64]] = {}
+
+    def capacity(self, now: float, machine: Machine, *, present: bool) -> None:
+        """A server comes or leaves."""
+        self._capacity[machine.server.name] = machine.cpu_millicpus
+        self._machines.setdefault(machine.server.name, Changes())
+
+    def allocated(self, now: float, level: float) -> None:
+        """CPU that is given away in all."""
+        self._allocated.put(now, level)
+
+    def used(self, now: float, machine: Machine) -> None:
+        """CPU of a server that does something."""
+        self._machines[machine.server.name].put(now, machine.used_millicpus)
+
+    def latency(self, service: str, seconds: float, latency_seconds: float) -> None:
+        """A service's latency was this for so long."""
+        histogram = self._latency.get(service)
+        if histogram is None:
+            histogram = self._latency[service] = np.zeros(len(LATENCY_EDGES_SECONDS) + 1)
+        histogram[np.searchsorted(LATENCY_EDGES_SECONDS, latency_seconds)] += seconds
+
+    def series(self, jobs: Mapping[str, Job], fates: Sequence[Fate], ended: float) -> Series:
+        """All of it, over the whole run.
+
+        Args:
+            jobs: By name.
+            fates: What became of them.
+            ended: The end of the run, in seconds.
+        """
+        edges = np.linspace(0.0, max(ended, 1e-9), BINS + 1)
+        names = list(self._machines)
+        per_server = np.array([self._machines[name].means(edges) for name in names])
+        per_server = per_server.reshape(len(names), BINS)
+        capacities = np.array([self._capacity[name] for name in names])
+        groups, rows = _grouped(names, per_server, capacities)
+        required = Changes()
+        for time, change in sorted(_wanted(jobs, fates, ended)):
+            level = required.levels[-1] if required.levels else 0.0
+            required.put(time, level + change)
+        return Series(
+            edges=edges,
+            groups=groups,
+            utilization=rows,
+            required_cpus=required.means(edges) / MILLICPUS_PER_CPU,
+            allocated_cpus=self._allocated.means(edges) / MILLICPUS_PER_CPU,
+            used_cpus=per_server.sum(axis=0) / MILLICPUS_PER_CPU,
+            latency_edges_seconds=np.concatenate(([0.0], LATENCY_EDGES_SECONDS, [np.inf])),
+            latency={name: h / h.sum() for name, h in self._latency.items() if h.sum() > 0},
+            bounds_seconds={name: b for name in self._latency if (b := _bound(jobs[name]))},
+        )
+
+
+def _bound(job: Job) -> float | None:
+    target = job.workload.target
+    return target.latency.below_seconds if target and target.latency else None
+
+
+def _wanted(
+    jobs: Mapping[str, Job], fates: Sequence[Fate], ended: float
+) -> list[tuple[float, float]]:
+    """When workloads come and go, with the CPU that they could use."""
+    changes = []
+    for fate in fates:
+        job = jobs[fate.name]
+        left = fate.submitted_at + fate.wait_seconds
+        gone = ended if fate.ended_at is None else fate.ended_at
+        changes += [
+            (fate.submitted_at, float(job.cpu_millicpus)),
+            (max(gone, left), -float(job.cpu_millicpus)),
+        ]
+    return changes
+
+
+def _grouped(
+    names: Sequence[str], rows: NDArray[np.float64], capacities: NDArray[np.float64]
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Utilisation by server, or by so many neighbours in the list together."""
+    size = max(1, -(-len(names) // MOST_GROUPS))
+    starts = np.arange(0, len(names), size)
+    if not len(names):
+        return (), rows
+    used = np.add.reduceat(rows, starts, axis=0)
+    there = np.add.reduceat(capacities, starts)
+    labels = tuple(
+        names[at] if size == 1 else f"{names[at]} and {min(size, len(names) - at) - 1} more"
+        for at in starts.tolist()
+    )
+    return labels, used / np.maximum(there, 1.0)[:, None]

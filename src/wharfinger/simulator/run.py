@@ -1,0 +1,500 @@
+"""One simulated run: the live core, the simulated engine, the loop's clock, and no store.
+
+What ``Runtime`` does with a clock, a store and a descriptor, this does with the simulation's loop:
+an event happens, the core decides, the engine acts, and what the core decided may be recorded in
+the log's form (``recording``). Nothing of the core knows the difference.
+"""
+
+import gc
+import resource
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+
+from wharfinger import __version__
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.errors import InvalidInput
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Workload
+from wharfinger.policies.admission.registry import make_admission
+from wharfinger.runtime.replay import Replay, replay
+from wharfinger.simulator.cluster.cluster import SimulatedCluster
+from wharfinger.simulator.engine import SimulatedEngine
+from wharfinger.simulator.kernel.loop import EventLoop
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.policies import Estimates, estimates_for
+from wharfinger.simulator.results.outcome import Fate, Outcome
+from wharfinger.simulator.results.recording import Recording, read_recording
+from wharfinger.simulator.results.report import (
+    UNFINISHED,
+    Effort,
+    fate_of,
+    ideal_seconds,
+    summarise,
+)
+from wharfinger.simulator.results.series import Recorder
+from wharfinger.simulator.scenario.build import build
+from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
+from wharfinger.simulator.scenario.setup import Outage, Setup
+from wharfinger.simulator.timing import TimedPolicy
+
+OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
+"""Priorities of events of one moment, after what ends and what is told of it."""
+LEAST_WAIT_SECONDS = 1e-3
+IDLE_WAKES = 3
+"""When nothing runs and nobody comes, time may pass so often without anything happening."""
+KEEP_ENDED = 1_000
+LOOK_EVERY = 2_000
+"""Events between two looks at how far the run is."""
+MOST = 0.95
+"""Of the workloads: until so many have ended, the cluster is as its users know it."""
+STALLED_SECONDS = 86_400.0
+"""After so long without a decision, while nobody who is there gets anything done, a run is over."""
+
+Progress = Callable[[float], None]
+_AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+_MAY_END = (
+    ev.WorkloadRejected,
+    ev.WorkloadRevoked,
+    ev.WorkloadFinished,
+    ev.WorkloadVanished,
+    ev.StartFailed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run, in words that can be handed to another process.
+
+    Attributes:
+        scenario: A file, or a name; see docs/scenarios.md.
+        regime: Calibration of the physics; ``None`` = as the scenario says.
+        policy: Name in ``wharfinger.simulator.policies``.
+        admission: Name in ``wharfinger.policies.admission.registry``.
+        seed: Of every stream.
+        servers: How many; ``None`` = as the scenario says.
+        workloads: How many; ``None`` = as the scenario says.
+        confidence: With which a target must be reached.
+        series: Whether to keep what pictures over time need.
+        record: File for the log of the run; ``None`` = none is kept.
+        explain: A workload that will be asked for; empty = none.
+        keep_ended: Records of ended workloads that the core keeps: their fates are in accounts.
+    """
+
+    scenario: str
+    policy: str = "quasar"
+    admission: str = "fifo"
+    seed: int = 0
+    regime: str | None = None
+    servers: int | None = None
+    workloads: int | None = None
+    confidence: float = 0.8
+    series: bool = False
+    record: Path | None = None
+    explain: str = ""
+    keep_ended: int = KEEP_ENDED
+
+
+def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
+    """Run a scenario.
+
+    Args:
+        spec: What to run.
+        progress: Is told the share that is done, now and then.
+
+    Raises:
+        InvalidInput: A file, a name or a number of the scenario is wrong.
+    """
+    return prepare(spec).run(progress)
+
+
+def prepare(spec: RunSpec) -> "Simulation":
+    """The run, ready to begin.
+
+    Raises:
+        InvalidInput: A file, a name or a number of the scenario is wrong.
+    """
+    scenario = in_regime(load_scenario(spec.scenario), spec.regime)
+    setup = build(scenario, spec.seed, spec.servers, spec.workloads)
+    if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
+        first = f"; its first is {setup.jobs[0].name}" if setup.jobs else ""
+        raise InvalidInput(
+            f"--explain: {spec.explain!r} is no workload of {setup.name} with this seed{first}"
+        )
+    if spec.explain:
+        spec = replace(spec, keep_ended=max(spec.keep_ended, len(setup.jobs)))
+    return Simulation(setup, spec)
+
+
+def replay_recording(path: Path) -> Replay:
+    """Decide a recorded run again.
+
+    Raises:
+        InvalidInput: The file is none, or its scenario can't be built again.
+    """
+    told, log = read_recording(path)
+    try:
+        spec = RunSpec(**told)
+    except TypeError as error:
+        raise InvalidInput(f"{path}: its first line does not say what was run: {error}") from error
+    setup = prepare(spec).setup
+    estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
+
+    def make_manager(started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
+        manager = Manager(
+            estimates.policy,
+            make_admission(started.admission),
+            planner=estimates.planner,
+            keep_ended=spec.keep_ended,
+            state=state,
+        )
+        estimates.decide_for(manager)
+        return manager
+
+    return replay(log, make_manager)
+
+
+class Simulation:
+    """One run of a setup.
+
+    Args:
+        setup: The world.
+        spec: Policy, seed, and what is wanted of the run.
+    """
+
+    def __init__(self, setup: Setup, spec: RunSpec) -> None:
+        self.setup, self._spec = setup, spec
+        streams = Streams(spec.seed)
+        estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
+        admission = make_admission(spec.admission)
+        self._estimates: Estimates = estimates
+        self.policy = TimedPolicy(estimates.policy)
+        self.manager = Manager(
+            self.policy,
+            admission,
+            planner=estimates.planner,
+            keep_ended=spec.keep_ended,
+        )
+        estimates.decide_for(self.manager)
+        self.cluster = SimulatedCluster(
+            EventLoop(),
+            setup.truth,
+            setup.servers,
+            streams=streams,
+            costs=setup.costs,
+            faults=setup.faults,
+            measuring=setup.measuring,
+            capabilities=Capabilities(
+                max_servers_per_workload=setup.max_servers,
+                fractional_cpu=setup.fractional_cpu,
+                measures=estimates.policy.adapts,
+                profiles=estimates.planner is not None,
+            ),
+        )
+        if spec.series:
+            self._record_changes()
+        self.loop = self.cluster.loop
+        self.engine = SimulatedEngine(self.cluster)
+        self._requests: deque[ev.Report | ev.Request] = deque()
+        self._recording: Recording | None = None
+        self._next_job = 0
+        self._outages_left = len(setup.faults.outages)
+        self._wake_handle, self._wake_due = 0, inf
+        self._idle_wakes = 0
+        self._decided_at = 0.0
+        self._ends: dict[str, str] = {}
+
+    # --- the run -----------------------------------------------------------------------------
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        """All of it."""
+        began = time.perf_counter()
+        with self._recorded(), _seldom_collected():
+            self.start()
+            until = self.setup.until_seconds
+            self._go_on(inf if until is None else until, progress)
+        return self._outcome(time.perf_counter() - began)
+
+    def start(self) -> None:
+        """The manager takes the empty cluster over; arrivals and outages are to come."""
+        self.engine.open()
+        self._requests.append(
+            ev.ManagerStarted(
+                nonce=f"s{self._spec.seed}",
+                version=__version__,
+                policy=self.policy.name,
+                admission=self._spec.admission,
+                engine=self.engine.name,
+                capabilities=self.engine.capabilities,
+            )
+        )
+        self.pump()
+        self._expect_arrival()
+        for outage in self.setup.faults.outages:
+            self.loop.schedule(outage.at_seconds, self._fail, outage, OUTAGES)
+
+    def step(self) -> bool:
+        """One event, and what the core makes of it; whether there was any."""
+        if not self.loop.step():
+            return False
+        self.pump()
+        return True
+
+    def _go_on(self, until: float, progress: Progress | None) -> None:
+        loop, count = self.loop, 0
+        while not self.is_over():
+            due = loop.peek()
+            if due is None or due > until:
+                break
+            loop.step()
+            self.pump()
+            count += 1
+            if count % LOOK_EVERY == 0:
+                if self._is_stalled():
+                    break
+                if progress is not None:
+                    progress(self._done_share())
+        if until < inf and not self.is_over():
+            loop.run(until)
+        self.cluster.ledger.advance(self.loop.now)
+
+    def pump(self) -> None:
+        """What was reported or asked goes through the core, and what it wants is done."""
+        requests, engine, manager = self._requests, self.engine, self.manager
+        busy = False
+        while True:
+            requests.extend(engine.take())
+            if not requests:
+                break
+            busy = True
+            event = requests.popleft()
+            step = manager.handle(self.loop.now, event)
+            if len(step.events) > 1:
+                self._decided_at = self.loop.now
+            for logged in step.events:
+                if isinstance(logged, _MAY_END):
+                    self._note_end(logged)
+            if self._recording is not None and step.events:
+                self._recording.write(self.loop.now, step.events)
+            for action in step.actions:
+                self._perform(action)
+        if busy:
+            self._set_wake()
+
+    def _note_end(self, event: ev.WorkloadRejected | ev.WorkloadRevoked | _AboutAKey) -> None:
+        """How a workload has ended, in the core's words: it may forget its record."""
+        if isinstance(event, ev.WorkloadRejected | ev.WorkloadRevoked):
+            record = self.manager.state.workloads.get(event.name)
+        else:
+            record = self.manager.record_of(event.key)
+        if record is None or not record.ended or record.name in self._ends:
+            return
+        now = self.loop.now
+        self._ends[record.name] = str(record.phase)
+        account = self.cluster.accounts[record.name]
+        if account.ended_at is None:
+            account.ended_at = now
+        self.cluster.ledger.mark(now, most=len(self._ends) <= MOST * len(self.setup.jobs))
+
+    def _perform(self, action: act.Action) -> None:
+        if isinstance(action, act.ClassifyWorkload):
+            self._requests.append(self._estimates.classify(action))
+        else:
+            self.engine.perform(action)
+
+    # --- what happens of itself ------------------------------------------------------------------
+
+    def _expect_arrival(self) -> None:
+        if self._next_job < len(self.setup.jobs):
+            job = self.setup.jobs[self._next_job]
+            self.loop.schedule(max(self.loop.now, job.arrives_at), self._arrive, job, ARRIVALS)
+
+    def _arrive(self, job: Job) -> None:
+        if self._next_job == 0:
+            self.cluster.ledger.begin(self.loop.now)
+        self._next_job += 1
+        self.cluster.submitted(job)
+        self._requests.append(ev.WorkloadSubmitted(self._as_handed_in(job)))
+        if job.lifetime_seconds < inf:
+            leaves_at = self.loop.now + job.lifetime_seconds
+            self.loop.schedule(leaves_at, self._leave, job, LEAVES)
+        self._expect_arrival()
+
+    def _as_handed_in(self, job: Job) -> Workload:
+        """Users who reserve do not know what they need (Quasar, figure 1d)."""
+        if job.stated is None or not self._estimates.by_reservation:
+            return job.workload
+        return replace(job.workload, reservation=job.stated)
+
+    def _leave(self, job: Job) -> None:
+        """A service is wanted no more; one that runs has ended by itself."""
+        if self.cluster.accounts[job.name].ended_at is not None:
+            return
+        record = self.manager.state.workloads.get(job.name)
+        if record is not None and not record.ended and not record.revoking:
+            self._requests.append(ev.WorkloadRevoked(job.name))
+
+    def _fail(self, outage: Outage) -> None:
+        self._outages_left -= 1
+        machine = self.cluster.machines.get(outage.server)
+        if machine is None:
+            return
+        back_at = self.loop.now + outage.for_seconds
+        self.cluster.remove_server(outage.server)
+        self._outages_left += 1
+        self.loop.schedule(back_at, self._return, outage.server, OUTAGES)
+
+    def _return(self, name: str) -> None:
+        self._outages_left -= 1
+        server = next(server for server in self.setup.servers if server.name == name)
+        self.cluster.put_server(server)
+
+    # --- the core's own time ---------------------------------------------------------------------
+
+    def _set_wake(self) -> None:
+        now = self.loop.now
+        due = self.manager.wake_at(now)
+        wanted = inf if due is None else max(due, now + LEAST_WAIT_SECONDS)
+        if wanted == self._wake_due:
+            return
+        if self._wake_handle:
+            self.loop.cancel(self._wake_handle)
+            self._wake_handle = 0
+        self._wake_due = wanted
+        if wanted < inf:
+            self._wake_handle = self.loop.schedule(wanted, self._wake, None, WAKES)
+
+    def _wake(self, _nothing: None) -> None:
+        self._wake_handle, self._wake_due = 0, inf
+        self._idle_wakes = 0 if self.cluster.is_busy() else self._idle_wakes + 1
+        self._requests.append(ev.TimePassed())
+
+    def is_over(self) -> bool:
+        """All have ended; or nothing runs, and no server returns: who waits will wait for ever."""
+        if self._next_job < len(self.setup.jobs) or self.cluster.is_busy():
+            return False
+        if len(self._ends) == len(self.setup.jobs):
+            return True
+        if self._outages_left:
+            return False
+        waiting = len(self.loop) - (1 if self._wake_handle else 0)
+        return waiting == 0 and (not self._wake_handle or self._idle_wakes > IDLE_WAKES)
+
+    def _is_stalled(self) -> bool:
+        """Those who are there are measured for ever, and none of them will ever end."""
+        if self._next_job < len(self.setup.jobs) or self._outages_left:
+            return False
+        quiet = self.loop.now - self._decided_at > STALLED_SECONDS
+        return quiet and not any(
+            run.end is None and (run.rate > 0 or run.job.is_service) for run in self.cluster.runs
+        )
+
+    def _done_share(self) -> float:
+        """By arrivals and ends, each half."""
+        total = max(1, len(self.setup.jobs))
+        ended = sum(a.ended_at is not None for a in self.cluster.accounts.values())
+        return (self._next_job + ended) / (2 * total)
+
+    # --- what came of it -------------------------------------------------------------------------
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        if self._spec.record is None:
+            yield
+            return
+        with Recording.open(self._spec.record, self._spec) as self._recording:
+            yield
+
+    def _record_changes(self) -> None:
+        recorder = self.cluster.ledger.recorder = Recorder()
+        for machine in self.cluster.machines.values():
+            recorder.capacity(0.0, machine, present=True)
+
+    def fates(self) -> tuple[Fate, ...]:
+        """Of all who were handed in, in order of arrival."""
+        now = self.loop.now
+        for run in self.cluster.runs:
+            run.settle(now)
+        found = []
+        for job in self.setup.jobs:
+            account = self.cluster.accounts.get(job.name)
+            if account is not None:
+                found.append(fate_of(account, self._end_of(job.name), now))
+        return tuple(found)
+
+    def _end_of(self, name: str) -> str:
+        return self._ends.get(name, UNFINISHED)
+
+    def _outcome(self, wall_seconds: float) -> Outcome:
+        fates, spec, ledger = self.fates(), self._spec, self.cluster.ledger
+        began = self.setup.jobs[0].arrives_at if self.setup.jobs else 0.0
+        ends = [fate.ended_at for fate in fates]
+        finished = all(end is not None for end in ends) and bool(ends)
+        ended = max(end or 0.0 for end in ends) if finished else self.loop.now
+        if not finished:
+            ledger.mark(self.loop.now)
+        jobs = [self.cluster.jobs[fate.name] for fate in fates]
+        names = dict.fromkeys(phase.application for job in jobs for phase in job.all_phases)
+        best = {name: self.cluster.best(name) for name in names}
+        effort = Effort(
+            self.policy.seconds,
+            self.loop.executed,
+            wall_seconds,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+        summary = summarise(
+            fates,
+            ledger.marked,
+            began=began,
+            ended=ended,
+            ideal_seconds=ideal_seconds(jobs, best, began, ended),
+            effort=effort,
+        )
+        series = None
+        if ledger.recorder is not None:
+            series = ledger.recorder.series(self.cluster.jobs, fates, ended)
+        return Outcome(
+            self.setup.name,
+            self.policy.name,
+            spec.admission,
+            spec.seed,
+            summary,
+            fates,
+            series,
+            self.setup.notes,
+        )
+
+    def record_of(self, name: str) -> WorkloadRecord:
+        """The core's record of a workload, for ``explain``.
+
+        Raises:
+            NotFound: It had not arrived when the run was over.
+        """
+        return self.manager.find(name)
+
+    @property
+    def now(self) -> float:
+        """Seconds from the run's beginning."""
+        return self.loop.now
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Most of what a run makes it keeps to its end: looking for cycles in it costs a third."""
+    before: Sequence[int] = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -1,0 +1,1 @@
+"""Scenarios: who arrives when, on which servers, and what fails; read from files."""

@@ -1,0 +1,171 @@
+"""When workloads are handed in.
+
+``scenario.build`` calls this with the mean gap, which it knows where a scenario states a load.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.errors import InvalidInput
+from wharfinger.simulator.truth.csv_lines import csv_lines
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+class Pattern(StrEnum):
+    """How workloads follow one another."""
+
+    REGULAR = "regular"
+    """One after each gap."""
+    GAUSSIAN = "gaussian"
+    """Gaps are normally distributed, none below 0."""
+    POISSON = "poisson"
+    """Gaps are exponentially distributed."""
+    AT_ONCE = "at-once"
+    """All at the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Many at once, on top of what comes anyway.
+
+    Attributes:
+        every_seconds: From the beginning of one to that of the next; the first comes after one.
+        size: Workloads of each.
+        within_seconds: They come evenly spread over this.
+        times: How many bursts; ``None`` = as long as workloads come.
+    """
+
+    every_seconds: float
+    size: int
+    within_seconds: float = 60.0
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Arrivals that were recorded.
+
+    Attributes:
+        path: A CSV file.
+        column: Of the times.
+        unit_seconds: What 1 means in it.
+    """
+
+    path: str
+    column: str
+    unit_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When workloads are handed in.
+
+    Attributes:
+        pattern: How they follow one another.
+        every_seconds: Mean gap; of it and ``load`` one is given, unless ``AT_ONCE``.
+        load: CPU time that they take alone over what there is: sets the mean gap.
+        spread_seconds: Standard deviation of a ``GAUSSIAN`` gap.
+        bursts: On top; ``None`` = none.
+        recorded: Where they are told; then the rest says nothing.
+    """
+
+    pattern: Pattern = Pattern.POISSON
+    every_seconds: float | None = None
+    load: float | None = None
+    spread_seconds: float = 0.0
+    bursts: Bursts | None = None
+    recorded: Recorded | None = None
+
+    def __post_init__(self) -> None:
+        if self.pattern is Pattern.AT_ONCE or self.recorded is not None:
+            if self.every_seconds or self.load or self.bursts:
+                raise InvalidInput("these arrivals have no gap; remove every, load and bursts")
+        elif (self.every_seconds is None) == (self.load is None):
+            raise InvalidInput("write either every, e.g. 10s, or load, e.g. 0.7")
+        if bool(self.spread_seconds) != (self.pattern is Pattern.GAUSSIAN):
+            raise InvalidInput("spread belongs to pattern: gaussian, and it needs one")
+
+
+def arrival_times(
+    arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator
+) -> Array:
+    """(count,) seconds from the beginning, ascending.
+
+    Args:
+        arrivals: How.
+        count: Of workloads.
+        gap_seconds: Mean between two, those of bursts left out.
+        random: Of arrivals alone.
+
+    Raises:
+        InvalidInput: Those that were recorded can't be read, or are fewer than the workloads.
+    """
+    if arrivals.recorded is not None:
+        return _recorded(arrivals.recorded, count)
+    base = _base(arrivals, count, gap_seconds, random)
+    if arrivals.bursts is None or not count:
+        return base
+    both: Array = np.sort(np.concatenate([base, _burst_times(arrivals.bursts, base, random)]))
+    return both[:count]
+
+
+def _recorded(recorded: Recorded, count: int) -> Array:
+    """The first of them, from the first."""
+    column = recorded.column
+    lines = csv_lines(Path(recorded.path), [column], exact=False)
+    times = np.sort(np.array([line.number_of(column) for line in lines]))
+    if len(times) < count:
+        raise InvalidInput(
+            f"{recorded.path}: {len(times)} arrivals for {count} workloads; ask for fewer"
+        )
+    first: Array = (times[:count] - times[:1]) * recorded.unit_seconds
+    return first
+
+
+def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
+    """Mean gap of what comes between bursts, where both together are to come with this one.
+
+    Raises:
+        InvalidInput: Bursts alone are more.
+    """
+    if bursts is None:
+        return gap_seconds
+    rest = 1 / gap_seconds - bursts.size / bursts.every_seconds
+    if rest <= 0:
+        raise InvalidInput(
+            f"bursts of {bursts.size} every {bursts.every_seconds:g} s are more than the load that "
+            "is stated; write fewer, or a higher load"
+        )
+    return 1 / rest
+
+
+def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator) -> Array:
+    gaps = np.full(count, gap_seconds)
+    match arrivals.pattern:
+        case Pattern.AT_ONCE:
+            return np.zeros(count)
+        case Pattern.REGULAR:
+            gaps[:1] = 0.0
+        case Pattern.GAUSSIAN:
+            gaps = np.maximum(random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0)
+        case Pattern.POISSON:
+            gaps = random.exponential(gap_seconds, count)
+    times: Array = np.cumsum(gaps)
+    return times
+
+
+def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Array:
+    """Of all that begin before the last of the base."""
+    # No more than can come into the population are drawn.
+    number = min(int(base[-1] // bursts.every_seconds), len(base) // bursts.size + 1)
+    number = number if bursts.times is None else min(number, bursts.times)
+    starts = (1 + np.arange(number)) * bursts.every_seconds
+    within = random.uniform(0.0, bursts.within_seconds, (number, bursts.size))
+    times: Array = (starts[:, None] + within).ravel()
+    return times

@@ -1,0 +1,123 @@
+"""What services are asked over time: shapes that an operator would draw on a napkin."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, cos, inf, pi, sin
+
+from wharfinger.errors import InvalidInput
+from wharfinger.simulator.scenario.jobs import Load
+
+_STEPS = 24  # of a period: the load is constant over each
+_MOST_STEPS = 10_000  # of one service; a longer life repeats no finer
+
+
+class LoadShape(StrEnum):
+    """How it changes."""
+
+    FLAT = "flat"
+    """Not at all."""
+    FLUCTUATING = "fluctuating"
+    """A sine from the base to the peak, once a period, from its middle upward."""
+    SPIKE = "spike"
+    """The base, but for a while the peak."""
+    DIURNAL = "diurnal"
+    """Nights at the base, and days that rise to the peak, once a period."""
+    STEPS = "steps"
+    """As listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadModel:
+    """What a service is asked.
+
+    Attributes:
+        shape: How it changes.
+        base_per_second: Queries per second, the least.
+        peak_per_second: The most, of shapes that change; not below the base.
+        period_seconds: Of ``FLUCTUATING`` and ``DIURNAL``.
+        at_seconds: When the ``SPIKE`` begins, from when the service is handed in.
+        for_seconds: How long it lasts.
+        steps: (seconds, queries per second), ascending from 0.
+    """
+
+    shape: LoadShape = LoadShape.FLAT
+    base_per_second: float = 0.0
+    peak_per_second: float = 0.0
+    period_seconds: float = 86_400.0
+    at_seconds: float = 600.0
+    for_seconds: float = 300.0
+    steps: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.shape is LoadShape.STEPS) != bool(self.steps):
+            raise InvalidInput("steps belong to shape: steps, and it needs at least one")
+        if self.shape is not LoadShape.STEPS and not self.base_per_second:
+            raise InvalidInput(f"{self.shape} needs its base; write e.g. base: 200/s")
+        changes = self.shape not in (LoadShape.FLAT, LoadShape.STEPS)
+        if changes and self.peak_per_second < self.base_per_second:
+            raise InvalidInput(f"{self.shape} needs a peak that is not below its base")
+        if not changes and self.peak_per_second:
+            raise InvalidInput(f"{self.shape} has no peak; remove it")
+        times = [at for at, _ in self.steps]
+        if times and (times[0] or sorted(set(times)) != times):
+            raise InvalidInput("steps do not ascend from 0s; write the first with at: 0s")
+
+    @property
+    def most_per_second(self) -> float:
+        """The highest that it comes to."""
+        if self.shape is LoadShape.FLAT:
+            return self.base_per_second
+        if self.shape is LoadShape.STEPS:
+            return max(rate for _, rate in self.steps)
+        return self.peak_per_second
+
+
+def make_load(model: LoadModel, lifetime_seconds: float) -> Load:
+    """The load over a service's life; after it nothing changes.
+
+    >>> spike = LoadModel(LoadShape.SPIKE, 100.0, 500.0, at_seconds=60.0, for_seconds=30.0)
+    >>> make_load(spike, 3600.0)
+    Load(times=(0.0, 60.0, 90.0), per_second=(100.0, 500.0, 100.0))
+    """
+    match model.shape:
+        case LoadShape.FLAT:
+            return Load((0.0,), (model.base_per_second,))
+        case LoadShape.STEPS:
+            return Load(*_columns(model.steps))
+        case LoadShape.SPIKE:
+            return Load(*_columns(_spike(model)))
+        case LoadShape.FLUCTUATING | LoadShape.DIURNAL:
+            return _periodic(model, lifetime_seconds)
+
+
+def _columns(steps: tuple[tuple[float, float], ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(at for at, _ in steps), tuple(rate for _, rate in steps)
+
+
+def _spike(model: LoadModel) -> tuple[tuple[float, float], ...]:
+    base, peak = model.base_per_second, model.peak_per_second
+    end = (model.at_seconds + model.for_seconds, base)
+    if not model.at_seconds:
+        return (0.0, peak), end
+    return (0.0, base), (model.at_seconds, peak), end
+
+
+def _periodic(model: LoadModel, lifetime_seconds: float) -> Load:
+    """Constant over each of ``_STEPS`` parts of a period, with the value of its middle."""
+    step = model.period_seconds / _STEPS
+    life = lifetime_seconds if lifetime_seconds < inf else 7 * model.period_seconds
+    number = max(1, min(_MOST_STEPS, ceil(life / step)))
+    between = model.peak_per_second - model.base_per_second
+    times, rates = [], []
+    for index in range(number):
+        phase = 2 * pi * (index + 0.5) / _STEPS
+        times.append(index * step)
+        rates.append(model.base_per_second + between * _height(model.shape, phase))
+    return Load(tuple(times), tuple(rates))
+
+
+def _height(shape: LoadShape, phase: float) -> float:
+    """From 0 at the base to 1 at the peak; days begin and end at night."""
+    if shape is LoadShape.FLUCTUATING:
+        return (1 + sin(phase)) / 2
+    return max(0.0, -cos(phase))

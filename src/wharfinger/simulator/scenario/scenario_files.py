@@ -1,0 +1,215 @@
+"""Scenarios by what users call them: ``measured:DIR``, ``trace:DIR``, a shipped one, a file.
+
+``load_scenario`` is what the command line calls. A file is read as strictly as a manifest, by the
+same code: duplicates are refused, and an unknown field is named with its line and the nearest
+known name.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from wharfinger.errors import InvalidInput
+from wharfinger.manifest.kinds import closest
+from wharfinger.manifest.parsing import Document, read_section
+from wharfinger.manifest.problems import Problems
+from wharfinger.manifest.reader import read_documents
+from wharfinger.model.units import quoted
+from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
+from wharfinger.simulator.scenario.distributions import Distribution, Shape
+from wharfinger.simulator.scenario.scenario_fields import SCENARIO
+from wharfinger.simulator.scenario.scenario_types import (
+    MeasuredTruth,
+    PopulationClass,
+    Scenario,
+    Share,
+    TargetKind,
+    TargetOf,
+    Targets,
+)
+from wharfinger.simulator.scenario.swf import SwfTrace
+from wharfinger.simulator.scenario.trace_population import slug
+from wharfinger.simulator.scenario.traces import CsvTrace
+from wharfinger.simulator.truth.physics.regimes import find_regime
+
+MEASURED, TRACE = "measured:", "trace:"
+SHIPPED = Path(__file__).parent / "scenarios"
+_TRACE_MAPPING = "openb"  # of a directory that has none of its own
+MAPPING = "scenario.yaml"
+"""In a trace's directory: the scenario that says what its columns are."""
+
+_DESCRIPTION = re.compile(r"^\s+description:\s*(.+?)\s*$", re.MULTILINE)
+
+
+def load_scenario(text: str) -> Scenario:
+    """A scenario by what a user calls it.
+
+    Args:
+        text: ``measured:DIR`` for measured tables, ``trace:DIR`` for a trace in a directory,
+            ``trace:FILE`` for one in the Standard Workload Format, the name of a shipped scenario,
+            or a YAML file.
+
+    Raises:
+        InvalidInput: There is no such, or it is wrong: file, line, field, value, mend.
+    """
+    if text.startswith(MEASURED):
+        return measured_scenario(text.removeprefix(MEASURED))
+    if text.startswith(TRACE):
+        return trace_scenario(text.removeprefix(TRACE))
+    path = Path(text)
+    if path.is_file():
+        return scenario_file(path)
+    if text in shipped():
+        return scenario_file(SHIPPED / f"{text}.yaml")
+    raise InvalidInput(f"no scenario {quoted(text)}: {_mend(text)}")
+
+
+def in_regime(scenario: Scenario, name: str | None) -> Scenario:
+    """The scenario under another calibration of the physics; ``None`` = as it is.
+
+    Raises:
+        InvalidInput: There is no such regime, or the scenario has no physics.
+    """
+    if name is None:
+        return scenario
+    if not scenario.is_physical:
+        raise InvalidInput(f"--regime: {scenario.name} has no physics; leave it out")
+    return replace(scenario, regime=find_regime(name).name)
+
+
+def shipped() -> dict[str, str]:
+    """Those that come with wharfinger: name and what it is in one line, by name."""
+    found = {}
+    for path in sorted(SHIPPED.glob("*.yaml")):
+        described = _DESCRIPTION.search(path.read_text(encoding="utf-8"))
+        found[path.stem] = described[1] if described else ""
+    return found
+
+
+def scenario_file(path: Path) -> Scenario:
+    """The scenario in a YAML file.
+
+    Raises:
+        InvalidInput: It can't be read.
+        InvalidManifest: With all that is wrong in it.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}; name a scenario's file") from None
+    directory = path.resolve().parent
+    scenario = read_scenario(text, source=str(path), directory=directory)
+    trace = scenario.trace
+    if isinstance(trace, CsvTrace) and not trace.directory and (directory / trace.jobs).is_file():
+        return replace(scenario, trace=replace(trace, directory=str(directory)))
+    return scenario
+
+
+def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenario:
+    """A scenario as it is written.
+
+    Args:
+        text: YAML 1.2 or JSON in UTF-8, one document.
+        source: What messages call it.
+        directory: Absolute; what relative paths in it start from.
+
+    Raises:
+        InvalidManifest: With all that is wrong.
+    """
+    problems = Problems(source)
+    roots = list(read_documents(text, problems))
+    problems.raise_if_any()
+    if len(roots) != 1:
+        problems.add(0, "", f"{len(roots)} documents; a scenario is one, with apiVersion and kind")
+        problems.raise_if_any()
+    document = Document(problems, str(directory), roots[0].line, table=SCENARIO)
+    attributes = read_section(SCENARIO, roots[0], "", document)
+    _check_meaning(document)
+    problems.raise_if_any()
+    assert attributes is not None
+    try:
+        return Scenario(**attributes)  # type: ignore[arg-type]  # the table says so
+    except InvalidInput as error:
+        problems.add(document.line_of("spec"), "spec", str(error))
+        problems.raise_if_any()
+        raise
+
+
+def _check_meaning(document: Document) -> None:
+    """What the values alone no longer tell."""
+    lines = document.lines
+    if {"spec.trace.csv", "spec.trace.swf"} <= lines.keys():
+        _wrong(document, "spec.trace.swf", "a trace is either csv or swf; remove one")
+    if "spec.trace" in lines:
+        for name in ("arrivals", "workloads"):
+            if f"spec.{name}" in lines:
+                _wrong(document, f"spec.{name}", "a trace has its own; remove it, or the trace")
+    classes = document.values.get("spec.population")
+    counted = isinstance(classes, tuple) and any(
+        isinstance(each, PopulationClass) and each.count is not None for each in classes
+    )
+    if counted and "spec.workloads" in lines:
+        _wrong(document, "spec.workloads", "the classes have counts; remove it, or write shares")
+
+
+def _wrong(document: Document, path: str, message: str) -> None:
+    document.problems.add(document.line_of(path), path, message)
+
+
+def _mend(text: str) -> str:
+    names = [*shipped(), MEASURED, TRACE]
+    if text.endswith((".yaml", ".yml")) or "/" in text:
+        return "there is no such file; check the path"
+    near = closest(text, names)
+    if near:
+        return f"did you mean {near}?"
+    return f"write a file, {MEASURED}DIR, {TRACE}DIR, or one that `simulate --list` shows"
+
+
+def measured_scenario(directory: str) -> Scenario:
+    """Population and platforms from the rows of measured tables, and nothing but them.
+
+    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. What
+    comes is half of that, as much as the servers do with one workload each: who places well need
+    not let any two meet that mind each other, and who does not has some that do.
+    """
+    return Scenario(
+        f"measured-{slug(Path(directory).resolve().name)}",
+        "workloads and platforms of measured tables, two to a server",
+        truth=MeasuredTruth(directory),
+        population=(
+            PopulationClass(
+                "job",
+                duration=Distribution(Shape.LOGNORMAL, 1500.0, 0.8, 120.0, 14_400.0),
+            ),
+        ),
+        workloads=300,
+        arrivals=Arrivals(Pattern.POISSON, load=0.5),
+        targets=Targets(TargetOf.RANDOM_PLATFORM, Share(0.9, 0.9), TargetKind.RATE),
+        fractional_cpu=False,
+        max_servers=1,
+    )
+
+
+def trace_scenario(where: str) -> Scenario:
+    """A trace in a directory, by the mapping that lies there or by the shipped one; or in SWF.
+
+    Raises:
+        InvalidInput: There is none, or its mapping is wrong.
+    """
+    path = Path(where)
+    if path.is_dir():
+        own = path / MAPPING
+        scenario = scenario_file(own if own.is_file() else SHIPPED / f"{_TRACE_MAPPING}.yaml")
+        if not isinstance(scenario.trace, CsvTrace):
+            raise InvalidInput(f"{own}: it has no trace in CSV; write spec.trace.csv")
+        return replace(scenario, trace=replace(scenario.trace, directory=str(path)))
+    if not path.is_file():
+        raise InvalidInput(f"{where}: there is no such; name a directory, or an SWF file")
+    return Scenario(
+        slug(path.name.split(".")[0]),
+        "a trace in the Standard Workload Format",
+        trace=SwfTrace(str(path)),
+        targets=Targets(kind=TargetKind.COMPLETION_TIME),
+        reservations=None,
+    )

@@ -1,0 +1,119 @@
+"""What a scenario and a seed make: servers, population, ground truth, costs, faults.
+
+Everything here is drawn before the run begins, or by streams of its own, so that two policies see
+the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wharfinger.model.platform import Server
+from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.truth.ground_truth import GroundTruth
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What takes time besides running.
+
+    Attributes:
+        start_seconds: From a start being asked for to the program running, mean.
+        start_spread: Standard deviation of the logarithm of that.
+        resize_seconds: Until a changed allocation holds.
+        stop_seconds: Until a stop is done.
+        move_seconds: What a start takes longer after a move, on top.
+        keeps_work: Whether one that was moved goes on where it was; else it begins anew.
+        phase_seconds: Of each run of a profiling copy; ``None`` = as its plan says.
+    """
+
+    start_seconds: float = 1.0
+    start_spread: float = 0.3
+    resize_seconds: float = 0.5
+    stop_seconds: float = 0.5
+    move_seconds: float = 5.0
+    keeps_work: bool = False
+    phase_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One server that is away for a while.
+
+    Attributes:
+        server: Its name.
+        at_seconds: From the run's beginning.
+        for_seconds: Until it is back.
+    """
+
+    server: str
+    at_seconds: float
+    for_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What goes wrong.
+
+    Attributes:
+        outages: In order of time.
+        start_failures: Share of starts that fail and may be tried again.
+        lost_answers: Share of the engine's answers about workloads that are lost on their way.
+        found_seconds: After these the engine looks again and tells what was lost.
+    """
+
+    outages: tuple[Outage, ...] = ()
+    start_failures: float = 0.0
+    lost_answers: float = 0.0
+    found_seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """How well performance is seen.
+
+    Attributes:
+        every_seconds: Between two measurements of a server.
+        noise: Standard deviation of the logarithm of a measurement.
+        delay_seconds: Until it is told.
+    """
+
+    every_seconds: float = 30.0
+    noise: float = 0.03
+    delay_seconds: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One run's world.
+
+    Attributes:
+        name: The scenario's.
+        servers: Those that are there from the beginning.
+        jobs: In order of arrival.
+        truth: How fast they really are.
+        costs: What takes time besides running.
+        faults: What goes wrong.
+        measuring: How well performance is seen.
+        training: Applications that were profiled exhaustively before, for policies that classify;
+            none of the rest is known to them.
+        until_seconds: The run ends then; ``None`` = when nothing more happens.
+        fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
+        max_servers: On how many servers one workload may run.
+        notes: What a reader of results should know of how this was made, a sentence each.
+        needs: Of applications that say so themselves: thousandths of a CPU that they can use on a
+            server, and memory that they take.
+    """
+
+    name: str
+    servers: tuple[Server, ...]
+    jobs: tuple[Job, ...]
+    truth: GroundTruth
+    costs: Costs = field(default_factory=Costs)
+    faults: Faults = field(default_factory=Faults)
+    measuring: Measuring = field(default_factory=Measuring)
+    training: tuple[str, ...] = ()
+    until_seconds: float | None = None
+    fractional_cpu: bool = True
+    max_servers: int = 8
+    notes: tuple[str, ...] = ()
+    needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -1,0 +1,186 @@
+"""The Standard Workload Format of the Parallel Workloads Archive, version 2.2.
+
+Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers"
+(JSSPP 1999), and https://www.cs.huji.ac.il/labs/parallel/workload/swf.html. A line is one job,
+18 numbers, -1 = unknown; what begins with ``;`` are comments, the header's ``; Name: value``.
+
+A job of P processors becomes a workload of P CPUs. One that no server can hold is spread over as
+many as it takes, which start together, or is left out, as the scenario says.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import isfinite
+from pathlib import Path
+
+from wharfinger.errors import InvalidInput
+from wharfinger.model.units import quoted
+from wharfinger.simulator.scenario.traces import (
+    MIB,
+    Trace,
+    TraceJob,
+    TraceServer,
+    Window,
+    in_window,
+    tell,
+)
+
+FIELDS = 18
+_SUBMIT, _RUN_TIME, _ALLOCATED, _USED_KIB = 1, 3, 4, 6
+_REQUESTED, _REQUESTED_KIB, _STATUS, _EXECUTABLE = 7, 9, 10, 13
+_PARTS = (2, 3, 4)
+"""Status of lines that tell a part of a job, whose whole has a line of its own."""
+
+
+class Larger(StrEnum):
+    """What becomes of jobs that are larger than every server."""
+
+    SPREAD = "spread"
+    """Over as many servers as it takes, all at once."""
+    SKIP = "skip"
+    """They are left out, and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwfTrace:
+    """A trace in the Standard Workload Format.
+
+    Attributes:
+        path: The file.
+        memory_bytes: Of each server, where the header tells how many there are.
+        larger: What becomes of jobs that are larger than every server.
+        window: Which part.
+    """
+
+    path: str
+    memory_bytes: int = 64 * 1024**3
+    larger: Larger = Larger.SPREAD
+    window: Window = field(default_factory=Window)
+
+
+def read_swf(trace: SwfTrace) -> Trace:
+    """All jobs of the window, and the servers of which the header tells.
+
+    Raises:
+        InvalidInput: The file can't be read, a line is none, or no job can be used.
+    """
+    path, jobs = Path(trace.path), []
+    header: dict[str, str] = {}
+    skipped: Counter[str] = Counter()
+    for number, line in _lines(path):
+        if line.startswith(";"):
+            name, colon, value = line[1:].partition(":")
+            if colon:
+                header.setdefault(name.strip(), value.strip())
+            continue
+        job = _job(path, number, line.split(), skipped)
+        if job is not None:
+            jobs.append(job)
+    chosen = in_window(jobs, trace.window, skipped)
+    if not chosen:
+        raise InvalidInput(f"{path}: no job can be used: {tell(skipped) or 'there is none'}")
+    return Trace(chosen, _servers(path, header, trace.memory_bytes), dict(skipped))
+
+
+def fitted(trace: Trace, larger: Larger, cpu_millicpus: int) -> Trace:
+    """Jobs that are larger than a server of so much CPU, spread or left out."""
+    wide = [job for job in trace.jobs if job.cpu_millicpus > cpu_millicpus]
+    if not wide:
+        return trace
+    if larger is Larger.SKIP:
+        kept = tuple(job for job in trace.jobs if job.cpu_millicpus <= cpu_millicpus)
+        skipped = {**trace.skipped, "larger than every server": len(wide)}
+        return replace(trace, jobs=kept, skipped=skipped)
+    jobs = tuple(
+        _spread(job, -(-job.cpu_millicpus // cpu_millicpus)) if job.servers == 1 else job
+        for job in trace.jobs
+    )
+    return replace(trace, jobs=jobs)
+
+
+def _spread(job: TraceJob, servers: int) -> TraceJob:
+    """Over so many, its memory with it."""
+    if servers == 1:
+        return job
+    return replace(job, servers=servers, memory_bytes=max(MIB, -(-job.memory_bytes // servers)))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line.strip()
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}; name an SWF file") from None
+
+
+def _job(path: Path, number: int, fields: list[str], skipped: Counter[str]) -> TraceJob | None:
+    values = _values(path, number, fields)
+    processors = values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED]
+    reason = _unusable(values, processors)
+    if reason:
+        skipped[reason] += 1
+        return None
+    kib = max(values[_USED_KIB], values[_REQUESTED_KIB], 0.0)
+    executable = int(values[_EXECUTABLE])
+    return TraceJob(
+        f"job-{fields[0]}",
+        values[_SUBMIT],
+        values[_RUN_TIME],
+        round(processors * 1000),
+        max(MIB, round(kib * 1024 * processors)),  # both are stated for one processor
+        application=f"executable-{executable}" if executable >= 0 else "",
+    )
+
+
+def _unusable(values: list[float], processors: float) -> str:
+    if values[_STATUS] in _PARTS:
+        return "that tell part of a job"
+    if values[_SUBMIT] < 0:
+        return "without an arrival"
+    if values[_RUN_TIME] < 0:
+        return "without a run time"
+    if not values[_RUN_TIME]:
+        return "that took no time"
+    return "without processors" if processors <= 0 else ""
+
+
+def _values(path: Path, number: int, fields: list[str]) -> list[float]:
+    if len(fields) != FIELDS:
+        raise InvalidInput(f"{path}:{number}: {len(fields)} fields; a job has {FIELDS}")
+    wrong = next((text for text in fields if not _is_number(text)), None)
+    if wrong is not None:
+        raise InvalidInput(
+            f"{path}:{number}: {quoted(wrong)} is not a number; write -1 for what is not known"
+        )
+    return [float(text) for text in fields]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _servers(path: Path, header: dict[str, str], memory_bytes: int) -> tuple[TraceServer, ...]:
+    """As many as ``MaxNodes`` says, ``MaxProcs`` shared evenly among them."""
+    nodes = _counted(path, header, "MaxNodes")
+    processors = _counted(path, header, "MaxProcs") or nodes
+    if not nodes or not processors:
+        return ()
+    cpus = max(1, processors // nodes)
+    return (TraceServer("node", cpus * 1000, memory_bytes),) * nodes
+
+
+def _counted(path: Path, header: dict[str, str], name: str) -> int:
+    """A whole number of the header; 0 where it has none."""
+    text = header.get(name, "").split(" ")[0].strip()
+    if not text or text == "-1":
+        return 0
+    if not text.isdecimal():
+        raise InvalidInput(f"{path}: header {name}: {quoted(text)} is not a number; mend the line")
+    return int(text)

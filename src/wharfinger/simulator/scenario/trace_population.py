@@ -1,0 +1,147 @@
+"""Makes a population of a trace: what each row is to the ground truth, and where it can be.
+
+``scenario`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for
+and how long it took, so its ground truth has no interference, and a job that is given what it asked
+for takes as long as it took.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wharfinger.errors import InvalidInput
+from wharfinger.model.units import format_bytes, format_cpu
+from wharfinger.model.workload import Scale, WorkloadType
+from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.scenario.population import Draft, apportion
+from wharfinger.simulator.scenario.scenario_types import PopulationClass, ServerGroup
+from wharfinger.simulator.scenario.swf import Larger, SwfTrace, fitted, read_swf
+from wharfinger.simulator.scenario.traces import (
+    CsvTrace,
+    Trace,
+    TraceJob,
+    TraceServer,
+    read_csv_trace,
+    tell,
+)
+
+_MOST_NAME = 50
+
+
+def read_trace(source: CsvTrace | SwfTrace) -> Trace:
+    """Its rows.
+
+    Raises:
+        InvalidInput: Its files are wrong.
+    """
+    return read_swf(source) if isinstance(source, SwfTrace) else read_csv_trace(source)
+
+
+def groups_of(servers: Sequence[TraceServer], sample: float) -> tuple[ServerGroup, ...]:
+    """Servers that are alike, together, in the order of the trace; a share of them."""
+    counts = Counter(servers)
+    labels = Counter(server.platform for server in counts)
+    total = sum(counts.values())
+    kept = apportion([float(n) for n in counts.values()], max(1, round(total * sample)))
+    return tuple(
+        ServerGroup(
+            _platform(server, alone=labels[server.platform] == 1),
+            count,
+            server.cpu_millicpus,
+            server.memory_bytes,
+        )
+        for server, count in zip(counts, kept, strict=True)
+        if count
+    )
+
+
+def _platform(server: TraceServer, *, alone: bool) -> str:
+    """What the trace calls it, with its size where servers of that name differ."""
+    if alone and server.platform:
+        return server.platform
+    size = f"{format_cpu(server.cpu_millicpus)}cpu-{format_bytes(server.memory_bytes)}"
+    return f"{server.platform}-{size}" if server.platform else size
+
+
+def chosen_jobs(
+    trace: Trace,
+    source: CsvTrace | SwfTrace,
+    groups: Sequence[ServerGroup],
+    workloads: int | None,
+    streams: Streams,
+) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
+    """Those that run, and how many were left out by reason.
+
+    Raises:
+        InvalidInput: More are asked for than there are.
+    """
+    larger = source.larger if isinstance(source, SwfTrace) else Larger.SKIP
+    trace = fitted(trace, larger, max(group.cpu_millicpus for group in groups))
+    room = max(group.memory_bytes for group in groups)
+    jobs = tuple(job for job in trace.jobs if job.memory_bytes <= room)
+    skipped = dict(trace.skipped)
+    if len(jobs) < len(trace.jobs):
+        skipped["that need more memory than every server has"] = len(trace.jobs) - len(jobs)
+    if not jobs:
+        raise InvalidInput(f"no job is left of the trace: {tell(skipped)}; add larger servers")
+    wanted = max(1, round(len(jobs) * source.window.sample)) if workloads is None else workloads
+    if wanted > len(jobs):
+        raise InvalidInput(f"{wanted} workloads of a trace that has {len(jobs)}; ask for fewer")
+    if wanted < len(jobs):
+        picked = streams.of("trace/sample").choice(len(jobs), wanted, replace=False)
+        jobs = tuple(jobs[index] for index in sorted(picked.tolist()))
+    return jobs, skipped
+
+
+def application_of(job: TraceJob) -> str:
+    """Rows of one program that ask for as much are one application."""
+    return f"{job.application or job.type.value}-{format_cpu(job.cpu_millicpus)}"
+
+
+def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
+    """Each with its name in the trace."""
+    goals = streams.of("trace/targets").random((len(jobs), 2)).tolist()
+    classes: dict[tuple[WorkloadType, int], PopulationClass] = {}
+    names: Counter[str] = Counter()
+    drafts = []
+    for job, goal in zip(jobs, goals, strict=True):
+        of = classes.get((job.type, job.servers))
+        if of is None:
+            of = classes[job.type, job.servers] = _class(job)
+        drafts.append(
+            Draft(
+                of,
+                application_of(job),
+                -(-job.cpu_millicpus // job.servers),
+                job.memory_bytes,
+                job.duration_seconds,
+                job.type is WorkloadType.BEST_EFFORT,
+                goal=tuple(goal),
+                name=_name(job.name, names),
+            )
+        )
+    return drafts
+
+
+def _class(job: TraceJob) -> PopulationClass:
+    plain = PopulationClass(job.type.value, type=job.type)
+    if job.servers == 1:
+        return plain
+    return replace(plain, scale=Scale(job.servers, gang=True))
+
+
+def _name(text: str, names: Counter[str]) -> str:
+    """A workload's name as near to the trace's as it may be, once."""
+    plain = slug(text)
+    names[plain] += 1
+    return plain if names[plain] == 1 else f"{plain}-{names[plain]}"
+
+
+def slug(text: str) -> str:
+    """A text as a name may be written.
+
+    >>> slug("v100_unconsolidated"), slug("--")
+    ('v100-unconsolidated', 'x')
+    """
+    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME].strip("-") or "x"

@@ -1,0 +1,1 @@
+"""Ground truth: how fast workloads really are, alone and beside others. No policy sees it."""

@@ -1,0 +1,259 @@
+"""One application on one platform, as the numbers that the solver reads.
+
+A row per application and platform, made once. Times are nanoseconds per instruction, so that a
+rate is instructions per nanosecond: thousands of millions a second.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from hashlib import blake2b
+from math import exp, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.simulator.truth.physics.application import GRID_BYTES, Application, Streaming
+from wharfinger.simulator.truth.physics.hardware import Hardware
+
+LINE_BYTES = 64.0
+
+
+SOURCE = 1 << 62
+"""In the identity of sources of interference."""
+PLATFORM_PART = 0.8
+"""Of a program's whim, what hangs on the configuration and not on the family."""
+OWN_SHARE = 0.6
+"""What a source loses of its time to a sibling that takes all of what it takes."""
+
+
+class Private(IntEnum):
+    """What the threads of one core share: where a sibling can press (iBench's core sources)."""
+
+    L1_INSTRUCTION = 0
+    L1_DATA = 1
+    L2 = 2
+    TLB = 3
+    INTEGER = 4
+    FLOATING = 5
+    VECTOR = 6
+
+
+PRIVATE = len(Private)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The numbers of one application on one platform.
+
+    Attributes:
+        core: ns per instruction in the core and its own caches, of a thread alone on its core.
+        cache: ns per instruction of waiting for the last level, where nobody else uses it.
+        access: Accesses to the last level per instruction.
+        miss_time: ns that a miss takes of a thread, where nobody else uses memory.
+        line: Bytes to and from memory for each miss.
+        disk_time: ns per instruction of its own disk stream, ``disk`` bytes per instruction.
+        network_time: The same of the network, ``network``.
+        contention: σ; ``coherence`` is κ.
+        threads: That it can use.
+        reach: Bytes of the last level that it can fill.
+        paging: ns per instruction at full shortage of memory.
+        footprint: Bytes of memory.
+        active: Share of its time that it computes, alone.
+        bound: Share of its computing time that it waits for caches and memory, alone.
+        identity: Number by which it is known to its neighbours.
+        pressure: (7,) how much of each private resource a sibling thread of it takes, 0 to 1.
+        sensitivity: (7,) ns per instruction that it loses where a sibling takes all of one.
+        curve: (K,) misses of the last level per instruction on the grid of sizes.
+    """
+
+    core: float
+    cache: float
+    access: float
+    miss_time: float
+    line: float
+    disk_time: float
+    disk: float
+    network_time: float
+    network: float
+    contention: float
+    coherence: float
+    threads: float
+    reach: float
+    paging: float
+    footprint: float
+    active: float
+    bound: float
+    identity: int
+    pressure: tuple[float, ...]
+    sensitivity: tuple[float, ...]
+    curve: NDArray[np.float64]
+
+
+def number_of(*words: str) -> int:
+    """A number for words, the same on every machine: 62 bits."""
+    digest = blake2b("\0".join(words).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
+def normal_of(*words: str) -> float:
+    """A standard normal draw for words, the same on every machine."""
+    share = (number_of(*words) + 0.5) / 2**62
+    return NormalDist().inv_cdf(share)
+
+
+def whim(application: Application, hardware: Hardware) -> float:
+    """How much better than the model says a platform suits a program.
+
+    Compilers and prefetchers suit a family of processors; how memory, firmware and disks are set up
+    is one configuration's own.
+    """
+    if not application.whim:
+        return 1.0
+    own = application.salt, application.name
+    family = normal_of("family", *own, hardware.family.name)
+    platform = normal_of("platform", *own, hardware.name)
+    return exp(application.whim * (family + PLATFORM_PART * platform))
+
+
+def disk_whim(application: Application, hardware: Hardware) -> float:
+    """How much longer than the model says its reads take: file systems, schedulers, layouts."""
+    if not application.whim or not application.disk.bytes_per_instruction:
+        return 1.0
+    return exp(
+        application.whim * normal_of("disk", application.salt, application.name, hardware.name)
+    )
+
+
+def core_time(application: Application, hardware: Hardware) -> float:
+    """Ns per instruction in the core, data in the first-level cache."""
+    traits, mix = hardware.family.value, application.mix
+    slower = (
+        mix.integer / traits.integer
+        + mix.floating / traits.floating
+        + mix.vector / traits.vector
+        + mix.other / traits.other
+    )
+    return application.cycles * slower / hardware.clock_ghz / whim(application, hardware)
+
+
+def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row:
+    """The numbers.
+
+    Args:
+        application: What runs.
+        hardware: Where.
+        smt_cost: Scale of what a sibling thread costs.
+    """
+    traits = hardware.family.value
+    below = float(hardware.l2_bytes if traits.l2_private else hardware.l1_bytes)
+    access = application.misses(below)
+    first = application.misses(float(hardware.l1_bytes))
+    l2_hits = max(0.0, first - access) * 10 / hardware.clock_ghz / 2.0
+    few_tlb = max(0.0, 1 - traits.tlb_bytes / max(application.footprint_bytes, 1.0))
+    core = core_time(application, hardware) + l2_hits
+    overlap = 1 + (application.parallelism - 1) * traits.overlap
+    # Out of order a core hides most of a hit in the last level, and less of it the more it waits.
+    cache_time = hardware.llc_nanoseconds / (1.5 * sqrt(overlap))
+    miss_time = (hardware.memory_nanoseconds * (1 + 0.25 * few_tlb)) / overlap
+    curve = np.minimum([application.misses(size) for size in GRID_BYTES], access)
+    sockets = _sockets(application, hardware)
+    reach = min(
+        hardware.llc_bytes * sockets / hardware.sockets,
+        float(max(application.footprint_bytes, 64 * 1024)),
+    )
+    disk, network = application.disk, application.network
+    disk_time = _stream_time(disk, hardware.disk_bandwidth) * disk_whim(application, hardware)
+    network_time = _stream_time(network, hardware.network_bandwidth)
+    alone_misses = float(np.interp(reach, GRID_BYTES, curve))
+    waiting = access * cache_time + alone_misses * miss_time
+    computing = core + waiting
+    speed = application.speedup(min(application.threads, hardware.cores))
+    active = computing / speed / (computing / speed + disk_time + network_time)
+    pressure, sensitivity = _private(application, hardware, core, smt_cost)
+    return Row(
+        core=core,
+        cache=access * cache_time,
+        access=access,
+        miss_time=miss_time,
+        line=LINE_BYTES * (1 + application.writes),
+        disk_time=disk_time,
+        disk=disk.bytes_per_instruction,
+        network_time=network_time,
+        network=network.bytes_per_instruction,
+        contention=application.contention,
+        coherence=application.coherence,
+        threads=float(application.threads),
+        reach=reach,
+        paging=application.paging / hardware.clock_ghz,
+        footprint=float(application.footprint_bytes),
+        active=active,
+        bound=waiting / computing,
+        identity=_identity(application),
+        pressure=pressure,
+        sensitivity=sensitivity,
+        curve=np.ascontiguousarray(curve, dtype=np.float64),
+    )
+
+
+def _sockets(application: Application, hardware: Hardware) -> int:
+    """Whose caches it can fill: as few as hold its threads; a source is on every one."""
+    if application.source:
+        return hardware.sockets
+    needed = -(-application.threads * hardware.sockets // max(1, hardware.cores))
+    return min(hardware.sockets, needed)
+
+
+def _identity(application: Application) -> int:
+    """Of a source by its kind, at whatever intensity: what it does must grow evenly with that."""
+    if application.source:
+        return SOURCE | number_of(application.source)
+    return number_of(application.salt, application.name)
+
+
+def _stream_time(stream: Streaming, device: float) -> float:
+    return stream.bytes_per_instruction / min(stream.own_bandwidth, device) / stream.depth
+
+
+def _private(
+    application: Application, hardware: Hardware, core: float, smt_cost: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What a sibling thread of it takes of a core, and what it loses to one that takes all.
+
+    A core that is shared gives each thread the units that the other leaves, and caches, buffers and
+    ports by halves: 20 to 60% for programs side by side (Bulpin and Pratt, WDDD 2004; Zhang,
+    Laurenzano, Mars and Tang, MICRO 2014).
+    """
+    if application.presses is not None:
+        alike = tuple(OWN_SHARE * core if each else 0.0 for each in application.presses)
+        return application.presses, alike
+    mix, busy = application.mix, min(1.0, 1.2 * application.cycles and 0.55 / application.cycles)
+    l1 = float(hardware.l1_bytes)
+    misses_l1 = application.misses(l1 / 2) - application.misses(l1)
+    l2 = float(hardware.l2_bytes)
+    misses_l2 = application.misses(l2 / 2) - application.misses(l2)
+    code = min(1.0, application.code_bytes / l1)
+    data = min(1.0, 40 * application.misses(l1))
+    pages = min(1.0, application.footprint_bytes / (64 * 1024.0**2)) * min(
+        1.0, 60 * application.misses(l2)
+    )
+    pressure = (
+        code,
+        data,
+        min(1.0, 60 * application.misses(l2)),
+        pages,
+        busy * mix.integer,
+        busy * mix.floating,
+        busy * mix.vector,
+    )
+    per_cycle = 1 / hardware.clock_ghz
+    sensitivity = (
+        0.35 * core * code,
+        0.12 * core * data + 6 * misses_l1 * per_cycle,
+        20 * misses_l2 * per_cycle,
+        0.20 * core * pages,
+        0.9 * core * mix.integer,
+        1.1 * core * mix.floating,
+        1.2 * core * mix.vector,
+    )
+    return pressure, tuple(smt_cost * each for each in sensitivity)

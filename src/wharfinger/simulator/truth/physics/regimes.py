@@ -1,0 +1,79 @@
+"""Regimes: calibrations of what the papers leave open, each with what it fits and what it misses.
+
+No one physics shows all published figures at once (``docs/decisions/0034-regimes.md`` has the
+search): rather than one forced compromise there are three, and every experiment runs in each. What
+they change is listed here and nowhere else. They were chosen by what baselines do alone, never by
+what the oracle or another policy of ours then achieves.
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from wharfinger.errors import InvalidInput
+from wharfinger.simulator.truth.physics.solver import Constants
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """A calibration.
+
+    Attributes:
+        name: As ``--regime`` knows it.
+        about: What it stands for, in a line.
+        constants: Of the solver.
+        intensive: Share of drawn programs that are memory-intensive.
+        misses: Scale of every program's misses.
+        durations: Scale of every job's duration.
+        cpu_overcommit: CPUs that a server promises over those that it has.
+        memory_overcommit: Memory likewise.
+    """
+
+    name: str
+    about: str
+    constants: Constants
+    intensive: float
+    misses: float = 1.0
+    durations: float = 1.0
+    cpu_overcommit: float = 1.0
+    memory_overcommit: float = 1.0
+
+
+_ALL = (
+    Regime(
+        "moderate",
+        "cores are whole, half of the programs memory-intensive, mean duration 25 minutes",
+        Constants(smt=False),
+        intensive=0.5,
+    ),
+    Regime(
+        "contended",
+        "CPUs are hardware threads, two thirds memory-intensive, 33 minutes",
+        Constants(smt=True, bandwidth=0.8),
+        intensive=0.67,
+        misses=1.3,
+        durations=1.33,
+    ),
+    Regime(
+        "overcommitted",
+        "as contended, 55 minutes, and servers promise twice their CPUs and a tenth more memory",
+        Constants(smt=True, bandwidth=0.8),
+        intensive=0.67,
+        misses=1.3,
+        durations=2.2,
+        cpu_overcommit=2.0,
+        memory_overcommit=1.1,
+    ),
+)
+REGIMES = MappingProxyType({each.name: each for each in _ALL})
+DEFAULT = "moderate"
+
+
+def find_regime(name: str) -> Regime:
+    """The regime of that name.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    if name not in REGIMES:
+        raise InvalidInput(f"--regime: {name!r} is no regime; there are {', '.join(REGIMES)}")
+    return REGIMES[name]

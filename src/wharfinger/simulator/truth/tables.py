@@ -1,0 +1,172 @@
+"""Measured tables: how fast workloads ran alone, in pairs, in groups, on several servers.
+
+A directory holds them (docs/scenarios.md):
+
+* ``isolated.csv``: workload, platform, performance;
+* ``pairs.csv``: platform, workload, beside, performance of ``workload`` while ``beside`` is on the
+  same server;
+* ``scale_out.csv``, if there: workload, platform, scale, performance of so many servers together;
+* ``groups.csv``, if there: platform, workload, beside (names joined by `` + ``), performance.
+
+Performance is in one unit per workload, higher is better, 0 = it does not fit. What was not
+measured is absent. ``wharfinger.simulator.truth.measured`` makes a ground truth of them.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from wharfinger.errors import InvalidInput
+from wharfinger.manifest.kinds import closest
+from wharfinger.model.units import quoted
+from wharfinger.simulator.truth.csv_lines import Line, csv_lines
+
+ISOLATED, PAIRS = "isolated.csv", "pairs.csv"
+SCALE_OUT, GROUPS = "scale_out.csv", "groups.csv"
+JOINED = " + "
+"""Between the names of a group."""
+
+_MAX_SCALE = 100_000
+
+Pair = tuple[str, str, str]
+"""Platform, workload, the other beside it."""
+Group = tuple[str, str, tuple[str, ...]]
+"""Platform, workload, the others beside it in order of their names."""
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was measured, in the order of the files.
+
+    Attributes:
+        directory: Where it was read.
+        workloads: All that ``isolated`` names; so are ``platforms``.
+        isolated: Performance alone on one server, by (workload, platform).
+        pairs: Of the workload beside the other.
+        scale_out: Of so many servers together, by (workload, platform, servers).
+        groups: Of the workload beside several.
+    """
+
+    directory: Path
+    workloads: tuple[str, ...]
+    platforms: tuple[str, ...]
+    isolated: dict[tuple[str, str], float]
+    pairs: dict[Pair, float]
+    scale_out: dict[tuple[str, str, int], float]
+    groups: dict[Group, float]
+
+
+def read_tables(directory: Path) -> Tables:
+    """The tables in a directory.
+
+    Raises:
+        InvalidInput: One is missing, empty or wrong: file, line, column, value, mend.
+    """
+    if not directory.is_dir():
+        words = "is not a directory" if directory.exists() else "is not there"
+        raise InvalidInput(f"{directory}: {words}; name one that holds {ISOLATED} and {PAIRS}")
+    isolated = _read(directory / ISOLATED, ("workload", "platform"), _isolated_key)
+    names = _Names(isolated)
+    return Tables(
+        directory,
+        tuple(dict.fromkeys(workload for workload, _ in isolated)),
+        tuple(dict.fromkeys(platform for _, platform in isolated)),
+        isolated,
+        _read(directory / PAIRS, ("platform", "workload", "beside"), names.pair, names.within),
+        _optional(directory / SCALE_OUT, ("workload", "platform", "scale"), names.scale),
+        _optional(
+            directory / GROUPS, ("platform", "workload", "beside"), names.group, names.within
+        ),
+    )
+
+
+def _isolated_key(line: Line) -> tuple[str, str]:
+    workload = line.text("workload")
+    if JOINED in workload:
+        raise line.wrong("workload", f" holds {JOINED!r}, which joins names; write another name")
+    return workload, line.text("platform")
+
+
+class _Names:
+    """Reads the keys of the other tables, whose names must stand in ``isolated.csv``."""
+
+    def __init__(self, isolated: dict[tuple[str, str], float]) -> None:
+        self._isolated = isolated
+        self._workloads = {workload for workload, _ in isolated}
+
+    def pair(self, line: Line) -> Pair:
+        workload, platform = self._alone(line)
+        return platform, workload, self._known(line, line.text("beside"))
+
+    def group(self, line: Line) -> Group:
+        workload, platform = self._alone(line)
+        others = tuple(sorted(line.text("beside").split(JOINED)))
+        for other in others:
+            self._known(line, other)
+        return platform, workload, others
+
+    def scale(self, line: Line) -> tuple[str, str, int]:
+        scale = line.number_of("scale")
+        if not 1 <= scale <= _MAX_SCALE or scale != int(scale):
+            raise line.wrong("scale", " is not a number of servers; write a whole one, e.g. 4")
+        return *self._alone(line), int(scale)
+
+    def within(self, line: Line, key: Pair | Group, performance: float) -> None:
+        """Refuse that one runs beside others where it does not alone."""
+        platform, workload, _ = key
+        if performance and not self._isolated[workload, platform]:
+            raise line.wrong("performance", f" though {ISOLATED} has 0 alone; mend one of the two")
+
+    def _alone(self, line: Line) -> tuple[str, str]:
+        key = self._known(line, line.text("workload"), "workload"), line.text("platform")
+        if key not in self._isolated:
+            raise line.wrong(
+                "workload", f" was not measured alone on {key[1]!r}; add its line to {ISOLATED}"
+            )
+        return key
+
+    def _known(self, line: Line, name: str, column: str = "beside") -> str:
+        if name in self._workloads:
+            return name
+        near = closest(name, list(self._workloads))
+        mend = f"did you mean {near}?" if near else f"add its line to {ISOLATED}"
+        raise line.wrong(column, f": no workload {quoted(name)} in {ISOLATED}; {mend}")
+
+
+def _optional(
+    path: Path,
+    columns: tuple[str, ...],
+    key: Callable[[Line], K],
+    check: Callable[[Line, K, float], None] | None = None,
+) -> dict[K, float]:
+    return _read(path, columns, key, check) if path.exists() else {}
+
+
+def _read(
+    path: Path,
+    columns: tuple[str, ...],
+    key: Callable[[Line], K],
+    check: Callable[[Line, K, float], None] | None = None,
+) -> dict[K, float]:
+    """Performance by key; the same line twice is once."""
+    values: dict[K, float] = {}
+    first: dict[K, int] = {}
+    for line in _lines(path, columns):
+        name, performance = key(line), line.number_of("performance")
+        if values.setdefault(name, performance) != performance:
+            raise line.wrong(
+                "performance", f" contradicts line {first[name]}, {values[name]:g}; remove one"
+            )
+        first.setdefault(name, line.number)
+        if check is not None:
+            check(line, name, performance)
+    if not values:
+        raise InvalidInput(f"{path}: no line follows the header; give at least one")
+    return values
+
+
+def _lines(path: Path, columns: tuple[str, ...]) -> Iterator[Line]:
+    return csv_lines(path, (*columns, "performance"))

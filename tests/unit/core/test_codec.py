@@ -1,0 +1,226 @@
+"""What goes into the log comes out of it the same."""
+
+from typing import get_args
+
+import pytest
+
+from tests.support.cluster import PLATFORM, Cluster, running, server, workload
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.errors import StoreDamaged
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
+from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
+from wharfinger.model.platform import Condition, ConditionKind, Server
+from wharfinger.model.profile import (
+    Classification,
+    Curve,
+    Entry,
+    Estimate,
+    FurtherRun,
+    Measurements,
+    Origin,
+    ProfilingPlan,
+    SettingEntry,
+)
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import (
+    HttpMeasure,
+    LatencyBound,
+    Measure,
+    MetricKind,
+    NumberKind,
+    Profile,
+    ProfileMode,
+    Reservation,
+    Run,
+    Scale,
+    Spread,
+    Target,
+    Workload,
+    WorkloadType,
+)
+
+DECISION = Decision(
+    Stage.PLACEMENT,
+    "least-loaded",
+    True,
+    ReasonCode.OK,
+    "größer als 1 µs",
+    "nothing",
+    2,
+    (Candidate("a", 0.1, numbers={"cpu_free_millicpus": 3.0}), Candidate("b", None)),
+    {"x": 1e-300},
+    Prediction(1.0, 0.5, 1.5, 0.9),
+)
+PLACES = (Placement("a", Allocation(1, 2**62)), Placement("b", Allocation(0, 1, best_effort=True)))
+EVERYTHING = Workload(
+    "w",
+    WorkloadType.LATENCY_CRITICAL,
+    Run(("sh", "-c", "\x00\u2028"), {"TOKEN": "s3cret"}, "/srv", 0.5),
+    Target(4e4, LatencyBound(99.9, 0.002), 60.0, 1.2e9),
+    0.1,
+    -3,
+    Scale(8, True, True, Spread.ZONE),
+    Reservation(250, 2**30),
+    Profile(ProfileMode.LIVE, 3.0),
+    Measure(
+        r"ops=(\d+)",
+        ("load", "-l"),
+        "/srv/log",
+        1e6,
+        NumberKind.GAUGE,
+        HttpMeasure("http://h/metrics", "m", MetricKind.HISTOGRAM, 99.0),
+        ("count",),
+        NumberKind.COUNTER,
+        "p=(.)",
+        5.0,
+    ),
+    4.5,
+    {"team": "web"},
+)
+SERVER = Server(
+    "s",
+    PLATFORM,
+    2000,
+    2**33,
+    "z",
+    False,
+    (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
+)
+SETTING = Setting("fast", Configuration(1000, 2**30, parameters=(("heap", "1Gi"),)), 2)
+PROFILING = ProfilingPlan(
+    "s",
+    (1000, 500),
+    2**28,
+    (SharedResource.INTEGER,),
+    8.0,
+    further=(FurtherRun(SETTING, ("s", "t")),),
+    beside=("sort",),
+)
+MEASUREMENTS = Measurements(
+    {Quantity.RATE: {500: Entry(10.0, 0.02), 1000: Entry(19.5, 0.01)}},
+    {SharedResource.INTEGER: Entry(100.0, 0.0, True)},
+    {SharedResource.STORAGE_BANDWIDTH: Entry(12.0, 3.0)},
+    total=1000.0,
+    silent={"tolerated/storage-bandwidth": "no signal"},
+    runs=2,
+    seconds=8.5,
+    platform="usual",
+    further={Quantity.RATE: (SettingEntry(SETTING, Entry(36.0, origin=Origin.OBSERVED)),)},
+    beside={"sort": Entry(0.7, 0.02)},
+    upon={"sort": Entry(0.0)},
+)
+CLASSIFICATION = Classification(
+    "gaussian",
+    "1",
+    {Quantity.RATE: Curve((500, 1000), (Estimate(10.0, 0.1), Estimate(19.5, 0.1)))},
+    Curve((500, 1000), (Estimate(0.5, 0.3), Estimate(1.0, 0.0))),
+    {SharedResource.INTEGER: Estimate(80.0, 10.0)},
+    {SharedResource.INTEGER: Estimate(40.0, 10.0)},
+    1000.0,
+    4,
+    "usual",
+    {"fast": Estimate(1.5, 0.2)},
+    {2: Estimate(1.8, 0.1)},
+    pairs={
+        "fast": PairProfile("b", (0.1, 1.0), (1.0, 0.2), (0.01, 0.0), (0.0, 0.1), (0.5,), (1.0,))
+    },
+)
+
+EXAMPLES: tuple[ev.Event, ...] = (
+    ev.ServerReported(SERVER),
+    ev.ServerLeft("s", "unplugged"),
+    ev.EngineSynced(("k",), ("s",)),
+    ev.StartAccepted("k"),
+    ev.WorkloadStarted("k", "pid 1", 1.5),
+    ev.StartFailed("k", "busy", True),
+    ev.WorkloadFinished("k", None, 9, "killed", 0.25, 2.5),
+    ev.WorkloadVanished("k", "gone"),
+    ev.AllocationResized("k", PLACES),
+    ev.ResizeFailed("k", "no", PLACES),
+    ev.ServerMeasured(
+        "s",
+        (
+            Sample(
+                "k",
+                {Quantity.CPU: Reading(0.5, "CPU time (proxy)", False, -0.25)},
+                {Quantity.LATENCY: NoSignal("nothing yet")},
+            ),
+        ),
+    ),
+    ev.ProfilingFinished("k", MEASUREMENTS),
+    ev.ProfilingFailed("k", "no"),
+    ev.WorkloadClassified("k", CLASSIFICATION),
+    ev.ManagerStarted("n", "1", "p", "a", "e", Capabilities(8, False, False, False, False)),
+    ev.HistoryLost("the disk forgot"),
+    ev.TimePassed(),
+    ev.WorkloadSubmitted(EVERYTHING),
+    ev.WorkloadUpdated(EVERYTHING),
+    ev.WorkloadRevoked("w"),
+    ev.WorkloadForgotten("w"),
+    ev.WorkloadAdmitted("w", DECISION),
+    ev.WorkloadRejected("w", DECISION),
+    ev.ProfilingPlanned("w", "k", DECISION),
+    ev.ProfilingPlanned("w", "k", DECISION, PROFILING),
+    ev.WorkloadQueued("w", "guaranteed"),
+    ev.WorkloadHeld("w", DECISION),
+    ev.WorkloadPlaced("w", "k", PLACES, DECISION),
+    ev.AllocationPlanned("w", PLACES, DECISION),
+    ev.AllocationKept("w", DECISION),
+    ev.ClassificationPlanned("w", DECISION),
+    ev.WorkloadSuspended("w", "x", DECISION),
+    ev.WorkloadResumed("w", DECISION),
+    ev.WorkloadMoved("w", DECISION),
+)
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_every_event_comes_back_as_it_was(event: ev.Event) -> None:
+    assert decode_event(*encode_event(event)) == event
+
+
+def test_there_is_an_example_of_every_event() -> None:
+    assert {type(event) for event in EXAMPLES} == set(get_args(ev.Event))
+
+
+def test_a_state_comes_back_with_its_servers_in_the_order_in_which_they_joined() -> None:
+    cluster = Cluster()
+    for name in ("z", "m", "a"):
+        cluster.tell(ev.ServerReported(server(name)))
+    cluster.sync()
+    cluster.tell(ev.WorkloadSubmitted(workload("w")))
+    running(cluster, "w")
+    state = decode_state(encode_state(cluster.manager.state))
+    assert state == cluster.manager.state
+    assert list(state.servers) == ["z", "m", "a"]
+    assert encode_state(state) == encode_state(cluster.manager.state)
+
+
+def test_what_older_versions_logged_has_no_pairs() -> None:
+    classified = b'{"key": "k", "classification": {"estimator": "gaussian", "version": "1"}}'
+    event = decode_event("WorkloadClassified", classified)
+    assert isinstance(event, ev.WorkloadClassified)
+    assert event.classification.pairs == {}
+
+
+def test_an_event_of_a_newer_version_may_have_more_fields() -> None:
+    assert decode_event("StartAccepted", b'{"key": "k", "later": 1}') == ev.StartAccepted("k")
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [("NoSuchEvent", b"{}"), ("StartAccepted", b"{}"), ("StartAccepted", b"\xff")],
+)
+def test_what_is_no_event_is_damage(kind: str, payload: bytes) -> None:
+    with pytest.raises(StoreDamaged, match="event"):
+        decode_event(kind, payload)
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b'{"workloads": 1}'])
+def test_what_is_no_state_is_damage(payload: bytes) -> None:
+    with pytest.raises(StoreDamaged, match="snapshot"):
+        decode_state(payload)

@@ -1,0 +1,101 @@
+"""The servers' columns hold what was put into them, in the order in which servers joined."""
+
+import pytest
+
+from tests.support.cluster import server
+from wharfinger.core.tables import Columns
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.view import Capabilities
+
+
+def _view(columns: Columns):
+    return columns.view("", Capabilities())
+
+
+def test_many_servers_keep_their_rows() -> None:
+    columns = Columns()
+    for i in range(100):
+        columns.put(server(f"s{i}", cpus=i))
+    view = _view(columns)
+    assert list(view.names) == [f"s{i}" for i in range(100)]
+    assert view.cpu_capacity.tolist() == [1000 * i for i in range(100)]
+
+
+def test_a_dropped_row_moves_the_others_up_with_all_that_they_hold() -> None:
+    columns = Columns()
+    for name in ("a", "b", "c"):
+        columns.put(server(name))
+    columns.hold([Placement("c", Allocation(500, 7))])
+    columns.drop("b")
+    view = _view(columns)
+    assert list(view.names) == ["a", "c"]
+    assert view.cpu_allocated.tolist() == [0, 500]
+    assert view.memory_allocated.tolist() == [0, 7]
+    assert columns.residents("c") == 1
+    columns.put(server("d"))
+    assert _view(columns).cpu_allocated.tolist() == [0, 500, 0]
+
+
+def test_nobody_can_write_through_a_view() -> None:
+    columns = Columns()
+    columns.put(server("a"))
+    with pytest.raises(ValueError, match="read-only"):
+        _view(columns).cpu_allocated[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        _view(columns).accepting[0] = 0
+
+
+def test_a_view_is_made_anew_only_for_what_it_does_not_share() -> None:
+    columns, able = Columns(), Capabilities()
+    for name in ("a", "b"):
+        columns.put(server(name))
+    before = columns.view("", able)
+    columns.hold([Placement("a", Allocation(500, 7))])
+    assert columns.view("", able) is before
+    assert before.cpu_allocated.tolist() == [500, 0]
+    assert columns.view("b", able).last_placed == 1
+    columns.put(server("c"))
+    assert columns.view("b", able).cpu_allocated.tolist() == [500, 0, 0]
+    assert columns.view("b", Capabilities(resize=False)).capabilities.resize is False
+
+
+def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
+    columns = Columns()
+    for i in range(40):
+        columns.put(server(f"s{i}", cpus=2 + i % 3))
+
+    def best() -> list[str]:
+        view = _view(columns)
+        rows, _ = view.loads.least_loaded(1000, 1, 2)
+        assert view.rows == {name: row for row, name in enumerate(view.names)}
+        return [view.names[row] for row in rows]
+
+    assert best() == ["s2", "s5"]
+    columns.hold([Placement("s2", Allocation(500, 7))])
+    assert best() == ["s5", "s8"]
+    columns.close("s5")
+    columns.put(server("s8", cpus=4, accepting=False))
+    assert best() == ["s11", "s14"]
+    columns.drop("s11")
+    columns.drop("s0")
+    assert best() == ["s14", "s17"]
+    columns.put(server("s8", cpus=64), joins=True)
+    assert best() == ["s8", "s14"]
+
+
+def test_a_server_that_joins_again_is_as_unsettled_and_pressed_as_it_was() -> None:
+    columns = Columns()
+    for name in ("a", "b", "c"):
+        columns.put(server(name))
+    for name in ("c", "a"):
+        columns.unsettle(name, unsettled=True)
+    columns.press("a", 0.5 * columns.pressure("a"))
+    assert columns.unsettled() == ["a", "c"]
+    columns.put(server("a"), joins=True)
+    assert columns.unsettled() == ["c", "a"]
+    assert _view(columns).unsettled.tolist() == [0, 1, 1]
+    assert [columns.is_pressed(name) for name in ("a", "b")] == [True, False]
+    columns.press("a", columns.pressure("b"))
+    columns.drop("c")
+    assert not columns.is_pressed("a")
+    assert columns.unsettled() == ["a"]

@@ -1,0 +1,410 @@
+"""What is done, rung by rung, for one that is off its target; and never for ever."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.cluster import Cluster, running, server, workload
+from tests.support.courses import (
+    classified,
+    curve,
+    filler,
+    labelled,
+    made,
+    measure,
+    of,
+    phase,
+    start,
+    wants,
+)
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Target, Workload
+
+# --- room ----------------------------------------------------------------------------------------
+
+
+def test_neighbours_that_do_not_need_it_give_room_to_one_that_lacks_it() -> None:
+    cluster = made("feedback", 1)
+    start(cluster, wants("w", 100, 500), wants("ahead", 100, 300), wants("level", 100, 200))
+    measure(cluster, 1, w=60, ahead=140, level=110)
+    (given,) = of(act.ResizeAllocation, measure(cluster, 1, w=60, ahead=140, level=110))
+    assert given.key == cluster.key("ahead")
+    after = given.placements[0].allocation.cpu_millicpus
+    assert after == round(300 * 1.1 / 1.4)
+    why = cluster.record("ahead").decisions[-1].decision.message
+    assert why.startswith("w misses its target and lacks room: target kept at 140% for 0 s: 300m")
+    step = cluster.tell(ev.AllocationResized(given.key, given.placements))
+    (taken,) = of(act.ResizeAllocation, list(step.actions))
+    assert taken.key == cluster.key("w")
+    assert taken.placements[0].allocation.cpu_millicpus == 500 + 300 - after
+
+
+def test_nobody_gives_where_there_is_room_or_more_would_not_help() -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants("w", 100, 500), wants("ahead", 100, 300))
+    asked = measure(cluster, 2, w=60, ahead=140)
+    assert [action.key for action in of(act.ResizeAllocation, asked)] == [cluster.key("w")]
+
+
+# --- giving way ----------------------------------------------------------------------------------
+
+
+def test_where_more_cpu_cannot_be_had_a_best_effort_neighbour_gives_way() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f1"), filler("f2"))
+    asked = measure(cluster, 2, w=80)
+    assert asked == [act.SuspendWorkload(cluster.key("f2"))], "the newest of those that press alike"
+    assert phase(cluster, "f2") is Phase.SUSPENDED
+    why = "w has missed its target at 80% for 10 s: best-effort f2 gives way"
+    assert cluster.record("f2").decisions[-1].decision.message == why
+    assert cluster.record("w").decisions[-1].decision.message == why
+    assert cluster.record("f2").reason == "suspended-for-target"
+
+
+def test_the_busiest_gives_way_first_and_one_at_a_time() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f1"), filler("f2"))
+    busy = Sample(cluster.key("f1"), {Quantity.CPU: Reading(0.9, "CPU time", trusted=False)})
+    cluster.tell(ev.ServerMeasured("a", (busy,)))
+    measure(cluster, 2, w=80)
+    assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED, Phase.RUNNING]
+    measure(cluster, 1, w=90)
+    assert phase(cluster, "f2") is Phase.RUNNING, "that has time to show"
+    measure(cluster, 1, w=90)
+    assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED] * 2, "it did help"
+
+
+def test_it_goes_on_once_nobody_misses_a_target() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    measure(cluster, 2, w=80)
+    measure(cluster, 2, w=100)
+    assert phase(cluster, "f") is Phase.SUSPENDED, "not before 30 s"
+    due = cluster.manager.wake_at(cluster.now)
+    assert due == cluster.record("f").phase_since + 30
+    cluster.now = due
+    step = cluster.tell(ev.TimePassed())
+    assert act.ResumeWorkload(cluster.key("f")) in step.actions
+    assert phase(cluster, "f") is Phase.RUNNING
+    assert cluster.manager.wake_at(cluster.now) is None
+
+
+def test_each_time_it_gives_way_for_twice_as_long() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    lengths = []
+    for _ in range(7):
+        while phase(cluster, "f") is Phase.RUNNING:
+            measure(cluster, 1, w=80)
+        since = cluster.now
+        while phase(cluster, "f") is Phase.SUSPENDED:
+            measure(cluster, 1, w=100)
+        lengths.append(cluster.now - since)
+    assert lengths == [30, 60, 120, 240, 480, 960, 960]
+
+
+def test_several_go_on_one_after_the_other() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f1"), filler("f2"))
+    for times, rate in ((2, 80), (2, 86), (4, 92), (1, 100)):
+        measure(cluster, times, w=rate)
+    assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED, Phase.RUNNING]
+    assert cluster.manager.wake_at(cluster.now) == cluster.record("f2").phase_since + 20
+    measure(cluster, 2, w=100)
+    assert phase(cluster, "f1") is Phase.RUNNING
+
+
+def test_who_gave_way_in_vain_goes_on_and_is_spared_for_a_while() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f1"), filler("f2"))
+    measure(cluster, 2, w=80)
+    asked = measure(cluster, 2, w=80)
+    assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED, Phase.RUNNING]
+    resumed = [action.key for action in of(act.ResumeWorkload, asked)]
+    assert resumed == [cluster.record("f2").key], "the engine has to let it go on"
+    told = cluster.record("f2").decisions[-1].decision.message
+    assert told == "w did no better for it: it goes on"
+    measure(cluster, 2, w=80)
+    assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.RUNNING, Phase.RUNNING]
+    measure(cluster, 90, w=80)
+    assert not cluster.manager.state.workloads["f1"].suspensions
+    asked = measure(cluster, 10, w=80)
+    assert of(act.SuspendWorkload, asked), "after 16 minutes it is tried again"
+
+
+def test_nobody_stays_suspended_for_ever_beside_one_that_misses() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    measure(cluster, 2, w=50)
+    suspended_at = cluster.now
+    while phase(cluster, "f") is Phase.SUSPENDED:
+        measure(cluster, 1, w=80)
+    assert cluster.now - suspended_at == 960
+    assert "long enough" in cluster.record("f").decisions[-1].decision.message
+    measure(cluster, 1, w=80)
+    assert phase(cluster, "f") is Phase.RUNNING, "not straight back"
+
+
+@pytest.mark.parametrize("ending", ["finished", "vanished", "revoked"])
+def test_it_goes_on_when_the_one_it_gave_way_to_has_gone(ending: str) -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    measure(cluster, 2, w=80)
+    cluster.now += 40
+    key = cluster.key("w")
+    if ending == "revoked":
+        cluster.tell(ev.WorkloadRevoked("w"))
+    lost = ev.WorkloadVanished(key, "gone")
+    cluster.tell(lost if ending == "vanished" else ev.WorkloadFinished(key, 0, None, "exited"))
+    assert phase(cluster, "f") is Phase.RUNNING
+    assert cluster.asked[-1] == act.ResumeWorkload(cluster.key("f"))
+
+
+def test_a_suspended_one_can_be_stopped_and_needs_no_waking_then() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    measure(cluster, 2, w=80)
+    step = cluster.tell(ev.WorkloadRevoked("f"))
+    assert of(act.StopWorkload, step.actions)
+    assert cluster.manager.wake_at(cluster.now + 1000) in (None, cluster.now + 60)
+    cluster.tell(ev.WorkloadFinished(cluster.key("f"), None, 9, "killed"))
+    assert phase(cluster, "f") is Phase.REVOKED
+    cluster.check_books()
+
+
+def test_engines_that_cannot_suspend_are_not_asked_to() -> None:
+    cluster = made(able=Capabilities(suspend=False))
+    start(cluster, wants(), filler("f"))
+    assert not of(act.SuspendWorkload, measure(cluster, 10, w=80))
+
+
+def test_a_policy_that_follows_no_target_disturbs_no_neighbour_for_it() -> None:
+    for policy in ("least-loaded", "round-robin"):
+        cluster = made(policy)
+        start(cluster, wants(), filler("f"))
+        assert not of(act.SuspendWorkload, measure(cluster, 10, w=50))
+
+
+def test_what_the_engine_could_not_resize_neighbours_may_mend() -> None:
+    cluster = made()
+    start(cluster, wants(millicpus=1000), filler("f"))
+    resize = of(act.ResizeAllocation, measure(cluster, 2, w=80))[0]
+    cluster.tell(ev.ResizeFailed(resize.key, "no such group"))
+    assert cluster.record("w").reason == "resize-failed"
+    measure(cluster, 2, w=80)
+    assert phase(cluster, "f") is Phase.SUSPENDED
+
+
+def test_who_is_suspended_is_asked_for_once_and_again_after_a_restart() -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    asked = measure(cluster, 2, w=80) + measure(cluster, 2, w=90)
+    assert len(of(act.SuspendWorkload, asked)) == 1
+    cluster.manager = cluster.replayed()
+    cluster.asked, known = [], cluster.started_keys()
+    cluster.start()
+    keys = tuple(cluster.key(name) for name in ("w", "f"))
+    cluster.tell(ev.EngineSynced(known or keys, ("a",)))
+    assert of(act.SuspendWorkload, cluster.asked) == [act.SuspendWorkload(cluster.key("f"))]
+
+
+def test_they_go_on_in_the_same_order_after_a_take_over_from_a_snapshot() -> None:
+    """f1 is older, f2 was suspended first."""
+    cluster = made()
+    start(cluster, wants(), filler("f1"), filler("f2"))
+    measure(cluster, 2, w=80)
+    measure(cluster, 2, w=90)
+    other = cluster.replayed(len(cluster.log))
+    for manager in (cluster.manager, other):
+        sample = Sample(cluster.key("w"), {Quantity.RATE: Reading(100, "x")})
+        events = manager.handle(cluster.now + 70, ev.ServerMeasured("a", (sample,))).events
+        assert [e.name for e in events if isinstance(e, ev.WorkloadResumed)] == ["f2"]
+    assert other.state == cluster.manager.state
+
+
+# --- moving --------------------------------------------------------------------------------------
+
+
+def restartable(**others) -> Workload:
+    return labelled(wants(restartable=True, **others))
+
+
+def crowded() -> Cluster:
+    """w runs on a, which has 1 CPU; b has 4, and only just."""
+    cluster = made("quasar", 1)
+    cluster.tell(ev.WorkloadSubmitted(restartable()))
+    classified(cluster, "w", (500, 50), (1000, 110), (4000, 300))
+    running(cluster, "w")
+    cluster.tell(ev.ServerReported(server("b", 4)))
+    return cluster
+
+
+def test_one_that_may_be_restarted_is_moved_to_where_its_target_is_expected_to_be_kept() -> None:
+    cluster = crowded()
+    asked = measure(cluster, 5, w=70)
+    assert not of(act.StopWorkload, asked), "it has hardly run"
+    asked = measure(cluster, 2, w=70)
+    old = cluster.key("w")
+    assert [action.key for action in of(act.StopWorkload, asked)] == [old]
+    assert phase(cluster, "w") is Phase.MOVING
+    assert cluster.record("w").reason == "placed-for-target"
+    assert not measure(cluster, 3, w=70), "and asked for once"
+    step = cluster.tell(ev.WorkloadFinished(old, None, 15, "killed"))
+    cluster.check_books()
+    assert [p.server for p in of(act.StartWorkload, list(step.actions))[0].placements] == ["b"]
+    assert cluster.key("w") != old
+    assert cluster.record("w").exit_code is None
+    running(cluster, "w")
+    assert (cluster.record("w").starts, cluster.record("w").moves) == (2, 1)
+
+
+def test_it_goes_back_rather_than_nowhere() -> None:
+    cluster = crowded()
+    measure(cluster, 7, w=70)
+    cluster.tell(ev.ServerLeft("b", "gone"))
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
+    assert cluster.record("w").placements[0].server == "a"
+    cluster.check_books()
+
+
+def test_a_room_that_others_took_meanwhile_sends_it_back_too() -> None:
+    cluster = crowded()
+    measure(cluster, 7, w=70)
+    assert phase(cluster, "w") is Phase.MOVING
+    cluster.tell(ev.WorkloadSubmitted(workload("big", 4000)))
+    assert cluster.record("big").placements
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
+    assert cluster.record("w").placements[0].server == "a"
+
+
+def test_each_move_needs_twice_as_long_a_run_before_it() -> None:
+    cluster = crowded()
+    runs = []
+    for _ in range(4):
+        started = cluster.now
+        while phase(cluster, "w") is Phase.RUNNING:
+            for action in measure(cluster, 1, w=70):
+                if isinstance(action, act.ResizeAllocation):
+                    cluster.tell(ev.ResizeFailed(action.key, "no"))
+                if isinstance(action, act.ClassifyWorkload):
+                    told = curve((500, 50), (1000, 110), (4000, 300))
+                    cluster.tell(ev.WorkloadClassified(action.key, told))
+        runs.append(cluster.now - started)
+        cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
+        running(cluster, "w")
+    assert all(run >= 60 * 2**at for at, run in enumerate(runs)), runs
+
+
+def test_what_may_not_be_restarted_or_has_nowhere_better_stays() -> None:
+    cluster = made("quasar", 1)
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants())))
+    classified(cluster, "w", (500, 50), (1000, 110), (4000, 300))
+    running(cluster, "w")
+    cluster.tell(ev.ServerReported(server("b", 4)))
+    assert not of(act.StopWorkload, measure(cluster, 20, w=70))
+    alone = made("quasar", 1)
+    alone.tell(ev.WorkloadSubmitted(restartable()))
+    classified(alone, "w", (500, 50), (1000, 110), (4000, 300))
+    running(alone, "w")
+    assert not of(act.StopWorkload, measure(alone, 20, w=70))
+
+
+def test_a_deadline_that_has_passed_moves_nothing_and_nobody() -> None:
+    cluster = made("quasar", 1, 4)
+    late = replace(restartable(), target=Target(completion_seconds=15.0))
+    cluster.tell(ev.WorkloadSubmitted(late))
+    classified(cluster, "w", (500, 50), (4000, 300))
+    running(cluster, "w")
+    start(cluster, filler("f"))
+    cluster.now += 100
+    for _ in range(20):
+        cluster.now += 10
+        readings = {Quantity.REMAINING: Reading(1000.0, "progress lines")}
+        step = cluster.tell(ev.ServerMeasured("a", (Sample(cluster.key("w"), readings),)))
+        assert not step.actions
+    assert not cluster.manager.view.unsettled.any()
+
+
+# --- servers that take nothing new ---------------------------------------------------------------
+
+
+def test_a_server_takes_no_new_work_while_a_resident_is_off_for_a_minute_at_most() -> None:
+    cluster = made("quasar", 2)
+    start(cluster, wants(millicpus=1000))
+    measure(cluster, 1, w=80)
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
+    assert cluster.record("new").reason == "off-prediction"
+    asked = measure(cluster, 1, w=80)
+    cluster.tell(
+        ev.AllocationResized(cluster.key("w"), of(act.ResizeAllocation, asked)[0].placements)
+    )
+    assert phase(cluster, "new") is Phase.QUEUED, "an adjustment alone says nothing yet"
+    measure(cluster, 1, w=100)
+    assert phase(cluster, "new") is Phase.PLACED
+    cluster.check_books()
+
+
+def test_one_that_misses_for_ever_closes_its_server_for_a_minute() -> None:
+    cluster = made("quasar", 2, able=Capabilities(resize=False))
+    start(cluster, wants(millicpus=1000))
+    measure(cluster, 1, w=80)
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
+    waited = 0
+    while phase(cluster, "new") is Phase.QUEUED:
+        measure(cluster, 1, w=80)
+        waited += 10
+    assert waited == 60
+
+
+@pytest.mark.parametrize("later", [61.0, -500.0])
+def test_one_that_is_not_measured_any_more_closes_it_no_longer(later: float) -> None:
+    """Silence, or a clock that was set back so far that no sample is ever new."""
+    cluster = made("quasar", 2)
+    cluster.now = 1000.0
+    start(cluster, wants(millicpus=1000))
+    measure(cluster, 1, w=80)
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
+    assert cluster.manager.wake_at(cluster.now) == cluster.now + 60
+    cluster.now += later
+    cluster.tell(ev.TimePassed())
+    assert phase(cluster, "new") is Phase.PLACED
+    assert cluster.manager.wake_at(cluster.now) is None
+
+
+def test_a_closed_server_is_not_overtaken_by_those_behind() -> None:
+    cluster = made("quasar", 4, 1)
+    start(cluster, wants(millicpus=1500))
+    measure(cluster, 1, w=80)
+    cluster.tell(ev.WorkloadSubmitted(workload("large", 2000)))
+    cluster.tell(ev.WorkloadSubmitted(workload("small", 500)))
+    assert phase(cluster, "small") is Phase.QUEUED
+    measure(cluster, 1, w=100)
+    assert [phase(cluster, name) for name in ("large", "small")] == [Phase.PLACED] * 2
+
+
+# --- a clock that is set back --------------------------------------------------------------------
+
+
+def test_a_clock_that_is_set_back_stops_no_adaptation() -> None:
+    cluster = made()
+    cluster.now = 10_000.0
+    start(cluster, wants(millicpus=400), filler("f"))
+    measure(cluster, 1, w=80)
+    cluster.now -= 5000
+    measure(cluster, 1, w=80)
+    assert of(act.ResizeAllocation, measure(cluster, 1, w=80)), "10 s by the new clock"
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_suspended() -> None:
+    cluster = made()
+    cluster.now = 10_000.0
+    start(cluster, wants(), filler("f"))
+    measure(cluster, 2, w=80)
+    cluster.now -= 5000
+    assert cluster.manager.wake_at(cluster.now) == cluster.now
+    cluster.tell(ev.TimePassed())
+    assert phase(cluster, "f") is Phase.RUNNING

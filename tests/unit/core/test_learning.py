@@ -1,0 +1,218 @@
+"""What is learnt of a workload from how it runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.cluster import Cluster, running, workload
+from tests.support.courses import (
+    classified,
+    curve,
+    labelled,
+    made,
+    measure,
+    of,
+    phase,
+    start,
+    wants,
+)
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.adaptation import MOST_OBSERVED, corrected, surprise
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.profile import (
+    Classification,
+    Entry,
+    Estimate,
+    Measurements,
+    SettingEntry,
+)
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Profile, ProfileMode, Target
+
+# --- learning from what runs ---------------------------------------------------------------------
+
+
+def learner(*columns: tuple[int, float], millicpus: int = 400, **others) -> Cluster:
+    cluster = made("feedback", 4, able=Capabilities(**others))
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants(millicpus=millicpus))))
+    classified(cluster, "w", *columns)
+    running(cluster, "w")
+    return cluster
+
+
+def test_a_program_that_surprises_is_classified_anew_at_its_new_level() -> None:
+    cluster = learner((400, 200), (800, 300))
+    asked = measure(cluster, 2, w=100)
+    found = of(act.ClassifyWorkload, asked)
+    assert len(found) == 1
+    rates = {c: e.value for c, e in found[0].measurements.performance[Quantity.RATE].items()}
+    assert rates == {400: 100, 800: 150}, "the shape stays"
+    why = "classified anew: it runs 69% off what was predicted for 400m CPU"
+    assert cluster.record("w").decisions[-1].decision.message == why
+    assert not of(act.ClassifyWorkload, measure(cluster, 1, w=100)), "asked for once"
+    cluster.tell(ev.WorkloadClassified(cluster.key("w"), curve((400, 100), (800, 150))))
+    assert not of(act.ClassifyWorkload, measure(cluster, 20, w=100))
+
+
+def test_an_estimate_that_stays_wrong_is_made_anew_once_a_minute() -> None:
+    cluster = learner((400, 200), (800, 300))
+    count = 0
+    for _ in range(60):
+        for _ in of(act.ClassifyWorkload, measure(cluster, 1, w=100)):
+            count += 1
+            cluster.tell(ev.WorkloadClassified(cluster.key("w"), curve((400, 200), (800, 300))))
+    assert 2 <= count <= 10
+
+
+def test_a_quantity_without_a_curve_is_no_reason_to_ask_for_ever() -> None:
+    cluster = learner((400, 200), (800, 300))
+    cluster.tell(ev.WorkloadClassified(cluster.key("w"), Classification("hand", "1")))
+    count = 0
+    for _ in range(60):
+        for _ in of(act.ClassifyWorkload, measure(cluster, 1, w=100)):
+            count += 1
+            cluster.tell(ev.WorkloadClassified(cluster.key("w"), Classification("hand", "1")))
+    assert count <= 1
+
+
+def test_a_failure_to_classify_anew_leaves_what_was_known() -> None:
+    cluster = learner((400, 200), (800, 300))
+    measure(cluster, 2, w=100)
+    known = cluster.record("w").classification
+    cluster.tell(ev.ProfilingFailed(cluster.key("w"), "no estimator"))
+    assert not cluster.record("w").classifying
+    assert cluster.record("w").classification == known
+    assert phase(cluster, "w") is Phase.RUNNING
+
+
+def test_one_that_is_within_what_was_predicted_is_left_alone() -> None:
+    cluster = learner((400, 100), (800, 150))
+    assert not of(act.ClassifyWorkload, measure(cluster, 20, w=105))
+
+
+def test_one_measured_under_one_allocation_runs_under_a_second_for_a_while() -> None:
+    cluster = learner((400, 100))
+    assert not of(act.ResizeAllocation, measure(cluster, 1, w=100))
+    asked = measure(cluster, 2, w=100)
+    resize = of(act.ResizeAllocation, asked)[0]
+    assert resize.placements[0].allocation.cpu_millicpus == 600
+    cluster.tell(ev.AllocationResized(resize.key, resize.placements))
+    asked = measure(cluster, 3, w=130)
+    found = of(act.ClassifyWorkload, asked)[0].measurements.performance[Quantity.RATE]
+    assert {cpu: round(entry.value) for cpu, entry in found.items()} == {400: 130, 600: 130}
+    cluster.tell(ev.WorkloadClassified(resize.key, curve((400, 100), (600, 130))))
+    assert not of(act.ResizeAllocation, measure(cluster, 30, w=130)), "and no third"
+
+
+def test_a_live_profile_from_nothing_comes_to_two_allocations() -> None:
+    """Cold: by its like; then as it runs; then under a second allocation."""
+    cluster = made("feedback", 4)
+    live = labelled(wants(millicpus=400), profile=Profile(ProfileMode.LIVE))
+    cluster.tell(ev.WorkloadSubmitted(live))
+    key = cluster.key("w")
+    cluster.tell(ev.ProfilingFailed(key, "no copies here"))
+    assert of(act.ClassifyWorkload, cluster.asked)
+    cluster.tell(ev.WorkloadClassified(key, Classification("hand", "1")))
+    running(cluster, "w")
+    assert of(act.ClassifyWorkload, measure(cluster, 2, w=100))
+    cluster.tell(ev.WorkloadClassified(cluster.key("w"), curve((400, 100), (800, 200), std=0.3)))
+    resize = of(act.ResizeAllocation, measure(cluster, 2, w=100))
+    assert [r.placements[0].allocation.cpu_millicpus for r in resize] == [600]
+
+
+@pytest.mark.parametrize(
+    ("change", "able"),
+    [
+        ({}, {"resize": False}),
+        ({"profile": Profile(ProfileMode.NONE)}, {}),
+        ({"tolerance": 0.0}, {}),
+    ],
+)
+def test_a_second_allocation_is_not_always_had(change, able) -> None:
+    cluster = made("feedback", 4, able=Capabilities(**able))
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants(millicpus=4000), **change)))
+    classified(cluster, "w", (4000, 100))
+    running(cluster, "w")
+    assert not of(act.ResizeAllocation, measure(cluster, 10, w=100))
+
+
+def test_a_second_allocation_that_fails_is_not_tried_for_ever() -> None:
+    cluster = learner((400, 100))
+    count = 0
+    for _ in range(60):
+        for action in of(act.ResizeAllocation, measure(cluster, 1, w=100)):
+            count += 1
+            cluster.tell(ev.ResizeFailed(action.key, "no"))
+    assert count == 1
+
+
+def test_without_room_it_is_less_by_its_tolerance() -> None:
+    cluster = made("feedback", 4)
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants(millicpus=4000))))
+    classified(cluster, "w", (4000, 100))
+    running(cluster, "w")
+    resize = of(act.ResizeAllocation, measure(cluster, 3, w=100))
+    assert resize[0].placements[0].allocation.cpu_millicpus == 3800
+
+
+def test_what_an_idle_service_answers_says_nothing_of_what_it_could() -> None:
+    cluster = made("feedback", 4)
+    service = replace(workload("w", 400), target=Target(throughput_per_second=100))
+    start(cluster, service)
+    for used, expected in ((0.1, None), (0.4, 100.0)):
+        for _ in range(3):
+            cluster.now += 10
+            readings = {
+                Quantity.THROUGHPUT: Reading(100.0, "load generator"),
+                Quantity.CPU: Reading(used, "CPU time", trusted=False),
+            }
+            cluster.tell(ev.ServerMeasured("a", (Sample(cluster.key("w"), readings),)))
+        entries = cluster.record("w").observed.get(Quantity.THROUGHPUT, {})
+        assert (entries[400].value if entries else None) == expected
+
+
+def test_so_many_allocations_are_remembered_and_no_more() -> None:
+    cluster = made("feedback", 64, planner=None)
+    start(cluster, wants(millicpus=400))
+    for rate in (90, 110) * 30:
+        for action in of(act.ResizeAllocation, measure(cluster, 3, w=rate)):
+            cluster.tell(ev.AllocationResized(action.key, action.placements))
+    observed = cluster.record("w").observed[Quantity.RATE]
+    assert len(observed) == MOST_OBSERVED
+    assert list(observed)[-1] == cluster.record("w").placements[0].allocation.cpu_millicpus
+
+
+def test_on_another_platform_it_surprises_only_by_more_than_that_explains() -> None:
+    """Profiled on a usual server, it runs on one that is half as fast."""
+    known = replace(curve((400, 200), (800, 300)), platform="usual")
+    known = replace(known, platforms={"old": Estimate(0.5, 0.0)})
+    profiled = {Quantity.RATE: {400: Entry(200.0), 800: Entry(300.0)}}
+    setting = Setting("usual", Configuration(400), 2)
+    record = WorkloadRecord(
+        workload("w"),
+        1,
+        0.0,
+        placements=(Placement("s", Allocation(400, 1)),),
+        classification=known,
+        measurements=Measurements(
+            profiled,
+            platform="usual",
+            further={Quantity.RATE: (SettingEntry(setting, Entry(360.0)),)},
+        ),
+    )
+    record.observed = {Quantity.RATE: {400: Entry(100.0)}}
+    assert not surprise(record, 100.0, "old")
+    assert "runs 69% off" in surprise(record, 100.0, "usual")
+
+    record.observed = {Quantity.RATE: {400: Entry(50.0)}}
+    assert "runs 69% off" in surprise(record, 100.0, "old")
+    found = corrected(record, "old")
+    assert found.platform == "usual", "all is told as it would be there"
+    rates = {cpu: entry.value for cpu, entry in found.performance[Quantity.RATE].items()}
+    assert rates == pytest.approx({400: 100.0, 800: 150.0})
+    assert found.further[Quantity.RATE][0].entry.value == pytest.approx(180.0)

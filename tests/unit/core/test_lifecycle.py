@@ -1,0 +1,191 @@
+"""Every edge of the lifecycle's table is walked by the events that cause it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.cluster import Cluster, running, server, workload
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import (
+    ENDED,
+    NEXT,
+    ON_SERVER,
+    TRANSITIONS,
+    Phase,
+    Transition,
+    Trigger,
+)
+from wharfinger.core.triggers import MAX_START_FAILURES
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.profile import Classification
+
+NAME = "w"
+CLASSIFIED = Classification("e", "1")
+DECISION = Decision(Stage.ADMISSION, "test", True, ReasonCode.OK, "because the test says so")
+
+
+def _in_phase(phase: Phase) -> Cluster:
+    """A cluster with one workload in ``phase``."""
+    cluster = Cluster()
+    cluster.tell(ev.ServerReported(server("s")))
+    profiled = phase in (Phase.PROFILING, Phase.CLASSIFIED)
+    submitted = ev.WorkloadSubmitted(workload(NAME, profile=profiled))
+    if phase in (Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED):
+        # These last only as long as one event is handled; between entries of the log they
+        # are real, and a replay that stops there must go on from them.
+        if phase is Phase.CLASSIFIED:
+            cluster.tell(submitted)
+            cluster.manager.apply(0.0, ev.WorkloadClassified(cluster.key(NAME), CLASSIFIED))
+            return cluster
+        cluster.manager.apply(0.0, submitted)
+        if phase is Phase.ADMITTED:
+            cluster.manager.apply(0.0, ev.WorkloadAdmitted(NAME, DECISION))
+        return cluster
+    cluster.tell(submitted)
+    if phase in ON_SERVER:
+        cluster.sync()
+    if phase is Phase.STARTING:
+        cluster.tell(ev.StartAccepted(cluster.key(NAME)))
+    if phase in ON_SERVER - {Phase.PLACED, Phase.STARTING}:
+        running(cluster, NAME)
+    if phase is Phase.SUSPENDED:
+        CAUSES[Trigger.SUSPEND](cluster)
+    if phase is Phase.MOVING:
+        CAUSES[Trigger.MOVE](cluster)
+    if phase is Phase.ADJUSTING:
+        cluster.tell(ev.WorkloadUpdated(workload(NAME, 1500)))
+    return cluster
+
+
+def _key(cluster: Cluster) -> str:
+    return cluster.key(NAME)
+
+
+def _revoke(cluster: Cluster) -> None:
+    """Revoke, and where something runs let the engine say that it has ended."""
+    cluster.tell(ev.WorkloadRevoked(NAME))
+    match cluster.record(NAME).phase:
+        case Phase.PROFILING:
+            cluster.tell(ev.ProfilingFailed(_key(cluster), "stopped"))
+        case phase if phase in ON_SERVER:
+            cluster.tell(ev.WorkloadFinished(_key(cluster), None, 15, "stopped"))
+
+
+def _give_up(cluster: Cluster) -> None:
+    cluster.tell(ev.StartFailed(_key(cluster), "no such program", retryable=False))
+
+
+def _fail_to_classify(cluster: Cluster) -> None:
+    """A copy that fails is followed by a classification without it; this fails, too."""
+    cluster.tell(ev.ProfilingFailed(_key(cluster), "no copy"))
+    assert cluster.record(NAME).phase is Phase.PROFILING
+    cluster.manager.apply(0.0, ev.ProfilingFailed(_key(cluster), "no classifier"))
+
+
+def _fold(event: Callable[[Cluster], ev.Event]) -> Callable[[Cluster], None]:
+    """A decision of the core, folded as a replay does it."""
+    return lambda cluster: cluster.manager.apply(0.0, event(cluster))
+
+
+CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
+    Trigger.ADMIT: _fold(lambda _: ev.WorkloadAdmitted(NAME, DECISION)),
+    Trigger.REJECT: _fold(lambda _: ev.WorkloadRejected(NAME, DECISION)),
+    Trigger.PROFILE: _fold(lambda _: ev.ProfilingPlanned(NAME, "k", DECISION)),
+    Trigger.PROFILING_FAILED: _fail_to_classify,
+    Trigger.CLASSIFY: _fold(lambda c: ev.WorkloadClassified(_key(c), CLASSIFIED)),
+    Trigger.ENQUEUE: _fold(lambda _: ev.WorkloadQueued(NAME, "guaranteed")),
+    Trigger.PLACE: lambda c: c.sync(),
+    Trigger.ACCEPT: lambda c: c.tell(ev.StartAccepted(_key(c))),
+    Trigger.START: lambda c: c.tell(ev.WorkloadStarted(_key(c), "pid 1")),
+    Trigger.RETRY: lambda c: c.tell(ev.StartFailed(_key(c), "busy", retryable=True)),
+    Trigger.GIVE_UP: _give_up,
+    Trigger.SUCCEED: lambda c: c.tell(ev.WorkloadFinished(_key(c), 0, None, "exited")),
+    Trigger.FAIL: lambda c: c.tell(ev.WorkloadFinished(_key(c), 3, None, "exited")),
+    Trigger.VANISH: lambda c: c.tell(ev.WorkloadVanished(_key(c), "supervisor killed")),
+    Trigger.ADJUST: lambda c: c.tell(ev.WorkloadUpdated(workload(NAME, 1500))),
+    Trigger.SETTLE: lambda c: c.tell(ev.AllocationResized(_key(c), c.record(NAME).planned)),
+    Trigger.SUSPEND: _fold(lambda _: ev.WorkloadSuspended(NAME, NAME, DECISION)),
+    Trigger.RESUME: _fold(lambda _: ev.WorkloadResumed(NAME, DECISION)),
+    Trigger.MOVE: _fold(lambda _: ev.WorkloadMoved(NAME, DECISION)),
+    Trigger.REQUEUE: _fold(lambda c: ev.WorkloadFinished(_key(c), None, 15, "stopped")),
+    Trigger.REVOKE: _revoke,
+}
+
+
+@pytest.mark.parametrize(
+    "edge", TRANSITIONS, ids=lambda edge: f"{edge.source}--{edge.trigger}--{edge.target}"
+)
+def test_each_edge_leads_where_the_table_says(edge: Transition) -> None:
+    cluster = _in_phase(edge.source)
+    assert cluster.record(NAME).phase is edge.source
+    CAUSES[edge.trigger](cluster)
+    assert cluster.record(NAME).phase is edge.target
+    cluster.check_books()
+
+
+def test_the_table_names_one_target_for_each_phase_and_trigger() -> None:
+    assert len(NEXT) == len(TRANSITIONS)
+
+
+def test_every_phase_can_be_reached_and_all_but_the_ended_can_be_left() -> None:
+    targets = {edge.target for edge in TRANSITIONS}
+    assert targets == set(Phase) - {Phase.SUBMITTED}
+    assert {Phase.COMPLETED, Phase.FAILED, Phase.VANISHED, Phase.REVOKED, Phase.REJECTED} == ENDED
+
+
+def test_every_live_workload_can_be_revoked() -> None:
+    assert all((phase, Trigger.REVOKE) in NEXT for phase in set(Phase) - ENDED)
+
+
+def test_a_replay_that_stops_between_two_decisions_goes_on_from_there() -> None:
+    cluster = _in_phase(Phase.SUBMITTED)
+    cluster.sync()
+    assert cluster.record(NAME).phase is Phase.PLACED
+
+
+def test_the_answer_to_an_earlier_resize_is_not_taken_for_this_ones() -> None:
+    cluster = _in_phase(Phase.ADJUSTING)
+    earlier = cluster.record(NAME).placements
+    cluster.tell(ev.AllocationResized(_key(cluster), earlier))
+    cluster.tell(ev.ResizeFailed(_key(cluster), "late", earlier))
+    assert cluster.record(NAME).phase is Phase.ADJUSTING
+    cluster.tell(ev.ResizeFailed(_key(cluster), "no memory", cluster.record(NAME).planned))
+    assert cluster.record(NAME).phase is Phase.RUNNING
+    assert cluster.record(NAME).placements == earlier
+    assert cluster.record(NAME).message == "no memory"
+
+
+def test_a_start_that_keeps_failing_is_given_up() -> None:
+    cluster = _in_phase(Phase.PLACED)
+    for _ in range(MAX_START_FAILURES - 1):
+        cluster.tell(ev.StartFailed(_key(cluster), "busy", retryable=True))
+        assert cluster.record(NAME).phase is Phase.QUEUED
+        cluster.now = cluster.manager.wake_at(cluster.now)
+        cluster.tell(ev.TimePassed())
+        assert cluster.record(NAME).phase is Phase.PLACED
+    cluster.tell(ev.StartFailed(_key(cluster), "busy", retryable=True))
+    assert cluster.record(NAME).phase is Phase.FAILED
+    assert cluster.record(NAME).message == "busy"
+
+
+@pytest.mark.parametrize("phase", sorted(ENDED))
+def test_nothing_moves_an_ended_workload(phase: Phase) -> None:
+    cluster = _in_phase(Phase.SUBMITTED if phase is Phase.REJECTED else Phase.PLACED)
+    {
+        Phase.COMPLETED: CAUSES[Trigger.SUCCEED],
+        Phase.FAILED: CAUSES[Trigger.FAIL],
+        Phase.VANISHED: CAUSES[Trigger.VANISH],
+        Phase.REVOKED: CAUSES[Trigger.REVOKE],
+        Phase.REJECTED: CAUSES[Trigger.REJECT],
+    }[phase](cluster)
+    before = cluster.record(NAME)
+    key = before.key
+    for report in (
+        ev.StartAccepted(key),
+        ev.WorkloadStarted(key, "pid 2"),
+        ev.WorkloadFinished(key, 1, None, "exited"),
+        ev.WorkloadVanished(key, "again"),
+        ev.StartFailed(key, "late", retryable=True),
+    ):
+        assert cluster.tell(report).events == ()
+        assert cluster.record(NAME).phase is phase

@@ -1,0 +1,193 @@
+"""Profiling runs and their room; and a manager that only recommends, or takes over."""
+
+from dataclasses import replace
+
+from tests.support.cluster import LABELLED, PLATFORM, running, server, workload
+from tests.support.courses import curve, filler, made, measure, of, phase, start, wants
+from wharfinger.classification.base import Profiling
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Mode
+from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements, Origin, SettingEntry
+
+# --- profiling -----------------------------------------------------------------------------------
+
+
+def test_a_copy_holds_its_room_until_it_has_ended() -> None:
+    cluster = made("least-loaded", 1)
+    cluster.tell(ev.WorkloadSubmitted(workload("p", 100, profile=True)))
+    assert cluster.manager.view.cpu_allocated.tolist() == [500]
+    assert cluster.manager.view.copies.tolist() == [1]
+    cluster.tell(ev.WorkloadSubmitted(workload("w", 600)))
+    assert cluster.record("w").reason == "no-room"
+    cluster.tell(ev.ProfilingFinished(cluster.key("p"), Measurements(runs=1)))
+    cluster.check_books()
+    assert phase(cluster, "w") is Phase.PLACED, "room is free while it is classified"
+
+
+def test_a_copy_on_two_servers_holds_room_on_both() -> None:
+    cluster = made("least-loaded", 1)
+    cluster.tell(ev.ServerReported(server("b", 1)))
+    cluster.tell(ev.WorkloadSubmitted(workload("p", 100, profile=True)))
+    assert cluster.manager.view.cpu_allocated.tolist() == [500, 500]
+    assert cluster.manager.view.copies.tolist() == [1, 1]
+    cluster.check_books()
+    setting = Setting(PLATFORM.name, Configuration(500), 2)
+    found = Measurements(
+        {Quantity.RATE: {500: Entry(10.0)}},
+        further={Quantity.RATE: (SettingEntry(setting, Entry(18.0)),)},
+    )
+    cluster.tell(ev.ProfilingFinished(cluster.key("p"), found))
+    assert cluster.manager.view.copies.tolist() == [0, 0]
+    assert cluster.manager.view.cpu_allocated.tolist() == [0, 0]
+    cluster.check_books()
+    kept = cluster.record("p").measurements
+    assert kept is not None
+    assert kept.platform == PLATFORM.name, "which an engine need not say"
+    entries = [kept.performance[Quantity.RATE][500], kept.further[Quantity.RATE][0].entry]
+    assert [entry.measured_at for entry in entries] == [cluster.now] * 2
+    assert {entry.origin for entry in entries} == {Origin.PROFILED}
+
+
+def test_room_for_profiling_comes_in_order() -> None:
+    cluster = made("least-loaded", 1)
+    start(cluster, workload("w", 800))
+    for name in ("p1", "p2"):
+        cluster.tell(ev.WorkloadSubmitted(workload(name, 100, profile=True)))
+    assert [cluster.record(p).reason for p in ("p1", "p2")] == ["no-room"] * 2
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), 0, None, "exited"))
+    assert [phase(cluster, p) for p in ("p1", "p2")] == [Phase.PROFILING] * 2
+    cluster.check_books()
+
+
+def test_what_no_server_could_hold_waits_for_a_place_and_holds_no_copies_up() -> None:
+    class Filled:
+        """There is never room for a copy."""
+
+        name = "filled"
+
+        def plan(self, wanted, view):
+            return Profiling(
+                Decision(Stage.PROFILING, self.name, False, ReasonCode.NO_ROOM, "none", "room")
+            )
+
+    cluster = made("least-loaded", 2, planner=Filled())
+    cluster.tell(ev.WorkloadSubmitted(workload("huge", 100, memory_mib=10**6)))
+    assert phase(cluster, "huge") is Phase.PROFILING
+    cluster.tell(ev.WorkloadClassified(cluster.key("huge"), curve((100, 1))))
+    assert cluster.record("huge").reason == "too-large"
+    cluster.tell(ev.WorkloadSubmitted(workload("small", 100)))
+    assert phase(cluster, "small") is Phase.ADMITTED
+
+
+def test_nobody_overtakes_one_that_waits_for_profiling_room() -> None:
+    class Particular:
+        """Copies take as much as is reserved."""
+
+        name = "particular"
+
+        def plan(self, wanted, view):
+            asked = LABELLED.plan(replace(wanted, labels={"profile": "yes"}), view)
+            free = int((view.cpu_capacity - view.cpu_allocated).max())
+            fits = free >= wanted.reservation.cpu_millicpus
+            reason = ReasonCode.OK if fits else ReasonCode.NO_ROOM
+            decision = replace(asked.decision, accepted=fits, reason=reason)
+            return replace(asked, decision=decision, plan=asked.plan if fits else None)
+
+    cluster = made("least-loaded", 2, planner=Particular())
+    for name, cpu in (("p1", 500), ("large", 1800), ("small", 100)):
+        cluster.tell(ev.WorkloadSubmitted(workload(name, cpu)))
+    assert [cluster.record(n).reason for n in ("large", "small")] == ["no-room", "behind-others"]
+    cluster.tell(ev.ProfilingFailed(cluster.key("p1"), "nothing"))
+    running(cluster, "p1")
+    cluster.tell(ev.WorkloadFinished(cluster.key("p1"), 0, None, "exited"))
+    assert [phase(cluster, n) for n in ("large", "small")] == [Phase.PROFILING] * 2
+
+
+def test_who_waited_for_profiling_is_placed_by_a_successor_that_profiles_nothing() -> None:
+    cluster = made("least-loaded", 1)
+    start(cluster, workload("w", 800))
+    cluster.tell(ev.WorkloadSubmitted(workload("p", 100, profile=True)))
+    assert phase(cluster, "p") is Phase.ADMITTED
+    cluster.planner = None
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    cluster.sync()
+    assert phase(cluster, "p") is Phase.PLACED
+
+
+def test_one_revoked_while_it_is_classified_is_gone_at_once() -> None:
+    cluster = made("least-loaded", 1)
+    cluster.tell(ev.WorkloadSubmitted(workload("p", 100, profile=True)))
+    cluster.tell(ev.ProfilingFinished(cluster.key("p"), Measurements(runs=1)))
+    step = cluster.tell(ev.WorkloadRevoked("p"))
+    assert phase(cluster, "p") is Phase.REVOKED
+    assert not of(act.StopWorkload, list(step.actions))
+    assert not cluster.tell(ev.WorkloadClassified(cluster.key("p"), curve((1, 1)))).events
+
+
+def test_why_it_was_revoked_is_not_told_otherwise_by_its_copy() -> None:
+    cluster = made("least-loaded", 1)
+    cluster.tell(ev.WorkloadSubmitted(workload("p", 100, profile=True)))
+    cluster.tell(ev.WorkloadRevoked("p"))
+    assert of(act.StopWorkload, cluster.asked)
+    cluster.tell(ev.ProfilingFailed(cluster.key("p"), "stopped"))
+    assert cluster.record("p").reason == "revoked"
+    cluster.check_books()
+
+
+# --- only recommending ---------------------------------------------------------------------------
+
+
+def test_who_only_recommends_says_what_it_would_do_and_does_nothing() -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants(), filler("f"))
+    before = len(cluster.asked)
+    cluster.mode = Mode.RECOMMEND
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    cluster.sync()
+    measure(cluster, 10, w=80)
+    assert "recommended: w has missed its target" in cluster.record("w").message
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100, profile=True)))
+    cluster.tell(ev.WorkloadClassified(cluster.key("new"), curve((100, 1))))
+    cluster.tell(ev.WorkloadSubmitted(filler("f2")))
+    assert cluster.record("f2").message.startswith("recommended: ")
+    done = {type(action) for action in cluster.asked[before:]}
+    assert done <= {act.MeasureWorkload, act.ClassifyWorkload, act.ForgetWorkload}
+
+
+def test_who_only_recommends_says_of_a_suspended_one_that_it_could_go_on() -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants(), filler("f"))
+    measure(cluster, 2, w=80)
+    cluster.mode = Mode.RECOMMEND
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    cluster.sync()
+    measure(cluster, 5, w=100)
+    assert phase(cluster, "f") is Phase.SUSPENDED
+    assert cluster.record("f").message.startswith("recommended: no neighbour misses")
+    assert cluster.manager.wake_at(cluster.now) is None, "and nobody is woken for it"
+
+
+# --- take-over -----------------------------------------------------------------------------------
+
+
+def test_what_was_measured_before_a_take_over_is_not_acted_on_again() -> None:
+    cluster = made()
+    start(cluster, wants(millicpus=400), filler("f"))
+    measure(cluster, 1, w=80)
+    cluster.now += 5
+    measure(cluster, 1, w=80)  # resized
+    cluster.tell(ev.ResizeFailed(cluster.key("w"), "no"))
+    cluster.manager = cluster.replayed()
+    cluster.now += 3600
+    cluster.start()
+    step = cluster.sync()
+    assert not [e for e in step.events if isinstance(e, ev.AllocationPlanned)]
+    assert phase(cluster, "f") is Phase.RUNNING

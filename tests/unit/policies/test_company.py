@@ -1,0 +1,201 @@
+"""Quasar's answers where interference is known between pairs, beside numbers worked by hand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+
+from tests.support.cluster import MIB, server, workload
+from wharfinger.contention.exact import exact_profiles
+from wharfinger.core.pair_columns import Member, PairColumns
+from wharfinger.core.tables import Columns
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Plan, ReasonCode, Refusal
+from wharfinger.model.pairs import PairProfile
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.workload import Target, Workload
+from wharfinger.policies.placement.quasar import Quasar
+
+NAMES = ["gentle", "harsh", "large"]
+RELATIVE = np.array(
+    # beside gentle, harsh, large
+    [
+        [0.97, 0.8, 0.9],
+        [0.9, 0.5, 0.9],
+        [0.9, 0.9, 0.0],
+    ]
+)
+PROFILES = exact_profiles("b", NAMES, RELATIVE)
+WHOLE = Capabilities(fractional_cpu=False)
+
+
+def known(name: str, *, doubt: float = 0.0, **platforms: float) -> Classification:
+    """100/s with one CPU, and no more with more."""
+    curve = Curve((1000,), (Estimate(100.0, doubt),))
+    return Classification(
+        "hand",
+        "1",
+        {Quantity.RATE: curve},
+        platform="test",
+        platforms={name: Estimate(share, 0.0) for name, share in platforms.items()},
+        pairs={"": PROFILES[name]},
+    )
+
+
+def wants(rate: float, **others) -> Workload:
+    return replace(workload("w"), target=Target(rate_per_second=rate), tolerance=0.05, **others)
+
+
+def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> ClusterView:
+    """Servers s0, s1, ...; each resident by its kind and its pace alone."""
+    columns, pairs = Columns(), PairColumns()
+    for row, there in enumerate(residents):
+        columns.put(server(f"s{row}", slots))
+        columns.hold(Placement(f"s{row}", Allocation(1000, MIB)) for _ in there)
+        members = [
+            Member(f"{kind}{row}", PROFILES[kind], log(pace), 0.0, log(0.95))
+            for kind, pace in there
+        ]
+        pairs.put(row, members)
+    return replace(columns.view("", WHOLE), pairs=pairs.view(len(residents)))
+
+
+def place(view: ClusterView, wanted: Workload, what: Classification, waited: float = 0.0, **own):
+    request = PlacementRequest(wanted, classification=what, waited_seconds=waited)
+    return Quasar(**own).place(request, view)
+
+
+def server_of(answer: Plan | Refusal) -> str:
+    assert isinstance(answer, Plan), answer.decision.message
+    return answer.placements[0].server
+
+
+def numbers(answer: Plan | Refusal, name: str) -> dict[str, float]:
+    return dict(next(c.numbers for c in answer.decision.candidates if c.server == name))
+
+
+def test_it_goes_where_both_keep_their_targets():
+    # Beside harsh it would come to 0.8, and harsh (alone at 1.0) to 0.9 of what it should.
+    view = view_of([("harsh", 1.0)], [("gentle", 1.0)])
+    answer = place(view, wants(100.0), known("gentle"))
+    assert server_of(answer) == "s1"
+    found = numbers(answer, "s1")
+    assert found["performance_beside_residents"] == pytest.approx(0.97)
+    assert found["worst_resident_predicted_pace"] == pytest.approx(0.97)
+    assert answer.decision.predicted.mean == pytest.approx(0.97)
+    assert answer.decision.predicted.alone == pytest.approx(1.0)
+    harmed = numbers(answer, "s0")["interference_beyond_tolerated"]
+    assert harmed == pytest.approx(100 * ((1 - 0.8 / 0.95) + (1 - 0.9 / 0.95)))
+
+
+def test_of_several_it_goes_where_the_least_performance_is_lost():
+    # A target that leaves room everywhere: 0.8 * 0.9 are left with harsh, 0.97 * 0.97 with gentle.
+    view = view_of([("harsh", 2.0)], [("gentle", 2.0)], [])
+    assert server_of(place(view, wants(50.0), known("gentle"))) == "s2"
+    assert (
+        server_of(
+            place(view_of(*[[("harsh", 2.0)], [("gentle", 2.0)]]), wants(50.0), known("gentle"))
+        )
+        == "s1"
+    )
+
+
+def test_it_waits_rather_than_cost_a_resident_its_target():
+    view = view_of([("gentle", 1.0)])
+    answer = place(view, wants(50.0), known("harsh"))
+    assert isinstance(answer, Refusal)
+    assert answer.decision.reason is ReasonCode.INTERFERENCE
+    assert "gentle0 would come to 80% of its target" in answer.decision.message
+
+
+def test_it_waits_rather_than_lose_its_own_target():
+    view = view_of([("harsh", 2.0)])
+    answer = place(view, wants(100.0), known("harsh"))
+    assert isinstance(answer, Refusal)
+    assert answer.decision.reason is ReasonCode.INTERFERENCE
+    assert "its own target would be missed" in answer.decision.message
+
+
+def test_it_waits_for_a_faster_server_that_is_taken():
+    view = view_of([("large", 1.0), ("large", 1.0)], [])
+    view = replace(view, platform=np.array([0, 1]), platforms=("test", "slow"))
+    what = known("gentle", slow=0.5)
+    assert isinstance(place(view, wants(100.0), what), Refusal)
+    assert server_of(place(view, wants(50.0), what)) == "s1"
+
+
+def test_what_is_borne_grows_with_how_long_it_has_waited():
+    view = view_of([("gentle", 1.0)])
+    lost = 100 * (1 - 0.8 / 0.95)
+    needed = lost / 100 * 3600
+    assert isinstance(place(view, wants(50.0), known("harsh"), needed - 1), Refusal)
+    answer = place(view, wants(50.0), known("harsh"), needed + 1)
+    assert server_of(answer) == "s0"
+    assert "no server keeps everyone" in answer.decision.message
+    assert "gentle0 would come to 80% of its target" in answer.decision.message
+    assert server_of(place(view, wants(50.0), known("harsh"), patience_seconds=0.0)) == "s0"
+
+
+def test_two_that_do_not_fit_are_never_put_together():
+    view = view_of([("large", 1.0)])
+    for patience in (0.0, 3600.0):
+        answer = place(view, wants(50.0), known("large"), 1e9, patience_seconds=patience)
+        assert isinstance(answer, Refusal)
+        assert answer.decision.reason is ReasonCode.DOES_NOT_FIT
+        assert numbers(answer, "s0")["unfit_probability"] == 1.0
+    best_effort = workload("b", best_effort=True)
+    refused = place(view, best_effort, known("large"))
+    assert isinstance(refused, Refusal)
+    assert refused.decision.reason is ReasonCode.DOES_NOT_FIT
+    assert server_of(place(view_of([("large", 1.0)], []), wants(50.0), known("large"))) == "s1"
+
+
+def test_a_doubt_whether_they_fit_is_a_risk_among_others():
+    risky = replace(PROFILES["large"], excluded=(0.0, 0.0, 0.3))
+    what = replace(known("gentle"), pairs={"": risky})
+    view = view_of([("large", 3.0)])
+    assert isinstance(place(view, wants(50.0), what), Refusal)
+    assert server_of(place(view, wants(50.0), what, 1200.0)) == "s0"
+    assert server_of(place(view, wants(50.0), what, confidence=0.6)) == "s0"
+
+
+def test_best_effort_work_stays_away_from_those_whom_it_would_cost_their_target():
+    wanted = workload("b", best_effort=True)
+    assert isinstance(place(view_of([("gentle", 1.0)]), wanted, known("harsh")), Refusal)
+    assert server_of(place(view_of([("gentle", 1.2)]), wanted, known("harsh"))) == "s0"
+
+
+def test_more_cpu_makes_up_for_neighbours_where_it_can():
+    curve = Curve((1000, 2000), (Estimate(100.0, 0.0), Estimate(200.0, 0.0)))
+    what = replace(known("gentle"), curves={Quantity.RATE: curve})
+    answer = place(view_of([("harsh", 1.3)], slots=4), wants(100.0), what)
+    assert server_of(answer) == "s0"
+    assert answer.placements[0].allocation.cpu_millicpus == 2000
+    assert answer.decision.predicted.mean == pytest.approx(2 * 0.8)
+
+
+def test_what_is_not_known_by_pairs_goes_as_ever():
+    view = view_of([("harsh", 1.0)], [])
+    what = replace(known("gentle"), pairs={})
+    with_pairs = place(view, wants(100.0), what)
+    assert with_pairs == place(replace(view, pairs=None), wants(100.0), what)
+    unrelated = replace(what, pairs={"": PairProfile("other", (9.0,), (9.0,))})
+    assert server_of(place(view, wants(100.0), unrelated)) == server_of(with_pairs)
+
+
+def test_a_resized_workload_s_pace_alone_is_what_it_does_and_its_neighbours_take():
+    curve = Curve((500, 1000), (Estimate(50.0, 0.0), Estimate(100.0, 0.0)))
+    what = replace(known("gentle"), curves={Quantity.RATE: curve})
+    view = view_of([("gentle", 1.0), ("harsh", 1.0)], slots=4)
+    view = replace(view, capabilities=Capabilities())
+    off = OffTarget(0.6, 20.0, 0.5)
+    request = PlacementRequest(wants(100.0), off_target=off, classification=what)
+    plan = Quasar().resize(request, (Placement("s0", Allocation(500, MIB)),), view)
+    assert isinstance(plan, Plan)
+    predicted = plan.decision.predicted
+    # Twice the CPU does twice as much beside harsh, who leaves it 0.8.
+    assert predicted.alone == pytest.approx(predicted.mean / 0.8)

@@ -1,0 +1,480 @@
+"""Quasar's answers beside numbers worked by hand."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import exp, log
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from tests.support.cluster import MIB, server, workload
+from wharfinger.classification.axis import UNKNOWN_STD
+from wharfinger.classification.prediction import (
+    parts_of,
+    pressed,
+    quantile,
+    reached_probability,
+)
+from wharfinger.core.pressure import pressure_of
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tables import Columns
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Plan, ReasonCode, Refusal, Term
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.workload import LatencyBound, Measure, Target, Workload
+from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.placement.sizing import size, sizes
+
+CACHE, INTEGER = SharedResource.LAST_LEVEL_CACHE, SharedResource.INTEGER
+DISK = SharedResource.STORAGE_BANDWIDTH
+Scores = Mapping[SharedResource, float]
+NONE: Mapping = MappingProxyType({})
+ABLE = Capabilities()
+
+
+def known(
+    std: float = 0.0,
+    *,
+    per_cpu: float = 100.0,
+    up_to: int = 4000,
+    tolerated: Scores = NONE,
+    caused: Scores = NONE,
+    score_std: float = 0.0,
+    quantity: Quantity = Quantity.RATE,
+    total: float | None = None,
+) -> Classification:
+    """A rate in proportion to CPU, so that each answer can be worked out by hand."""
+    columns = tuple(cpu for cpu in (500, 1000, 2000, 4000) if cpu <= up_to)
+    curve = Curve(columns, tuple(Estimate(per_cpu * cpu / 1000, std) for cpu in columns))
+    scores = [
+        {r: Estimate(s, score_std) for r, s in given.items()} for given in (tolerated, caused)
+    ]
+    return Classification(
+        "hand", "1", {quantity: curve}, tolerated=scores[0], caused=scores[1], total=total
+    )
+
+
+def wants(rate: float = 100.0, **others) -> Workload:
+    return replace(workload("w"), target=Target(rate_per_second=rate), **others)
+
+
+def view_of(
+    *cpus: int,
+    residents: Mapping[str, list[Classification]] = NONE,
+    used: Mapping[str, int] = NONE,
+    able: Capabilities = ABLE,
+    unsettled: tuple[str, ...] = (),
+) -> ClusterView:
+    """Servers s0, s1, ... with so many CPUs, and who is there."""
+    columns = Columns()
+    for at, cpu in enumerate(cpus):
+        name = f"s{at}"
+        columns.put(server(name, cpu))
+        columns.hold(Placement(name, Allocation(0, MIB)) for _ in residents.get(name, []))
+        if name in used:
+            columns.hold([Placement(name, Allocation(used[name], MIB))])
+        records = [
+            WorkloadRecord(workload(f"r{uid}"), uid, 0.0, classification=each)
+            for uid, each in enumerate(residents.get(name, []))
+        ]
+        columns.press(name, pressure_of(records))
+        columns.unsettle(name, unsettled=name in unsettled)
+    return columns.view("", able)
+
+
+def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> None:
+    view = replace(
+        view_of(4, 4, 4), platform=np.array([0, 1, 2]), platforms=("usual", "fast", "new")
+    )
+    what = replace(known(), platform="usual", platforms={"fast": Estimate(2.0, 0.0)})
+    sizing = size(PlacementRequest(wants(200.0), classification=what), view, 0.8)
+    assert sizing is not None
+    usual, fast, new = sizing.cpu_millicpus.tolist()
+    assert (usual, fast) == (2000, 1000)
+    assert new == pytest.approx(2000 * exp(quantile(0.8) * UNKNOWN_STD), rel=0.03)
+    assert sizing.pace_on(1).mean == pytest.approx(1.0)
+    assert given(place(view, wants(200.0), what)) == ("s1", 1000)
+    assert not sizing.hopeless
+    much = size(PlacementRequest(wants(700.0), classification=what), view, 0.8)
+    assert much is not None
+    assert not much.hopeless, "the fast one reaches it"
+    assert much.reached.tolist() == [False, True, False]
+
+
+def place(view: ClusterView, wanted: Workload, what: Classification | None, **others):
+    confidence = others.pop("confidence", 0.8)
+    request = PlacementRequest(wanted, classification=what, **others)
+    return Quasar(confidence).place(request, view)
+
+
+def given(answer: Plan | Refusal) -> tuple[str, int]:
+    assert isinstance(answer, Plan), answer.decision.message
+    placement = answer.placements[0]
+    return placement.server, placement.allocation.cpu_millicpus
+
+
+# --- sizing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("confidence", "cpu"),
+    # 100/s on one CPU and in proportion: log(cpu / 1000) >= z * 0.2 with z = 0, 0.8416, 1.6449,
+    # so 1000, 1183 and 1390 thousandths; sizes come in steps of 50.
+    [(0.5, 1000), (0.8, 1200), (0.95, 1400)],
+)
+def test_the_least_cpu_that_reaches_the_target_with_the_confidence(confidence, cpu) -> None:
+    answer = place(view_of(4), wants(), known(0.2), confidence=confidence)
+    assert given(answer) == ("s0", cpu)
+    predicted = answer.decision.predicted
+    assert predicted.mean == pytest.approx(cpu / 1000)
+    assert predicted.low >= 1
+    assert predicted.low * predicted.high == pytest.approx(predicted.mean**2)
+
+
+def test_of_two_servers_the_one_where_less_is_enough() -> None:
+    """Beside one that causes 40 where 20 are tolerated, 5% are lost twice: 1.05 ** 2 is needed."""
+    neighbour = known(caused={CACHE: 40.0})
+    view = view_of(4, 4, residents={"s0": [neighbour]})
+    assert given(place(view, wants(), known(tolerated={CACHE: 20.0}))) == ("s1", 1000)
+    drop, variance = pressed(known(tolerated={CACHE: 20.0}), view.caused, view.caused_variance)
+    assert drop.tolist() == pytest.approx([-2 * log(0.95), 0.0])
+    assert variance.tolist() == [0.0, 0.0]
+
+
+def test_pressure_of_neighbours_is_made_up_for_by_cpu() -> None:
+    view = view_of(4, residents={"s0": [known(caused={CACHE: 20.0})]})
+    answer = place(view, wants(), known(tolerated={CACHE: 20.0}))
+    assert given(answer) == ("s0", 1100), "1000 / 0.95 = 1053, in steps of 50"
+    assert answer.decision.predicted.mean == pytest.approx(1.1 * 0.95)
+
+
+def test_whole_cpus_where_there_are_no_others() -> None:
+    able = Capabilities(fractional_cpu=False)
+    assert given(place(view_of(4, able=able), wants(120), known())) == ("s0", 2000)
+    assert sizes(4999, fractional=False).tolist() == [1000, 2000, 3000, 4000]
+
+
+def test_sizes_stay_fine_where_servers_are_large() -> None:
+    grid = sizes(256_000, fractional=True)
+    assert grid[:3].tolist() == [50, 100, 150]
+    assert grid[-1] == 256_000
+    assert np.all(np.diff(grid) <= np.maximum(100, 0.05 * grid[:-1]))
+    assert len(grid) < 400
+    assert given(place(view_of(256), wants(5), known(), confidence=0.5)) == ("s0", 50)
+
+
+def test_where_more_cpu_brings_nothing_no_more_is_given() -> None:
+    """The curve ends at 1 CPU with 100/s: 110/s may be out of reach, and 1 CPU is the best."""
+    answer = place(view_of(4), wants(110), known(0.2, up_to=1000))
+    assert given(answer) == ("s0", 1000)
+    assert "91% of the target, which is not reached with 80% confidence" in (
+        answer.decision.message
+    )
+
+
+def test_a_target_that_nothing_reaches_is_said_to_be_too_high() -> None:
+    answer = place(view_of(2, 4), wants(1000), known(0.1))
+    assert isinstance(answer, Refusal)
+    assert answer.decision.reason is ReasonCode.TARGET_TOO_HIGH
+    assert answer.decision.predicted.mean == pytest.approx(0.4)
+    assert "40% of its target" in answer.decision.message
+    assert answer.decision.would_change
+
+
+def test_one_that_has_only_waited_too_long_runs_late_rather_than_never() -> None:
+    """1000 units within 20 s take 51/s; after 19 s nothing reaches that any more."""
+    batch = replace(
+        workload("w"),
+        target=Target(completion_seconds=20.0),
+        measure=Measure(progress_total=1000.0),
+    )
+    assert given(place(view_of(4), batch, known())) == ("s0", 550)
+    assert given(place(view_of(4), batch, known(), waited_seconds=10.0)) == ("s0", 1100)
+    late = place(view_of(4), batch, known(), waited_seconds=19.0)
+    assert given(late) == ("s0", 3950), "98% of what gives the most"
+    assert place(view_of(4), batch, known(per_cpu=1.0)).decision.reason is (
+        ReasonCode.TARGET_TOO_HIGH
+    )
+
+
+def test_who_cannot_be_sure_of_its_target_takes_what_is_free_and_does_not_wait() -> None:
+    """110/s may be out of reach with 1 CPU and doubt; without doubt 850 would give 85 of 85/s."""
+    sure, unsure = known(0.0, up_to=1000), known(0.3, up_to=1000)
+    assert given(place(view_of(1, used={"s0": 100}), wants(85), sure)) == ("s0", 850)
+    answer = place(view_of(1, used={"s0": 100}), wants(85), unsure)
+    assert given(answer) == ("s0", 900), "all that is free, though 1000 would give more"
+    assert "not reached with 80% confidence" in answer.decision.message
+    none = place(view_of(1, used={"s0": 200}), wants(85), unsure)
+    assert none.decision.reason is ReasonCode.NO_ROOM
+    assert "850m" in none.decision.message
+    # One server gives it without doubt, though it takes more of that.
+    view = view_of(1, 4, used={"s0": 100})
+    assert given(place(view, wants(85), known(0.3)))[0] == "s1"
+
+
+def test_one_that_is_late_takes_what_is_free_if_that_would_have_done() -> None:
+    batch = replace(
+        workload("w"),
+        target=Target(completion_seconds=20.0),
+        measure=Measure(progress_total=1000.0),
+    )
+    late = {"waited_seconds": 19.0}
+    assert given(place(view_of(4, used={"s0": 1000}), batch, known(), **late)) == ("s0", 2950)
+    assert isinstance(place(view_of(4, used={"s0": 3600}), batch, known(), **late), Refusal)
+
+
+def test_the_part_of_a_target_that_is_least_sure_counts() -> None:
+    latency = Curve((1000, 2000), (Estimate(0.02, 0.0), Estimate(0.01, 0.0)))
+    what = known()
+    what = replace(what, curves={**what.curves, Quantity.LATENCY: latency})
+    both = Target(rate_per_second=100, latency=LatencyBound(99, 0.01))
+    assert given(place(view_of(4), replace(workload("w"), target=both), what)) == ("s0", 2000)
+
+
+def serving(held: float = 80.0, std: float = 0.0, **others) -> Classification:
+    """A service that could answer 100 a second with each CPU, and holds its bound up to less."""
+    could = known(quantity=Quantity.THROUGHPUT)
+    columns = could.curves[Quantity.THROUGHPUT].cpu_millicpus
+    curve = Curve(columns, tuple(Estimate(held * cpu / 1000, std) for cpu in columns))
+    curves = {**could.curves, Quantity.HELD: curve}
+    return replace(could, curves=curves, held_below_seconds=0.1, **others)
+
+
+def test_a_service_is_sized_by_the_load_that_it_holds_at_its_bound() -> None:
+    bounded = Target(throughput_per_second=160, latency=LatencyBound(99, 0.1))
+    answer = place(view_of(4), replace(workload("w"), target=bounded), serving())
+    assert given(answer) == ("s0", 2000)
+    assert answer.decision.predicted is not None
+    told = answer.decision.predicted.performance
+    assert told[Term.THROUGHPUT].mean == pytest.approx(200.0), "it could do more"
+    assert told[Term.LATENCY].mean == pytest.approx(0.1)
+    unbounded = Target(throughput_per_second=160)
+    assert given(place(view_of(4), replace(workload("w"), target=unbounded), serving())) == (
+        "s0",
+        1650,
+    )
+
+
+def test_a_bound_that_was_changed_and_a_load_that_is_only_known() -> None:
+    tighter = Target(throughput_per_second=160, latency=LatencyBound(99, 0.05))
+    answer = place(view_of(4), replace(workload("w"), target=tighter), serving())
+    assert given(answer) == ("s0", 2750), "60 of 100 are held: half the time to wait in"
+    only = Target(latency=LatencyBound(99, 0.1))
+    known_load = serving(asked_per_second=160.0)
+    assert given(place(view_of(4), replace(workload("w"), target=only), known_load)) == ("s0", 2000)
+    nobody_knows = place(view_of(4), replace(workload("w"), target=only), serving())
+    assert given(nobody_knows) == ("s0", 1000), "by its reservation"
+
+
+def test_what_is_not_classified_goes_by_its_reservation() -> None:
+    answer = place(view_of(4), wants(), None)
+    assert given(answer) == ("s0", 1000)
+    assert answer.decision.predicted is None
+    nothing_of_it = known(quantity=Quantity.LATENCY)
+    assert given(place(view_of(4), wants(), nothing_of_it)) == ("s0", 1000)
+    assert not parts_of(workload("w"), known(), 0.0), "no target, nothing to predict"
+
+
+def test_the_chance_to_reach_a_target() -> None:
+    assert reached_probability(Estimate(1.0, 0.2)) == pytest.approx(0.5)
+    assert reached_probability(Estimate(exp(0.2), 0.2)) == pytest.approx(0.8413, abs=1e-4)
+    assert reached_probability(Estimate(1.0, 0.0)) == 1.0
+    assert reached_probability(Estimate(0.99, 0.0)) == 0.0
+
+
+# --- beside whom ------------------------------------------------------------------------------
+
+
+def test_two_that_share_no_bottleneck_are_packed_together() -> None:
+    """One presses on the disk and minds the cache, the other the other way round.
+
+    Less of what could be tolerated is wasted than on the empty server.
+    """
+    resident = known(tolerated={CACHE: 10.0, DISK: 90.0}, caused={CACHE: 0.0, DISK: 60.0})
+    newcomer = known(tolerated={CACHE: 90.0, DISK: 80.0}, caused={CACHE: 5.0, DISK: 1.0})
+    view = view_of(4, 4, residents={"s1": [resident]})
+    answer = place(view, wants(), replace(newcomer, curves=flat()))
+    assert given(answer)[0] == "s1"
+    numbers = {c.server: c for c in answer.decision.candidates}
+    # s1: cache |(10 - 5) + (90 - 0)| = 95, disk |(90 - 1) + (80 - 60)| = 109: 204 of 400.
+    # s0: cache |(100 - 5) + 90| = 185, disk |(100 - 1) + 80| = 179: 364 of 400.
+    need = numbers["s1"].numbers["cpu_needed_millicpus"] / 1000
+    assert numbers["s1"].score == pytest.approx(need + 204 / 400)
+    assert numbers["s0"].score == pytest.approx(need + 364 / 400)
+
+
+def flat() -> dict[Quantity, Curve]:
+    """A rate that a tenth more pressure does not make miss 100/s: 200/s from half a CPU on."""
+    return {Quantity.RATE: Curve((50, 4000), (Estimate(200.0, 0.0), Estimate(200.0, 0.0)))}
+
+
+def test_two_that_share_a_bottleneck_are_kept_apart() -> None:
+    hog = known(tolerated={DISK: 20.0}, caused={DISK: 60.0})
+    view = view_of(4, 4, residents={"s0": [hog]})
+    answer = place(view, wants(), replace(hog, curves=flat()))
+    assert given(answer)[0] == "s1"
+    beside = next(c for c in answer.decision.candidates if c.server == "s0")
+    assert beside.reason is ReasonCode.INTERFERENCE
+    # D1 = 20 - 60 and D2 = 20 - 60.
+    assert beside.numbers["interference_beyond_tolerated"] == pytest.approx(80)
+
+
+def test_either_way_alone_keeps_them_apart() -> None:
+    quiet = replace(known(tolerated={DISK: 100.0}, caused={DISK: 30.0}), curves=flat())
+    for resident in (known(tolerated={DISK: 29.0}), known(caused={DISK: 101.0})):
+        view = view_of(4, 4, residents={"s0": [resident]})
+        assert given(place(view, wants(), quiet))[0] == "s1"
+    kept = known(tolerated={DISK: 30.0}, caused={DISK: 100.0})
+    assert given(place(view_of(1, residents={"s0": [kept]}), wants(), quiet))[0] == "s0"
+
+
+def test_what_several_cause_is_added_up_and_the_least_tolerant_counts() -> None:
+    two = [known(tolerated={DISK: t}, caused={DISK: 30.0}) for t in (50.0, 40.0)]
+    view = view_of(4, residents={"s0": two})
+    at = list(SharedResource).index(DISK)
+    assert view.caused[at].tolist() == [60.0]
+    assert view.tolerated[at].tolist() == [40.0]
+
+
+def test_uncertain_scores_keep_a_distance() -> None:
+    """D1 = 50 - 40 with a deviation of 10 is kept at 0.8 (8.4 points), not at 0.9 (12.8)."""
+    newcomer = replace(known(caused={DISK: 40.0}, score_std=10.0), curves=flat())
+    view = view_of(4, 4, residents={"s0": [known(tolerated={DISK: 50.0})]})
+    for confidence, server_name in ((0.8, "s0"), (0.9, "s1")):
+        answer = place(view, wants(), newcomer, confidence=confidence)
+        assert given(answer)[0] == server_name
+
+
+def test_where_nobody_is_spared_the_smaller_harm_is_taken_and_said() -> None:
+    newcomer = replace(known(caused={DISK: 60.0}), curves=flat())
+    residents = {"s0": [known(tolerated={DISK: 20.0})], "s1": [known(tolerated={DISK: 50.0})]}
+    answer = place(view_of(4, 4, residents=residents), wants(), newcomer)
+    assert given(answer)[0] == "s1"
+    assert "storage-bandwidth is exceeded by 10 points" in answer.decision.message
+
+
+# --- best-effort ------------------------------------------------------------------------------
+
+FILLER = workload("filler", best_effort=True)
+
+
+def test_best_effort_goes_where_it_disturbs_nobody() -> None:
+    noisy = known(caused={DISK: 60.0})
+    residents = {"s0": [known(tolerated={DISK: 20.0})]}
+    used = {"s1": 3000}
+    answer = place(view_of(4, 4, residents=residents, used=used), FILLER, noisy)
+    assert given(answer) == ("s1", 0), "though s0 is emptier"
+
+
+def test_best_effort_waits_where_it_would_disturb_everyone() -> None:
+    noisy = known(caused={DISK: 60.0})
+    view = view_of(4, residents={"s0": [known(tolerated={DISK: 20.0})]})
+    refusal = place(view, FILLER, noisy)
+    assert refusal.decision.reason is ReasonCode.INTERFERENCE
+    assert "storage-bandwidth by 40 points more than tolerated" in refusal.decision.message
+
+
+def test_best_effort_leaves_the_cores_to_others() -> None:
+    spinner = known(caused={INTEGER: 100.0})
+    view = view_of(4, residents={"s0": [known(tolerated={INTEGER: 5.0})]})
+    assert given(place(view, FILLER, spinner)) == ("s0", 0)
+
+
+# --- refusals ---------------------------------------------------------------------------------
+
+
+def test_no_servers() -> None:
+    for answer in (
+        place(view_of(), wants(), known()),
+        place(view_of(), FILLER, known()),
+        place(view_of(), wants(), None),
+    ):
+        assert answer.decision.reason is ReasonCode.NO_SERVERS
+
+
+def test_each_server_is_measured_by_what_it_would_take_there() -> None:
+    """Less is enough on s0, which is full; on s1, with more free than that, it is not enough."""
+    residents = {"s1": [known(caused={CACHE: 80.0})]}
+    view = view_of(2, 2, residents=residents, used={"s0": 1500, "s1": 900})
+    refusal = place(view, wants(), replace(known(tolerated={CACHE: 20.0}), caused={}))
+    assert refusal.decision.reason is ReasonCode.NO_ROOM
+    # 1000 / 0.95**4 = 1228 on s1, 1100 are free there.
+    assert "s1 has 1100m CPU" in refusal.decision.would_change
+    assert refusal.decision.message.startswith("no server has 1250m CPU")
+
+
+def test_a_server_without_cpu_is_not_taken_for_one_with_room() -> None:
+    refusal = place(view_of(0, 2, used={"s1": 2000}), wants(), known())
+    assert refusal.decision.reason is ReasonCode.NO_ROOM
+    assert place(view_of(0), wants(), None).decision.reason is ReasonCode.TOO_LARGE
+    able = Capabilities(fractional_cpu=False)
+    assert place(view_of(0, 0, able=able), wants(), known()).decision.reason is (
+        ReasonCode.TOO_LARGE
+    )
+
+
+def test_a_server_whose_resident_is_off_its_prediction_takes_nothing_new() -> None:
+    refusal = place(view_of(4, unsettled=("s0",)), wants(), known())
+    assert refusal.decision.reason is ReasonCode.OFF_PREDICTION
+    assert given(place(view_of(4, 4, unsettled=("s0",)), wants(), known()))[0] == "s1"
+
+
+# --- resizing ---------------------------------------------------------------------------------
+
+
+def resize(off: OffTarget, held: int, what: Classification | None, *, cpus: int = 4, **able):
+    view = view_of(cpus, used={"s0": held}, able=Capabilities(**able))
+    request = PlacementRequest(wants(), off_target=off, classification=what)
+    return Quasar().resize(request, (Placement("s0", Allocation(held, MIB)),), view)
+
+
+def cpu_of(answer: Plan | Refusal | None) -> int | None:
+    return answer.placements[0].allocation.cpu_millicpus if isinstance(answer, Plan) else None
+
+
+def test_cpu_follows_the_curve_from_how_it_does_now() -> None:
+    """Its curve is the square root: for 1.1 / 0.8 of the pace, 1.89 of the CPU."""
+    root = Curve((500, 2000), (Estimate(50.0, 0.1), Estimate(100.0, 0.1)))
+    what = Classification("hand", "1", shape=root)
+    assert cpu_of(resize(OffTarget(0.8, 10, None), 1000, what)) == 1900
+    # Over it: (1.1 / 1.5) ** 2 of 2000 is 1076.
+    assert cpu_of(resize(OffTarget(1.5, 60, None), 2000, what)) == 1100
+
+
+def test_where_the_curve_says_that_nothing_helps_it_goes_by_proportion() -> None:
+    what = known(up_to=1000)
+    assert cpu_of(resize(OffTarget(0.8, 10, None), 1000, what)) == 1375
+    assert cpu_of(resize(OffTarget(0.8, 10, None), 1000, None)) == 1375
+
+
+def test_a_miss_is_answered_with_a_step_that_shows_or_with_the_reason() -> None:
+    steep = Curve((1000, 1050, 4000), (Estimate(1.0, 0), Estimate(5.0, 0), Estimate(5.0, 0)))
+    what = Classification("hand", "1", shape=steep)
+    assert cpu_of(resize(OffTarget(0.9, 10, None), 1000, what)) == 1051
+    no_room = resize(OffTarget(0.9, 10, None), 2000, known(), cpus=2)
+    assert isinstance(no_room, Refusal)
+    assert no_room.decision.reason is ReasonCode.NO_ROOM
+
+
+def test_whole_cpus_are_given_whole_or_refused() -> None:
+    assert cpu_of(resize(OffTarget(0.9, 10, None), 1000, known(), fractional_cpu=False)) == 2000
+    # Half a CPU is free: that is no room.
+    columns = Columns()
+    columns.put(replace(server("s0"), cpu_millicpus=1500))
+    placements = (Placement("s0", Allocation(1000, MIB)),)
+    columns.hold(placements)
+    view = columns.view("", Capabilities(fractional_cpu=False))
+    request = PlacementRequest(wants(), off_target=OffTarget(0.9, 10, None))
+    refusal = Quasar().resize(request, placements, view)
+    assert isinstance(refusal, Refusal)
+    assert refusal.decision.reason is ReasonCode.NO_ROOM
+
+
+def test_an_engine_that_cannot_resize_is_not_asked_to() -> None:
+    refusal = resize(OffTarget(0.8, 10, None), 1000, known(), resize=False)
+    assert isinstance(refusal, Refusal)
+    assert refusal.decision.reason is ReasonCode.NOT_SUPPORTED

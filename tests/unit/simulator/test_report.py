@@ -1,0 +1,138 @@
+"""What a run's numbers mean."""
+
+import pytest
+
+from tests.support.simulations import Crowded, Watch, batch_job, servers, service_job
+from wharfinger.simulator.run import RunSpec, Simulation
+from wharfinger.simulator.scenario.jobs import Load
+from wharfinger.simulator.scenario.setup import Costs, Faults, Outage, Setup
+
+START_SECONDS = 2.0
+
+
+def run(*jobs, count: int = 1, policy: str = "least-loaded", **how):
+    costs = Costs(start_seconds=START_SECONDS, start_spread=0.0)
+    setup = Setup("made", servers(count), jobs, Crowded(), costs=costs, **how)
+    simulation = Simulation(setup, RunSpec("made", policy, series=True))
+    return simulation.run()
+
+
+def test_a_job_alone_loses_only_its_start_and_its_platform() -> None:
+    outcome = run(batch_job("a", work=10))
+    (fate,) = outcome.fates
+    assert fate.performance == pytest.approx(10 / 12)
+    assert (fate.platform_loss, fate.waiting_loss) == (
+        pytest.approx(0.0),
+        pytest.approx(2 / 12),
+    )
+    assert (fate.end, fate.platform, fate.wait_seconds) == ("completed", "small", START_SECONDS)
+    assert fate.kept
+    assert outcome.summary["makespan_seconds"] == pytest.approx(12)
+    # One of four CPUs is busy for ten of twelve seconds; all idle power, and that.
+    assert outcome.summary["utilization_cpu_mean"] == pytest.approx(10 / 48)
+    energy = (0.5 * 48 + 0.5 * 10) / (4 * 10)
+    assert outcome.summary["energy_relative"] == pytest.approx(energy)
+
+
+def test_losses_are_told_apart() -> None:
+    jobs = [batch_job("a", work=30), batch_job("b", work=30)]
+    small, large = run(*jobs).fates, run(batch_job("a", work=30), count=2).fates
+    assert small[0].interference_loss == pytest.approx(30 / (30) - 30 / (30 / 0.9))
+    # Least-loaded takes the larger server of two: half as fast again, and nobody there.
+    assert large[0].platform == "large"
+    assert large[0].interference_loss == pytest.approx(0.0)
+
+
+def test_what_is_never_placed_is_unfinished_and_not_kept() -> None:
+    outcome = run(batch_job("huge", cpu=64000), batch_job("a", work=5))
+    huge, other = outcome.fates
+    assert (huge.end, huge.kept, huge.performance) == ("unfinished", False, 0.0)
+    assert other.kept
+    assert outcome.summary["unfinished"] == 1
+    assert outcome.summary["qos_kept_fraction"] == 0.5
+
+
+def test_a_service_is_judged_over_its_whole_life() -> None:
+    job = service_job("web", 0.0, 42.0, Load((0.0,), (50.0,)))
+    outcome = run(job)
+    (fate,) = outcome.fates
+    assert fate.performance == pytest.approx(40 / 42)
+    assert fate.waiting_loss == pytest.approx(2 / 42)
+    assert outcome.series is not None
+    assert outcome.series.bounds_seconds == {"web": 0.2}
+    assert outcome.series.latency["web"].sum() == pytest.approx(1.0)
+
+
+def test_series_add_up_to_the_summary() -> None:
+    jobs = [batch_job(f"w{at}", at * 3.0, 20, 500 * (1 + at % 4)) for at in range(12)]
+    outcome = run(*jobs, count=3)
+    series = outcome.series
+    assert series is not None
+    assert series.used_cpus.mean() / 16 == pytest.approx(
+        outcome.summary["utilization_cpu_mean"], rel=0.02
+    )
+    assert series.allocated_cpus.mean() / 16 == pytest.approx(
+        outcome.summary["allocated_cpu_mean"], rel=0.02
+    )
+    assert (series.required_cpus >= series.used_cpus - 1e-9).all()
+    assert series.utilization.shape == (3, len(series.edges) - 1)
+
+
+def test_what_comes_after_the_last_end_does_not_count() -> None:
+    away = Faults((Outage("s0", 1000.0, 10.0),))
+    calm, faulty = run(batch_job("a", work=10)), run(batch_job("a", work=10), faults=away)
+    for key in ("makespan_seconds", "utilization_cpu_mean", "energy_relative"):
+        assert faulty.summary[key] == calm.summary[key]
+
+
+def test_a_late_beginning_does_not_count() -> None:
+    late = run(batch_job("a", 5000.0, work=10))
+    assert late.summary["utilization_cpu_mean"] == pytest.approx(10 / 48)
+    assert late.summary["makespan_seconds"] == pytest.approx(12)
+
+
+def test_how_each_has_ended_is_known_when_its_record_is_forgotten() -> None:
+    load = Load((0.0,), (50.0,))
+    jobs = [service_job("never", 0.0, 5.0, load, cpu=64000)]
+    jobs += [batch_job(f"w{at}", 10.0 + at, work=1) for at in range(5)]
+    setup = Setup("made", servers(1), tuple(jobs), Crowded())
+    for keep in (1, 100):
+        spec = RunSpec("made", "least-loaded", keep_ended=keep)
+        outcome = Simulation(setup, spec).run()
+        assert outcome.fates[0].end == "revoked"
+        assert outcome.summary["failed"] == 1
+
+
+def test_a_service_whose_end_is_told_late_has_served() -> None:
+    job = service_job("web", 0.0, 42.0, Load((0.0,), (50.0,)))
+    lost = Faults(lost_answers=1.0, found_seconds=5.0)
+    (fate,) = run(job, faults=lost).fates
+    assert (fate.end, fate.kept) == ("completed", True)
+    assert fate.performance == pytest.approx(40 / 42)
+
+
+def test_a_run_that_is_cut_short_is_measured_as_far_as_it_went() -> None:
+    jobs = [batch_job(f"w{at}", at * 100.0, work=1000) for at in range(4)]
+    outcome = run(*jobs, until_seconds=150.0)
+    assert [fate.end for fate in outcome.fates] == ["unfinished"] * 2
+    assert outcome.summary["energy_relative"] == pytest.approx(
+        (0.5 * 4 * 150 + 0.5 * (148 + 48)) / (4 * 150)
+    )
+
+
+class Paired(Crowded):
+    """Interference is known between pairs."""
+
+    references = ("cpu1000",)
+
+
+def test_the_oracle_is_told_the_truth() -> None:
+    jobs = [batch_job(f"w{at}", at * 2.0, 20, 1000) for at in range(6)]
+    setup = Setup("made", servers(2), tuple(jobs), Paired())
+    watch = Watch(Simulation(setup, RunSpec("made", "oracle")))
+    watch.run()
+    for record in watch.simulation.manager.state.workloads.values():
+        assert record.classification is not None
+        assert record.classification.estimator == "truth"
+        assert record.predicted is not None
+        assert record.predicted.low == pytest.approx(record.predicted.high)
