@@ -1,0 +1,33 @@
+"""The seam of estimation: what to measure of a workload before it is placed (Quasar 3.4)."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from wharfinger.model.decisions import Decision
+from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.view import ClusterView
+from wharfinger.model.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Profiling:
+    """That a workload is classified before it is placed.
+
+    Attributes:
+        decision: Where it is not accepted, there is no room for the runs now: it waits.
+        plan: The runs that give its entries; ``None`` = none: a cold start.
+    """
+
+    decision: Decision
+    plan: ProfilingPlan | None = None
+
+
+class ProfilingPlanner(Protocol):
+    """Decides whether and how a workload is profiled."""
+
+    @property
+    def name(self) -> str:
+        """Stands in the decision's record."""
+
+    def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
+        """How it is profiled; ``None`` = it is placed without being classified."""
