@@ -26,6 +26,7 @@ from wharfinger.admission.fifo import Fifo
 from wharfinger.manager import events as ev
 from wharfinger.manager.codec import decode_event, decode_state
 from wharfinger.manager.manager import Manager
+from wharfinger.manager.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.placement.registry import make_policy
@@ -348,3 +349,34 @@ def recorded(name: str) -> Recorded:
 
 
 NAMES = (*SIMULATED, *TOLD)
+
+
+# --- what a log makes of a core ---------------------------------------------------------------
+
+
+def summary_of(manager: Manager) -> dict[str, Any]:
+    """What the core knows, in words that people read and that hang on no class's name."""
+    state = manager.state
+    return {
+        "servers": {
+            name: f"{each.cpu_millicpus}m {each.memory_bytes} {each.platform.name}"
+            for name, each in state.servers.items()
+        },
+        "workloads": {name: _record_line(each) for name, each in state.workloads.items()},
+        "waiting": [name for name, each in state.workloads.items() if each.phase == "queued"],
+        "adjustments": {str(kind): count for kind, count in state.adjustment_counts.items()},
+        "next": state.next_uid,
+        "strays": state.strays,
+    }
+
+
+def _record_line(record: WorkloadRecord) -> str:
+    shares = (
+        f"{each.server}={each.allocation.cpu_millicpus}/{each.allocation.memory_bytes}"
+        for each in (*record.placements, *record.planned)
+    )
+    known = record.classification is not None and "classified"
+    end = "" if record.exit_code is None else f"exit={record.exit_code}"
+    counts = f"starts={record.starts} moves={record.moves} suspended={record.suspensions}"
+    words = (record.phase, record.queue, *shares, known, counts, end, record.reason)
+    return " ".join(str(word) for word in words if word)
