@@ -324,6 +324,20 @@ class WorkloadDiverted:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadReviewed:
+    """The admission has looked at it again, and it stays where it is.
+
+    Attributes:
+        decision: ``None`` = there is nothing to tell.
+        review_at: When it looks the next time; ``None`` = not again.
+    """
+
+    name: str
+    decision: Decision | None = None
+    review_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadDeferred:
     """It was tried and can't go on now; logged when the reason changes.
 
@@ -578,6 +592,7 @@ DecisionEvent = (
     | ClassificationPlanned
     | WorkloadQueued
     | WorkloadDiverted
+    | WorkloadReviewed
     | WorkloadDeferred
     | WorkloadPlaced
     | AllocationPlanned

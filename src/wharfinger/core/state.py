@@ -238,6 +238,8 @@ class ManagerState:
     orders: dict[str, ServerOrder] = field(default_factory=dict)
     acquired: dict[str, float] = field(default_factory=dict)
     releasing: list[str] = field(default_factory=list)
+    next_order: int = 1
+    next_question: int = 1
     servers: dict[str, Server] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     adjusted_at: list[float] = field(default_factory=list)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
 from wharfinger.model.view import SOURCES, Capabilities, ClusterView
@@ -38,13 +39,15 @@ class Columns:
     over all rows would tell is kept beside them: who is unsettled, who is pressed, the load index.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, index: ServerIndex | None = None) -> None:
+        self._index = index
         self._names: list[str] = []
         self._row: dict[str, int] = {}
         self._platforms: dict[str, int] = {}
         self._numbers = np.zeros((NUMBERS, 16), dtype=np.int64)
         self._accepting = np.zeros(16, dtype=np.uint8)
         self._unsettled = np.zeros(16, dtype=np.uint8)
+        self._versions = np.zeros(16, dtype=np.int64)
         self._pressure = _unpressed(16)
         self._unsettled_names: set[str] = set()
         self._pressed_names: set[str] = set()
@@ -76,7 +79,7 @@ class Columns:
             self.unsettle(server.name, unsettled=unsettled)
         if row is None:
             row = self._append(server.name)
-        self._loads.touch(row)
+        self._touch(row)
         self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus
         self._numbers[MEMORY_CAPACITY, row] = server.memory_bytes
         self._accepting[row] = server.accepting
@@ -88,7 +91,7 @@ class Columns:
     def close(self, name: str) -> None:
         """A server is gone: nothing more is placed there, and its row goes when it is empty."""
         row = self._row[name]
-        self._loads.touch(row)
+        self._touch(row)
         self._numbers[CPU_CAPACITY, row] = self._numbers[MEMORY_CAPACITY, row] = 0
         self._accepting[row] = 0
 
@@ -100,6 +103,8 @@ class Columns:
         """Remove a row, moving those behind it up so that the order of joining stays."""
         row = self._row.pop(name)
         self._loads.drop(row)
+        if self._index is not None:
+            self._index.drop(row)
         self._shown = None
         self._unsettled_names.discard(name)
         del self._names[row]
@@ -108,6 +113,8 @@ class Columns:
         self._numbers[:, -1] = self._accepting[-1] = 0
         self._unsettled[row:-1] = self._unsettled[row + 1 :]
         self._unsettled[-1] = 0
+        self._versions[row:-1] = self._versions[row + 1 :]
+        self._versions[-1] = 0
         if self._pressed_names:  # else all columns are the same
             self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
             self._pressure[:, :, -1:] = _unpressed(1)
@@ -119,7 +126,7 @@ class Columns:
         """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
         for placement in placements:
             row = self._row[placement.server]
-            self._loads.touch(row)
+            self._touch(row)
             self._numbers[CPU_ALLOCATED, row] += sign * placement.allocation.cpu_millicpus
             self._numbers[MEMORY_ALLOCATED, row] += sign * placement.allocation.memory_bytes
             self._numbers[RESIDENTS, row] += sign
@@ -157,13 +164,13 @@ class Columns:
         """Servers of which that was said, in the order of rows."""
         return sorted(self._unsettled_names, key=self._row.__getitem__)
 
-    def view(self, last_placed: str, capabilities: Capabilities) -> ClusterView:
+    def view(self, capabilities: Capabilities) -> ClusterView:
         """The columns as a policy sees them: the same memory, not writable."""
         if self._shown is None:
             self._shown, self._view = self._show(), None
-        row, view = self.row(last_placed), self._view
-        if view is None or view.last_placed != row or view.capabilities is not capabilities:
-            view = ClusterView(**self._shown, last_placed=row, capabilities=capabilities)
+        view = self._view
+        if view is None or view.capabilities is not capabilities:
+            view = ClusterView(**self._shown, capabilities=capabilities)
             self._view = view
         return view
 
@@ -191,8 +198,17 @@ class Columns:
             "caused": caused,
             "caused_variance": caused_variance,
             "loads": self._loads,
+            "versions": _frozen(self._versions[:count]),
+            "index": self._index,
             "rows": self._row,
         }
+
+    def _touch(self, row: int) -> None:
+        """Something about a server changes."""
+        self._versions[row] += 1
+        self._loads.touch(row)
+        if self._index is not None:
+            self._index.touch(row)
 
     def _append(self, name: str) -> int:
         row = self._row[name] = len(self._names)
@@ -201,6 +217,7 @@ class Columns:
             self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)), axis=1)
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
             self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
+            self._versions = np.concatenate((self._versions, np.zeros_like(self._versions)))
             self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
         self._loads.bind(
             self._numbers[CPU_CAPACITY],

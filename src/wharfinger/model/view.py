@@ -6,15 +6,15 @@ not be kept: it is valid until the policy returns.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Classification
+from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
 SOURCES = tuple(SharedResource)
@@ -124,9 +124,10 @@ class ClusterView:
         caused_variance: (R, S) of that.
         platform: (S,) index in ``platforms`` of each server's.
         platforms: Names of all platforms that there are or were.
-        last_placed: Index of the server that took the newest placement; -1 before the first.
         capabilities: What the engine can do.
         loads: The servers by load; ``None`` = only the columns tell. What it says, they do.
+        versions: (S,) counts what has changed about each server; ``None`` = not kept.
+        index: What the placement has asked the core to keep for it; ``None`` = nothing.
         rows: Row of each server by its name; ``None`` = only ``names`` tells.
         pairs: What is known between pairs; ``None`` = nobody who is placed is known so.
     """
@@ -146,10 +147,11 @@ class ClusterView:
     caused_variance: NDArray[np.float64]
     platform: NDArray[np.int64]
     platforms: Sequence[str]
-    last_placed: int
     capabilities: Capabilities
     loads: ServersByLoad | None = None
     rows: Mapping[str, int] | None = None
+    versions: NDArray[np.int64] | None = None
+    index: Any = None
     pairs: PairLevels | None = None
 
     def row(self, server: str) -> int:
@@ -159,6 +161,21 @@ class ClusterView:
             LookupError: There is no server of that name.
         """
         return list(self.names).index(server) if self.rows is None else self.rows[server]
+
+    def snapshot(self) -> "ClusterView":
+        """A copy that stays as it is, for a decision that is made elsewhere.
+
+        It has neither the index by load nor the placement's own: these follow the cluster.
+        """
+        columns: dict[str, Any] = {}
+        for column in fields(self):
+            value = getattr(self, column.name)
+            if isinstance(value, np.ndarray):
+                columns[column.name] = value.copy()
+                columns[column.name].flags.writeable = False
+        names = tuple(self.names)
+        rows = {name: row for row, name in enumerate(names)}
+        return replace(self, **columns, names=names, rows=rows, loads=None, index=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +209,8 @@ class PlacementRequest:
         load: Of a running workload, under a policy that follows load: CPU time that it uses over
             what it was given, on all its servers together. ``None`` = it is asked for another
             reason.
+        measurements: By which it was classified; ``None`` = nothing was measured.
+        note: What this placement has noted last; empty = nothing yet.
     """
 
     workload: Workload
@@ -200,6 +219,8 @@ class PlacementRequest:
     classification: Classification | None = None
     waited_seconds: float = 0.0
     load: float | None = None
+    measurements: Measurements | None = None
+    note: str = ""
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.

@@ -61,11 +61,12 @@ class Admit:
     """It may come in; once classified, it waits in this queue.
 
     Attributes:
+        decision: ``None`` = there is nothing to tell beyond what was told at the gate.
         queue: Empty at the gate, where there is none yet.
         review_at: When the admission looks at it again, if it still waits; ``None`` = never.
     """
 
-    decision: Decision
+    decision: Decision | None = None
     queue: str = ""
     review_at: float | None = None
 

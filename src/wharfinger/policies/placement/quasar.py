@@ -8,11 +8,13 @@ goes by its reservation. Adaptation follows the curve that was classified (Quasa
 
 from dataclasses import dataclass, replace
 from math import exp, inf, log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import Part, pace_with, parts_of, performance_with
+from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -89,14 +91,17 @@ class Quasar:
     """
 
     name = "quasar"
-    adapts = True
-    follows_load = False
+    settings: Any = None
 
     def __init__(
         self, confidence: float = CONFIDENCE, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         self._confidence = confidence
         self._patience = patience_seconds
+
+    def index(self) -> ServerIndex | None:
+        """None so far."""
+        return None
 
     # --- placing ---------------------------------------------------------------------------
 
