@@ -48,7 +48,7 @@ def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
     if world.state.servers.pop(event.name, None) is None:
         return
     world.columns.close(event.name)
-    world.review_pairs(event.name)
+    world.review_contention(event.name)
     world.drop_if_empty(event.name)
     world.servers_changed()
 
@@ -119,7 +119,7 @@ def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
     elif record.phase in UNDECIDED:
         world.undecided[record.name] = None
     for placement in record.placements if record.on_server else ():
-        world.review_pairs(placement.server)
+        world.review_contention(placement.server)
     world.touched[record.name] = None
 
 
@@ -186,7 +186,7 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record.predicted = event.decision.predicted
     adjustments.placed_anew(record)
     world.settle_in(record)
-    world.company_changes(record, time)
+    world.neighbors_change(record, time)
     world.state.last_placed = event.placements[0].server
 
 
@@ -361,7 +361,7 @@ def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
             missed = misses(record)
             record.performance = Performance(time, sample.readings, sample.silent)
             record.course = follow(record)
-            observe(record, time, world.slowed(record))
+            observe(record, time, world.slowdown_of(record))
             if record.phase is Phase.RUNNING:
                 adjustments.follow_up(record, time)
             kept = record.course is not None and record.course.side == 0

@@ -109,7 +109,7 @@ class Adaptation:
     def _follow(self, now: float, record: WorkloadRecord) -> None:
         """One that was measured: learn from it, and do something where it is off its target."""
         platform = self._world.platform_of(record)
-        slowed = self._world.slowed(record)
+        slowed = self._world.slowdown_of(record)
         why = surprise(record, now, platform, slowed) if self._classifies else ""
         if why:
             decision = _adapted(self._classifies, ReasonCode.OK, f"classified anew: {why}")

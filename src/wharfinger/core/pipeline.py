@@ -28,6 +28,7 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.pending import owed
 from wharfinger.core.queues import Entry, entry_of
+from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
@@ -70,6 +71,8 @@ class Manager:
         policy: Places and resizes.
         admission: Lets in and orders.
         planner: Decides on profiling; ``None`` = nothing is profiled.
+        contention: Keeps how residents slow one another, for placements that ask; ``None`` =
+            nothing is kept of that.
         state: What a snapshot held; ``None`` = a new cluster.
         keep_ended: How many ended workloads keep their record and output.
         mode: Whether it acts, or only says what it would do; also an attribute.
@@ -81,6 +84,7 @@ class Manager:
         admission: Admission,
         *,
         planner: ProfilingPlanner | None = None,
+        contention: ContentionModel | None = None,
         state: ManagerState | None = None,
         keep_ended: int = 10_000,
         mode: Mode = Mode.ACT,
@@ -91,7 +95,7 @@ class Manager:
         self._admission = admission
         self._planner = planner
         self._keep_ended = keep_ended
-        self._world = World(ManagerState() if state is None else state)
+        self._world = World(ManagerState() if state is None else state, contention)
         self._adaptation = Adaptation(
             self._world,
             policy,

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wharfinger.contention.combined import Combined
+from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.errors import InvalidInput
 from wharfinger.policies.placement.autoscale import Autoscale
 from wharfinger.policies.placement.common import Policy
 from wharfinger.policies.placement.feedback import Feedback
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.policies.placement.quasar import CONFIDENCE, Quasar
+from wharfinger.policies.placement.quasar import CONFIDENCE, Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import RandomChoice
 from wharfinger.policies.placement.reservation import Reservation
 from wharfinger.policies.placement.round_robin import RoundRobin
@@ -29,7 +31,7 @@ class PolicyOptions:
 
 
 POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
-    Quasar.name: lambda options: Quasar(options.confidence),
+    Quasar.name: lambda options: Quasar(QuasarSettings.sure(options.confidence)),
     LeastLoaded.name: lambda _: LeastLoaded(),
     RoundRobin.name: lambda _: RoundRobin(),
     Feedback.name: lambda _: Feedback(),
@@ -38,6 +40,15 @@ POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
     Reservation.name: lambda _: Reservation(),
     Sparrow.name: lambda options: Sparrow(options.seed),
 }
+
+
+CONTENTION: dict[str, Callable[[], ContentionModel]] = {Quasar.name: Combined}
+"""Of the policies that ask how residents slow one another."""
+
+
+def contention_of(name: str) -> ContentionModel | None:
+    """The contention model that a policy of that name asks; ``None`` = it asks none."""
+    return CONTENTION[name]() if name in CONTENTION else None
 
 
 def make_policy(name: str, options: PolicyOptions | None = None) -> Policy:

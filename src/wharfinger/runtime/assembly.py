@@ -20,7 +20,7 @@ from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
 from wharfinger.policies.admission.registry import make_admission
 from wharfinger.policies.placement.quasar import Quasar
-from wharfinger.policies.registry import PolicyOptions, make_policy
+from wharfinger.policies.registry import PolicyOptions, contention_of, make_policy
 from wharfinger.runtime.learning import LearningClassifier
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
@@ -107,6 +107,7 @@ def assemble(
             make_policy(options.policy, policy),
             make_admission(options.admission),
             planner=planner,
+            contention=contention_of(options.policy),
             state=state,
             mode=mode,
         )
@@ -146,6 +147,7 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
             make_policy(started.policy, policy),
             make_admission(started.admission),
             planner=planners.get(started.policy),
+            contention=contention_of(started.policy),
             state=state,
             mode=mode,
         )
