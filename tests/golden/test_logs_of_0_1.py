@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from tests.support.recorded import Line, summary_of
-from wharfinger.admission.fifo import Fifo
-from wharfinger.manager.codec import decode_event
-from wharfinger.manager.manager import Manager
-from wharfinger.placement.registry import make_policy
+from wharfinger.core.codec import decode_event
+from wharfinger.core.pipeline import Manager
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.assembly import Options, assemble
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore

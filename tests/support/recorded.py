@@ -22,17 +22,17 @@ from tests.support.cluster import server, workload
 from tests.support.measured_tables import write_tables
 from tests.support.stories import STORIES, Story, classified, like, measured, rate
 from wharfinger import __version__
-from wharfinger.admission.fifo import Fifo
-from wharfinger.manager import events as ev
-from wharfinger.manager.codec import decode_event, decode_state
-from wharfinger.manager.manager import Manager
-from wharfinger.manager.state import WorkloadRecord
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_event, decode_state
+from wharfinger.core.pipeline import Manager
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.placement.registry import make_policy
-from wharfinger.runtime.recording import read_recording
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Runtime
-from wharfinger.runtime.simulated import RunSpec, prepare
+from wharfinger.simulator.results.recording import read_recording
+from wharfinger.simulator.run import RunSpec, prepare
 from wharfinger.store.sqlite import SqliteStore
 from wharfinger.testing import Faults, FaultyEngine, MemoryCluster, MemoryEngine
 
