@@ -20,12 +20,12 @@ def columns(manager: Manager) -> dict[str, object]:
         view.residents,
         view.copies,
         view.unsettled,
-        *view.tolerated,
-        *view.tolerated_variance,
-        *view.caused,
-        *view.caused_variance,
     )
-    return {name: [column[row] for column in numbers] for row, name in enumerate(view.names)}
+    scores = [view.contention.scores(row) for row in range(len(view.names))]
+    return {
+        name: [*(column[row] for column in numbers), scores[row]]
+        for row, name in enumerate(view.names)
+    }
 
 
 def adjusted_calmly(cluster: Cluster) -> None:

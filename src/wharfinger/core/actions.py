@@ -150,19 +150,9 @@ EngineAction = (
     | ResizeAllocation
     | SuspendWorkload
     | ResumeWorkload
-    | ForgetWorkload
-)
-Action = (
-    StartWorkload
-    | StopWorkload
-    | ResizeAllocation
-    | SuspendWorkload
-    | ResumeWorkload
     | MeasureWorkload
     | ForgetWorkload
     | ProfileWorkload
-    | ClassifyWorkload
-    | AcquireServer
-    | ReleaseServer
-    | DecidePlacement
 )
+"""What an engine is asked; ``ports`` says what stands behind which port."""
+Action = EngineAction | ClassifyWorkload | AcquireServer | ReleaseServer | DecidePlacement

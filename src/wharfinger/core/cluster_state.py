@@ -4,17 +4,12 @@ Derived are the servers' columns, the lines before the servers, the index of key
 changes it, event by event, through the moves that are here; nothing is decided.
 """
 
-from dataclasses import replace
-
-import numpy as np
-
 from wharfinger.core import events as ev
 from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.core.ordered import Ordered
-from wharfinger.core.pair_columns import PairColumns, members_of
-from wharfinger.core.pressure import pressure_of
 from wharfinger.core.queues import Entry, Lines, entry_of
+from wharfinger.core.seams.contention import ContentionModel, Resident
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.settings import settings_in
 from wharfinger.core.state import ManagerState, WorkloadRecord, held
@@ -47,15 +42,24 @@ class World:
         arriving: Stopped to be migrated, and now to be started where room is held for them.
         residents: Names of those who hold resources on a server, by the server's name.
         resize_wanted: Running, or about to, with another reservation than they have.
-        pairs: What residents press that are known by pairs; ``None`` = there was none yet.
+        contention: How residents slow one another; ``None`` = nothing is kept of that.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         room_changed: Something happened after which a waiting workload may find a place.
+
+    Args:
+        contention: The model by which it is kept how residents slow one another.
     """
 
-    def __init__(self, state: ManagerState, index: ServerIndex | None = None) -> None:
+    def __init__(
+        self,
+        state: ManagerState,
+        contention: ContentionModel | None = None,
+        index: ServerIndex | None = None,
+    ) -> None:
         self.state = state
-        self.columns = Columns(index)
+        self.contention = contention.table() if contention else None
+        self.columns = Columns(self.contention, index)
         self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
@@ -66,7 +70,6 @@ class World:
         self.arriving: dict[str, None] = {}
         self.questions: dict[str, str] = {}
         self.residents: dict[str, dict[str, None]] = {}
-        self.pairs: PairColumns | None = None
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
@@ -76,8 +79,7 @@ class World:
 
     def view(self) -> ClusterView:
         """The cluster as policies see it."""
-        view = self.columns.view(self.state.capabilities)
-        return replace(view, pairs=self.pairs.view(len(view.names))) if self.pairs else view
+        return self.columns.view(self.state.capabilities)
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose current key this is."""
@@ -157,16 +159,16 @@ class World:
     def drop_if_empty(self, name: str) -> None:
         """The row of a server that has left goes with the last that is held there."""
         if name not in self.state.servers and not self.columns.residents(name):
-            if self.pairs:
-                self.pairs.drop(self.columns.row(name))
+            if self.contention:
+                self.contention.drop(self.columns.row(name))
             self.columns.drop(name)
 
     def put_server(self, server: Server, *, joins: bool) -> None:
         """A server joins, or something about it has changed: who is there stays."""
-        if joins and self.pairs and server.name in self.columns:
-            self.pairs.drop(self.columns.row(server.name))
+        if joins and self.contention and server.name in self.columns:
+            self.contention.drop(self.columns.row(server.name))
         self.columns.put(server, joins=joins)
-        self.review_pairs(server.name)
+        self.review_contention(server.name)
 
     def await_profiling(self, record: WorkloadRecord) -> None:
         """It waits for room for its profiling runs."""
@@ -259,7 +261,7 @@ class World:
             self.end_copy(record)
         destination = record.planned if source is Phase.MIGRATING else ()
         if source in ON_SERVER and target not in ON_SERVER:
-            self.company_changes(record, time)
+            self.neighbors_change(record, time)
             self.release(record)
         if source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
@@ -272,7 +274,7 @@ class World:
         if target is Phase.SUSPENDED:
             self.suspended[record.name] = None
         if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
-            self.company_changes(record, time)
+            self.neighbors_change(record, time)
             for placement in record.placements:
                 self.review(placement.server)
         if target is Phase.QUEUED:
@@ -347,38 +349,34 @@ class World:
         """Who holds resources there, profiling copies left out."""
         return [self.state.workloads[name] for name in self.residents.get(server, ())]
 
-    def company_changes(self, record: WorkloadRecord, time: float) -> None:
-        """Somebody comes or goes: how those beside it do has to show before it tells anything."""
-        for placement in record.placements if self.pairs else ():
+    def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
+        """One comes or goes: how those beside it do has to show before it tells anything."""
+        corrects = self.contention is not None and self.contention.corrects
+        for placement in record.placements if corrects else ():
             for resident in self.residents_of(placement.server):
                 resident.neighbors_changed_at = time
 
-    def slowed(self, record: WorkloadRecord) -> Estimate | None:
-        """What its neighbours leave of its performance alone; ``None`` = not known by pairs."""
-        if self.pairs is None or len(record.placements) != 1:
+    def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
+        """Its performance beside its neighbors over that alone; ``None`` = unknown."""
+        if self.contention is None or len(record.placements) != 1:
             return None
-        return self.pairs.slowed(self.columns.row(record.placements[0].server), record.name)
+        row = self.columns.row(record.placements[0].server)
+        return self.contention.slowdown_of(row, record.name)
 
     def review(self, server: str) -> None:
-        """What its residents tolerate and cause, and whether one runs off its prediction."""
-        residents = self.residents_of(server)
-        if self.columns.is_pressed(server) or any(r.classification for r in residents):
-            pressure = pressure_of(residents)
-            if not np.array_equal(pressure, self.columns.pressure(server)):
-                self.room_changed = True
-                self.columns.press(server, pressure)
-        if self.pairs or any(r.classification for r in residents):
-            self.review_pairs(server)
-        self._watch(server, residents)
+        """What residents do to one another, and whether one runs off its prediction."""
+        self.room_changed |= self.review_contention(server)
+        self._watch(server, self.residents_of(server))
 
-    def review_pairs(self, server: str) -> None:
-        """What its residents press and have left where that is known between pairs."""
+    def review_contention(self, server: str) -> bool:
+        """What residents do to one another; whether waiting workloads are to be looked at again."""
+        if self.contention is None:
+            return False
         known = self.state.servers.get(server)
-        members = members_of(self.residents_of(server), known.platform.name) if known else []
-        if members and self.pairs is None:
-            self.pairs = PairColumns()
-        if self.pairs:
-            self.pairs.put(self.columns.row(server), members)
+        residents = sorted(self.residents_of(server), key=lambda record: record.uid)
+        counted = [each for each in map(resident, residents) if each is not None]
+        platform = known.platform.name if known else None
+        return self.contention.put(self.columns.row(server), platform, counted)
 
     def watch(self, server: str) -> None:
         """Whether a resident runs off its prediction."""
@@ -545,6 +543,21 @@ def is_violated(record: WorkloadRecord) -> bool:
 
 def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:
     return record.ended_order, record.uid, record.name
+
+
+def resident(record: WorkloadRecord) -> Resident | None:
+    """As contention models see it; ``None`` = it is suspended, or not classified."""
+    if record.classification is None or record.phase is Phase.SUSPENDED:
+        return None
+    stated = record.workload
+    return Resident(
+        record.name,
+        record.uid,
+        record.classification,
+        stated.best_effort,
+        stated.tolerance,
+        record.predicted,
+    )
 
 
 def _departed(name: str) -> Server:

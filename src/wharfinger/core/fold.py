@@ -44,7 +44,7 @@ def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
     if world.state.servers.pop(event.name, None) is None:
         return
     world.columns.close(event.name)
-    world.review_pairs(event.name)
+    world.review_contention(event.name)
     world.drop_if_empty(event.name)
     world.servers_changed()
 
@@ -119,7 +119,7 @@ def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
     elif record.phase in UNDECIDED:
         world.undecided[record.name] = None
     for placement in record.placements if record.on_server else ():
-        world.review_pairs(placement.server)
+        world.review_contention(placement.server)
     world.touched[record.name] = None
 
 
@@ -217,7 +217,7 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record.predicted = event.decision.predicted
     adjustments.placed_again(record)
     world.settle_in(record)
-    world.company_changes(record, time)
+    world.neighbors_change(record, time)
 
 
 def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) -> None:

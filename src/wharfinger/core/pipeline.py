@@ -114,7 +114,11 @@ class Manager:
         self.mode = mode
         self._policy = policy
         self._settings = settings or CoreSettings()
-        self._world = World(ManagerState() if state is None else state, policy.placement.index())
+        self._world = World(
+            ManagerState() if state is None else state,
+            policy.contention,
+            policy.placement.index(),
+        )
         self._residents = _Residents(self._world, policy, recommends=self.recommends)
         self._note_key = f"placement:{policy.placement.name}"
         self._admission_key = f"admission:{policy.admission.name}"
@@ -332,7 +336,7 @@ class Manager:
             record = self._world.running(sample.key)
             if record is None:
                 continue
-            tracked = adaptation.track(record, now, self._world.slowed(record))
+            tracked = adaptation.track(record, now, self._world.slowdown_of(record))
             if tracked.tracking or record.tracking or tracked.observations:
                 samples.append(tracked)
         if samples:
@@ -794,7 +798,7 @@ class _Residents:
         return [self.state.workloads[name] for name in names if name in world.resize_wanted]
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
-        return self._world.slowed(record)
+        return self._world.slowdown_of(record)
 
     def platform_of(self, record: WorkloadRecord) -> str:
         return self._world.platform_of(record)

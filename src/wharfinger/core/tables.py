@@ -6,18 +6,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.seams.contention import ContentionTable
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
-from wharfinger.model.view import SOURCES, Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.native import LoadIndex
 
 CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
 PLATFORM = 6
 NUMBERS = 7
 _Number = TypeVar("_Number", bound=np.generic)
-UNPRESSED = (100.0, 0.0, 0.0, 0.0)
-"""Of an empty server: tolerated and its variance, caused and its variance."""
 
 
 def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
@@ -25,21 +24,21 @@ def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
     return columns
 
 
-def _unpressed(servers: int) -> NDArray[np.float64]:
-    """(4, R, servers) of empty ones."""
-    levels = np.array(UNPRESSED)[:, None, None]
-    return np.broadcast_to(levels, (4, len(SOURCES), servers)).copy()
-
-
 class Columns:
     """One row a server. A departed server keeps its row until nothing is left on it.
 
     The arrays grow by doubling, so that a hundred thousand servers can join one by one. A view is
     of the same memory, so it is made anew only when rows come or go; and what nothing but a pass
-    over all rows would tell is kept beside them: who is unsettled, who is pressed, the load index.
+    over all rows would tell is kept beside them: who is unsettled, the load index.
+
+    Args:
+        contention: What views carry of that; rows as here.
     """
 
-    def __init__(self, index: ServerIndex | None = None) -> None:
+    def __init__(
+        self, contention: ContentionTable | None = None, index: ServerIndex | None = None
+    ) -> None:
+        self._contention = contention
         self._index = index
         self._names: list[str] = []
         self._row: dict[str, int] = {}
@@ -48,9 +47,7 @@ class Columns:
         self._accepting = np.zeros(16, dtype=np.uint8)
         self._unsettled = np.zeros(16, dtype=np.uint8)
         self._versions = np.zeros(16, dtype=np.int64)
-        self._pressure = _unpressed(16)
         self._unsettled_names: set[str] = set()
-        self._pressed_names: set[str] = set()
         self._loads = LoadIndex()
         self._shown: dict[str, Any] | None = None
         self._view: ClusterView | None = None
@@ -70,12 +67,11 @@ class Columns:
         """
         row = self._row.get(server.name)
         if row is not None and joins:
-            left, pressure = self._numbers[:, row].copy(), self._pressure[:, :, row].copy()
+            left = self._numbers[:, row].copy()
             unsettled = self.is_unsettled(server.name)
             self.drop(server.name)
             row = self._append(server.name)
             self._numbers[:, row] = left
-            self.press(server.name, pressure)
             self.unsettle(server.name, unsettled=unsettled)
         if row is None:
             row = self._append(server.name)
@@ -115,10 +111,6 @@ class Columns:
         self._unsettled[-1] = 0
         self._versions[row:-1] = self._versions[row + 1 :]
         self._versions[-1] = 0
-        if self._pressed_names:  # else all columns are the same
-            self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
-            self._pressure[:, :, -1:] = _unpressed(1)
-            self._pressed_names.discard(name)
         for behind in self._names[row:]:
             self._row[behind] -= 1
 
@@ -134,22 +126,6 @@ class Columns:
     def count_copy(self, server: str, change: int) -> None:
         """A profiling copy begins there (1), or has ended (-1)."""
         self._numbers[COPIES, self._row[server]] += change
-
-    def press(self, server: str, pressure: NDArray[np.float64]) -> None:
-        """What its residents tolerate and cause: (4, R), rows as ``UNPRESSED``."""
-        self._pressure[:, :, self._row[server]] = pressure
-        if np.array_equal(pressure, _unpressed(1)[:, :, 0]):
-            self._pressed_names.discard(server)
-        else:
-            self._pressed_names.add(server)
-
-    def pressure(self, server: str) -> NDArray[np.float64]:
-        """As ``press`` has said last."""
-        return self._pressure[:, :, self._row[server]]
-
-    def is_pressed(self, server: str) -> bool:
-        """Whether that is anything but what an empty server has."""
-        return server in self._pressed_names
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
@@ -178,9 +154,6 @@ class Columns:
         """What of a view stays the same until rows come or go."""
         count = len(self._names)
         columns = [_frozen(column[:count]) for column in self._numbers]
-        tolerated, tolerated_variance, caused, caused_variance = (
-            _frozen(level[:, :count]) for level in self._pressure
-        )
         return {
             "names": self._names,
             "cpu_capacity": columns[CPU_CAPACITY],
@@ -193,10 +166,7 @@ class Columns:
             "platform": columns[PLATFORM],
             "platforms": tuple(self._platforms),
             "unsettled": _frozen(self._unsettled[:count]),
-            "tolerated": tolerated,
-            "tolerated_variance": tolerated_variance,
-            "caused": caused,
-            "caused_variance": caused_variance,
+            "contention": self._contention,
             "loads": self._loads,
             "versions": _frozen(self._versions[:count]),
             "index": self._index,
@@ -218,7 +188,6 @@ class Columns:
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
             self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
             self._versions = np.concatenate((self._versions, np.zeros_like(self._versions)))
-            self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
         self._loads.bind(
             self._numbers[CPU_CAPACITY],
             self._numbers[CPU_ALLOCATED],

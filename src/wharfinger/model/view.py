@@ -7,18 +7,17 @@ not be kept: it is valid until the policy returns.
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
-SOURCES = tuple(SharedResource)
-"""Sources of interference in the order of the rows of ``ClusterView.tolerated`` and ``caused``."""
+if TYPE_CHECKING:  # The seam's protocols are about views.
+    from wharfinger.core.seams.contention import ContentionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +62,6 @@ class ServersByLoad(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PairLevels:
-    """What residents press whose interference is known between pairs, and what each has left.
-
-    In logarithms, as ``model.pairs`` has them. A server's numbers are in one basis, that of its
-    newest such resident; residents of another say nothing. R rows are residents that have a
-    performance to keep; a row that nobody has now is all zero. Arrays of factors are as wide as
-    the widest basis, the rest zero.
-
-    Attributes:
-        bases: Index of each basis by its name.
-        basis: (S,) that of each server; -1 = no resident is known by pairs.
-        presses: (S, F) the sum over the residents.
-        presses_variance: (S, F) of that.
-        excludes: (S, G) the sum over them.
-        names: Of the R residents.
-        server: (R,) row of each one's server; -1 = nobody has this row now.
-        suffers: (R, F).
-        suffers_variance: (R, F) of that.
-        cross: (R, F) twice that times what its neighbours press: how much more its doubt weighs
-            with each further one, being the same doubt.
-        pace: (R,) predicted performance over target beside its present neighbours.
-        pace_variance: (R,) of that.
-        least: (R,) what it must keep: 1 less its tolerance.
-    """
-
-    bases: Mapping[str, int]
-    basis: NDArray[np.int64]
-    presses: NDArray[np.float64]
-    presses_variance: NDArray[np.float64]
-    excludes: NDArray[np.float64]
-    names: Sequence[str]
-    server: NDArray[np.int64]
-    suffers: NDArray[np.float64]
-    suffers_variance: NDArray[np.float64]
-    cross: NDArray[np.float64]
-    pace: NDArray[np.float64]
-    pace_variance: NDArray[np.float64]
-    least: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster, one row a server, in the order in which the servers joined.
 
@@ -117,11 +75,6 @@ class ClusterView:
         residents: (S,) number of workloads placed there.
         copies: (S,) number of profiling copies that run there.
         unsettled: (S,) 1 where a resident runs off its prediction: no new work until it does not.
-        tolerated: (R, S) what the residents tolerate, 0-100: the least over them; ``SOURCES``
-            has the order of rows. 100 where nobody is classified.
-        tolerated_variance: (R, S) of that, in points squared.
-        caused: (R, S) what the residents cause: the sum over them.
-        caused_variance: (R, S) of that.
         platform: (S,) index in ``platforms`` of each server's.
         platforms: Names of all platforms that there are or were.
         capabilities: What the engine can do.
@@ -129,7 +82,8 @@ class ClusterView:
         versions: (S,) counts what has changed about each server; ``None`` = not kept.
         index: What the placement has asked the core to keep for it; ``None`` = nothing.
         rows: Row of each server by its name; ``None`` = only ``names`` tells.
-        pairs: What is known between pairs; ``None`` = nobody who is placed is known so.
+        contention: How residents slow one another, and would slow a newcomer; ``None`` = nothing
+            is kept of that.
     """
 
     names: Sequence[str]
@@ -141,10 +95,6 @@ class ClusterView:
     residents: NDArray[np.int64]
     copies: NDArray[np.int64]
     unsettled: NDArray[np.uint8]
-    tolerated: NDArray[np.float64]
-    tolerated_variance: NDArray[np.float64]
-    caused: NDArray[np.float64]
-    caused_variance: NDArray[np.float64]
     platform: NDArray[np.int64]
     platforms: Sequence[str]
     capabilities: Capabilities
@@ -152,7 +102,7 @@ class ClusterView:
     rows: Mapping[str, int] | None = None
     versions: NDArray[np.int64] | None = None
     index: Any = None
-    pairs: PairLevels | None = None
+    contention: "ContentionTable | None" = None
 
     def row(self, server: str) -> int:
         """The row of a server that there is.

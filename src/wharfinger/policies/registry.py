@@ -6,11 +6,13 @@ module asks for a policy's name.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from wharfinger.contention.combined import Combined
 from wharfinger.core.seams.adaptation import AdaptationPolicy
 from wharfinger.core.seams.admission import AdmissionPolicy
+from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
@@ -46,8 +48,12 @@ class Part:
     settings: type | None = None
 
     def made(self, told: Mapping[str, Any]) -> Any:
-        """The part, under these settings."""
-        return self.make(self.settings(**told)) if self.settings else self.make()
+        """The part, under these settings; values may lie in parts of the settings."""
+        return self.make(_under(self.settings(), told)) if self.settings else self.make()
+
+    def defaults(self) -> dict[str, Any]:
+        """Every setting by its name, those in parts of the settings among them."""
+        return _flat(self.settings()) if self.settings else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class Bundle:
         placement: Its own.
         admission: Name of the one that it has unless another is asked for.
         adaptation: The same.
+        contention: Makes the model that its placement asks; ``None`` = it asks none.
         provisioning: ``None`` = the servers that are there.
         estimates: Whether it sizes and places by predictions: only then are known programs loaded,
             workloads profiled and classified.
@@ -69,6 +76,7 @@ class Bundle:
     placement: Part
     admission: str = "fifo"
     adaptation: str = "by-target"
+    contention: Callable[[], ContentionModel] | None = None
     provisioning: Part | None = None
     estimates: bool = False
     needs_measurements: bool = False
@@ -76,7 +84,9 @@ class Bundle:
 
 
 POLICIES: dict[str, Bundle] = {
-    "quasar": Bundle(Part(Quasar, QuasarSettings), estimates=True, needs_measurements=True),
+    "quasar": Bundle(
+        Part(Quasar, QuasarSettings), contention=Combined, estimates=True, needs_measurements=True
+    ),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
     "feedback": Bundle(Part(Feedback), needs_measurements=True),
@@ -149,7 +159,7 @@ def make_policy(
             settings[kind][key] = value
     for kind, part in parts.items():
         for key, value in (defaults or {}).items():
-            if part.settings is not None and key in part.settings.__dataclass_fields__:
+            if key in part.defaults():
                 settings[kind].setdefault(key, value)
     placement: PlacementPolicy = parts["placement"].made(settings["placement"])
     gate: AdmissionPolicy = admits.made(settings["admission"])
@@ -157,8 +167,16 @@ def make_policy(
     provisions: ProvisioningPolicy | None = None
     if bundle.provisioning is not None:
         provisions = bundle.provisioning.made(settings["provisioning"])
-    measures = bundle.needs_measurements
-    return Policy(spec, placement, gate, follows, estimation, provisions, measures)
+    return Policy(
+        name=spec,
+        placement=placement,
+        admission=gate,
+        adaptation=follows,
+        contention=bundle.contention() if bundle.contention else None,
+        estimation=estimation,
+        provisioning=provisions,
+        needs_measurements=bundle.needs_measurements,
+    )
 
 
 def _part(spec: str, registered: Mapping[str, Part], option: str) -> Part:
@@ -215,41 +233,48 @@ def _settings(
 ) -> dict[str, dict[str, Any]]:
     """What each part is told."""
     settings: dict[str, dict[str, Any]] = {kind: {} for kind in parts}
+    defaults = {kind: part.defaults() for kind, part in parts.items()}
     for key, text in told.items():
         named, _, name = key.rpartition(".")
-        having = [
-            kind
-            for kind, part in parts.items()
-            if named in ("", kind)
-            and part.settings is not None
-            and name in part.settings.__dataclass_fields__
-        ]
+        having = [kind for kind in parts if named in ("", kind) and name in defaults[kind]]
         if len(having) != 1:
-            raise InvalidInput(_unknown(spec, key, having, parts))
-        kind = having[0]
-        part_settings = parts[kind].settings
-        assert part_settings is not None
-        settings[kind][name] = _value(part_settings, name, text, spec)
+            raise InvalidInput(_unknown(spec, key, having, defaults))
+        settings[having[0]][name] = _value(defaults[having[0]][name], name, text, spec)
     return settings
 
 
-def _unknown(spec: str, key: str, having: list[str], parts: Mapping[str, Part]) -> str:
+def _unknown(
+    spec: str, key: str, having: list[str], defaults: Mapping[str, Mapping[str, Any]]
+) -> str:
     if having:
         ways = " or ".join(f"{kind}.{key}" for kind in having)
         return f"{spec}: setting {key!r} could be {ways}; name one"
-    known = [
-        field.name
-        for part in parts.values()
-        if part.settings is not None
-        for field in fields(part.settings)
-    ]
-    there_are = ", ".join(dict.fromkeys(known)) or "none"
-    return f"{spec}: {key!r} is not a setting; there are {there_are}"
+    known = dict.fromkeys(name for settings in defaults.values() for name in settings)
+    return f"{spec}: {key!r} is not a setting; there are {', '.join(known) or 'none'}"
 
 
-def _value(settings: type, name: str, text: str, spec: str) -> Any:
+def _flat(settings: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        values.update(_flat(value) if is_dataclass(value) else {each.name: value})
+    return values
+
+
+def _under(settings: Any, told: Mapping[str, Any]) -> Any:
+    """These settings with other values for what is told."""
+    changed = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if is_dataclass(value):
+            changed[each.name] = _under(value, told)
+        elif each.name in told:
+            changed[each.name] = told[each.name]
+    return replace(settings, **changed)
+
+
+def _value(default: Any, name: str, text: str, spec: str) -> Any:
     """A setting's value, in the type of its default."""
-    default = getattr(settings(), name)
     try:
         if isinstance(default, bool):
             return {"true": True, "false": False}[text.lower()]

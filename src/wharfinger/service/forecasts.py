@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import exp, log
 
-from wharfinger.classification.prediction import pace_with, parts_of, performance_with, quantile
+from wharfinger.classification.prediction import pace_with, parts_of, performance_with
 from wharfinger.core import state
 from wharfinger.core.adaptation import is_settled
 from wharfinger.core.state import WorkloadRecord
@@ -18,7 +18,7 @@ from wharfinger.model.decisions import Term
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Achieved, Quantity, pace
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
+from wharfinger.model.profile import Curve, Entry, Estimate, Measurements, quantile
 from wharfinger.policies.placement.quasar import CONFIDENCE
 from wharfinger.policies.placement.resizing import BUSY
 from wharfinger.service import models_forecast

@@ -25,7 +25,7 @@ from wharfinger.model.performance import (
     meets,
 )
 from wharfinger.model.platform import Server
-from wharfinger.model.view import SOURCES, ClusterView
+from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import LatencyBound, Target
 from wharfinger.service import forecasts, models
 from wharfinger.service.values import (
@@ -35,10 +35,6 @@ from wharfinger.service.values import (
     timestamp,
     timestamp_or_none,
 )
-
-NOBODY_MINDS = 100.0
-"""Tolerated pressure of an empty server."""
-
 
 # --- workloads --------------------------------------------------------------------------------
 
@@ -337,14 +333,13 @@ def _pressure(view: ClusterView, row: int) -> list[models.Pressure]:
     """Of the residents together; a resource that nobody presses or minds is left out."""
     return [
         models.Pressure(
-            name=source.value,
-            tolerated=float(view.tolerated[at, row]),
-            tolerated_std=float(view.tolerated_variance[at, row]) ** 0.5,
-            caused=float(view.caused[at, row]),
-            caused_std=float(view.caused_variance[at, row]) ** 0.5,
+            name=score.source.value,
+            tolerated=score.tolerated.mean,
+            tolerated_std=score.tolerated.std,
+            caused=score.caused.mean,
+            caused_std=score.caused.std,
         )
-        for at, source in enumerate(SOURCES)
-        if view.tolerated[at, row] < NOBODY_MINDS or view.caused[at, row] > 0
+        for score in (view.contention.scores(row) if view.contention else ())
     ]
 
 

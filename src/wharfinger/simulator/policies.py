@@ -21,15 +21,16 @@ from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.errors import InvalidInput, WharfingerError
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.policies.placement.common import Policy
-from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.reservation import Reservation
-from wharfinger.policies.registry import POLICIES, PolicyOptions, make_policy
+from wharfinger.policies.registry import POLICIES, PolicyOptions, contention_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.greedy import GreedyOracle
@@ -53,12 +54,14 @@ class Estimates:
         planner: Decides on profiling; ``None`` = nothing is profiled.
         classify: Answers ``ClassifyWorkload``.
         by_reservation: It goes by what users reserve, who err.
+        contention: The model that the policy asks; ``None`` = it asks none.
     """
 
     policy: Policy
     planner: ProfilingPlanner | None
     classify: Answer
     by_reservation: bool = False
+    contention: ContentionModel | None = None
 
     def decide_for(self, manager: Manager) -> None:
         """This core asks it from now on: one that looks at the truth has to see who is where."""
@@ -86,13 +89,16 @@ def estimates_for(name: str, setup: Setup, *, seed: int, confidence: float) -> E
     if name == Oracle.name and not setup.truth.references:
         return Estimates(GreedyOracle(setup), None, _nothing)
     if name == Oracle.name:
-        return Estimates(Oracle(confidence), NothingToProfile(), TrueNumbers(setup).classify)
+        oracle, truth = Oracle(QuasarSettings.sure(confidence)), TrueNumbers(setup)
+        contention = contention_of(Quasar.name)
+        return Estimates(oracle, NothingToProfile(), truth.classify, contention=contention)
     if name not in POLICIES:
         raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(policies())}")
     policy = make_policy(name, PolicyOptions(confidence=confidence, seed=seed))
     if name == Quasar.name:
         trained = Trained(setup, Streams(seed))
-        return Estimates(policy, trained.planner, trained.classify)
+        contention = contention_of(name)
+        return Estimates(policy, trained.planner, trained.classify, contention=contention)
     return Estimates(policy, None, _nothing, by_reservation=name == Reservation.name)
 
 

@@ -153,6 +153,7 @@ def replay_recording(path: Path) -> Replay:
             estimates.policy,
             make_admission(started.admission),
             planner=estimates.planner,
+            contention=estimates.contention,
             keep_ended=spec.keep_ended,
             state=state,
         )
@@ -181,6 +182,7 @@ class Simulation:
             self.policy,
             admission,
             planner=estimates.planner,
+            contention=estimates.contention,
             keep_ended=spec.keep_ended,
         )
         estimates.decide_for(self.manager)

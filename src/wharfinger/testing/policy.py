@@ -23,18 +23,23 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.contention.combined import Combined
+from wharfinger.core.seams.contention import Resident
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Decision,
     Plan,
+    Prediction,
     ReasonCode,
     Refusal,
     Stage,
 )
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import SOURCES, Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.policies.admission.admission import Admission, AdmissionView
 from wharfinger.policies.placement.common import Policy
@@ -42,7 +47,9 @@ from wharfinger.testing.harness import expect
 
 N = TypeVar("N", bound=np.generic)
 
+_SOURCES = tuple(SharedResource)
 MEBIBYTE = 1024**2
+PLATFORMS = ("slow", "usual", "fast")
 _SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
 
 
@@ -82,6 +89,11 @@ def make_view(random: Random, count: int) -> ClusterView:
     memory = [random.choice((0, 64, 1024, 16_384)) * MEBIBYTE for _ in range(count)]
     full = random.choice((0.0, 0.5, 0.95, 1.0))
     accepting = [random.random() > random.choice((0.0, 0.3, 1.0)) for _ in range(count)]
+    platform = [random.randrange(len(PLATFORMS)) for _ in range(count)]
+    contention = Combined().table()
+    for row in range(count):
+        residents = make_residents(random, random.choice((0, 0, 1, 3)))
+        contention.put(row, PLATFORMS[platform[row]], residents)
     return ClusterView(
         names=tuple(f"server{row}" for row in range(count)),
         cpu_capacity=_column(cpu),
@@ -92,18 +104,30 @@ def make_view(random: Random, count: int) -> ClusterView:
         residents=_column([random.randrange(5) for _ in range(count)]),
         copies=_column([random.randrange(2) for _ in range(count)]),
         unsettled=_frozen(np.array([random.random() < 0.1 for _ in range(count)], np.uint8)),
-        tolerated=_scores(random, count, random.choice((0, 50, 100)), 100),
-        tolerated_variance=_scores(random, count, 0, random.choice((0, 400))),
-        caused=_scores(random, count, 0, random.choice((0, 50, 200))),
-        caused_variance=_scores(random, count, 0, random.choice((0, 400))),
-        platform=_column([random.randrange(3) for _ in range(count)]),
-        platforms=("slow", "usual", "fast"),
+        platform=_column(platform),
+        platforms=PLATFORMS,
         last_placed=random.randrange(-1, count) if count else -1,
         capabilities=Capabilities(
             max_servers_per_workload=random.choice((1, 1, 3, 8)),
             fractional_cpu=random.random() < 0.8,
             resize=random.random() < 0.8,
         ),
+        contention=contention,
+    )
+
+
+def make_residents(random: Random, count: int) -> tuple[Resident, ...]:
+    """So many workloads, some of them best-effort, with scores and with profiles of pairs."""
+    return tuple(
+        Resident(
+            name=f"w{uid}",
+            uid=uid,
+            classification=make_classification(random),
+            best_effort=random.random() < 0.3,
+            tolerance=random.choice((0.0, 0.05, 1.0)),
+            predicted=random.choice((None, Prediction(1.0, 0.9, 1.1, 0.8, {}, 1.2, 0.1))),
+        )
+        for uid in sorted(random.sample(range(1000), count))
     )
 
 
@@ -139,10 +163,27 @@ def make_classification(random: Random) -> Classification:
         "1",
         curves={Quantity.RATE: curve} if random.random() < 0.8 else {},
         shape=curve,
-        tolerated={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(SOURCES, 2)},
-        caused={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(SOURCES, 2)},
+        tolerated={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(_SOURCES, 2)},
+        caused={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(_SOURCES, 2)},
         measured=random.randrange(5),
+        pairs=_pairs(random) if random.random() < 0.5 else {},
     )
+
+
+def _pairs(random: Random) -> dict[str, PairProfile]:
+    """On every platform, or on two, of one of two bases."""
+
+    def drawn(size: int, most: float = 1.0) -> tuple[float, ...]:
+        return tuple(random.uniform(0, most) for _ in range(size))
+
+    sure = random.random() < 0.5
+    doubt = (drawn(0), drawn(0)) if sure else (drawn(3, 0.1), drawn(3, 0.1))
+    return {
+        platform: PairProfile(
+            random.choice(("one", "two")), drawn(3), drawn(3), *doubt, drawn(2, 0.3), drawn(2)
+        )
+        for platform in random.choice(((ANY_PLATFORM,), ("slow", "fast")))
+    }
 
 
 # --- policies -----------------------------------------------------------------------------
@@ -346,21 +387,11 @@ _COLUMNS = (
     "residents",
     "copies",
     "unsettled",
-    "tolerated",
-    "tolerated_variance",
-    "caused",
-    "caused_variance",
 )
 
 
 def _part(random: Random, amount: int, full: float) -> int:
     return int(amount * min(1.0, full * random.uniform(0.9, 1.1)))
-
-
-def _scores(random: Random, count: int, low: float, high: float) -> NDArray[np.float64]:
-    """(R, count) of these, different for each server."""
-    rows = [[random.uniform(low, high) for _ in range(count)] for _ in SOURCES]
-    return _frozen(np.array(rows, dtype=np.float64).reshape(len(SOURCES), count))
 
 
 def _column(values: list[int]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from wharfinger.core.seams.adaptation import AdaptationPolicy
 from wharfinger.core.seams.admission import AdmissionPolicy
+from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.provisioning import ProvisioningPolicy
@@ -22,6 +23,7 @@ class Policy:
         placement: Where a workload goes, and with how much.
         admission: What may come in, and in which order it is served.
         adaptation: What is done about workloads that run.
+        contention: How neighbors slow one another; ``None`` = its placement does not ask.
         estimation: What to measure before placing; ``None`` = nothing is profiled or classified.
         provisioning: Which servers to acquire; ``None`` = those that are there.
         needs_measurements: Whether what is measured of running workloads changes its decisions. An
@@ -32,6 +34,7 @@ class Policy:
     placement: PlacementPolicy
     admission: AdmissionPolicy
     adaptation: AdaptationPolicy
+    contention: ContentionModel | None = None
     estimation: ProfilingPlanner | None = None
     provisioning: ProvisioningPolicy | None = None
     needs_measurements: bool = True
