@@ -11,6 +11,7 @@ from typing import Any
 
 from wharfinger.core import adjustments
 from wharfinger.core import events as ev
+from wharfinger.core.cluster_state import UNDECIDED, World
 from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.settings import settings_in
 from wharfinger.core.state import AdjustmentKind, ServerOrder, WorkloadRecord, held
@@ -20,7 +21,6 @@ from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
 from wharfinger.model.profile import Measurements
-
 
 MINUTE_SECONDS = 60.0
 
@@ -232,9 +232,7 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
     world.resize(record, event.placements)
 
 
-def _reclassification_planned(
-    world: World, time: float, event: ev.ReclassificationPlanned
-) -> None:
+def _reclassification_planned(world: World, time: float, event: ev.ReclassificationPlanned) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)

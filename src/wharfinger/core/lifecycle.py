@@ -103,9 +103,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     ),
     *_from(Phase.PROFILING, PROFILED=Phase.CLASSIFYING, REVOKE=Phase.REVOKED),
     *_from(Phase.CLASSIFYING, CLASSIFY=Phase.CLASSIFIED, REVOKE=Phase.REVOKED),
-    *_from(
-        Phase.CLASSIFIED, ENQUEUE=Phase.QUEUED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED
-    ),
+    *_from(Phase.CLASSIFIED, ENQUEUE=Phase.QUEUED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
     *_from(Phase.QUEUED, PLACE=Phase.PLACED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
     *_from(Phase.PLACED, ACCEPT=Phase.STARTING),
     # The engine's reports may overtake one another: a start can be known by its end first.

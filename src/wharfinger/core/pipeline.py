@@ -127,6 +127,11 @@ class Manager:
         self._events: list[ev.Event] = []
 
     @property
+    def policy(self) -> Policy:
+        """What decides."""
+        return self._policy
+
+    @property
     def recommends(self) -> bool:
         """Whether it only says what it would do."""
         return self.mode is Mode.RECOMMEND
@@ -165,7 +170,9 @@ class Manager:
         self._decide(now, event)
         return Step(tuple(self._events), tuple(self._owed_actions()))
 
-    def started(self, nonce: str, version: str, engine: str, able: Capabilities) -> ev.ManagerStarted:
+    def started(
+        self, nonce: str, version: str, engine: str, able: Capabilities
+    ) -> ev.ManagerStarted:
         """The event with which this core takes a log over."""
         return ev.ManagerStarted(
             nonce=nonce,
@@ -272,12 +279,11 @@ class Manager:
         )
         request = ev.WorkloadSubmitted(workload) if known is None else ev.WorkloadUpdated(workload)
         step = fork.handle(now, request)
-        made = [
-            event.decision
-            for event in step.events
-            if getattr(event, "name", "") == workload.name
-            and isinstance(getattr(event, "decision", None), Decision)
-        ]
+        made: list[Decision] = []
+        for event in step.events:
+            decision = getattr(event, "decision", None)
+            if getattr(event, "name", "") == workload.name and isinstance(decision, Decision):
+                made.append(decision)
         record = fork.state.workloads[workload.name]
         return [*made, *fork.behind(record)]
 
@@ -511,7 +517,10 @@ class Manager:
 
     def _place_waiting(self, now: float) -> None:
         world = self._world
-        if not world.lines.end_delays(now, self._settings.max_backoff_seconds) and not world.room_changed:
+        if (
+            not world.lines.end_delays(now, self._settings.max_backoff_seconds)
+            and not world.room_changed
+        ):
             return
         world.lines.unblock()
         self._serve_all(now)
@@ -817,4 +826,4 @@ def _behind_others(decision: Decision) -> Decision:
 def _identity(action: act.Action) -> tuple[object, ...]:
     """What makes it another action than the one that was asked before."""
     about = action.workload if isinstance(action, act.MeasureWorkload) else None
-    return type(action), action.key, getattr(action, "placements", None), about
+    return type(action), getattr(action, "key", ""), getattr(action, "placements", None), about

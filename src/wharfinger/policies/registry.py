@@ -218,7 +218,9 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
     if not bracket:
         return name, {}
     if not rest.endswith("]"):
-        raise InvalidInput(f"{option}: {spec!r} has no closing bracket; write {name}[setting=value]")
+        raise InvalidInput(
+            f"{option}: {spec!r} has no closing bracket; write {name}[setting=value]"
+        )
     told: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in rest[:-1].split(","))):
         key, equals, value = each.partition("=")

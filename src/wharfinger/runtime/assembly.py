@@ -15,9 +15,9 @@ from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.core.events import ManagerStarted
 from wharfinger.core.pipeline import Manager, Mode
-from wharfinger.core.state import ManagerState
 from wharfinger.core.ports import Port, Service
 from wharfinger.core.seams.policy import Policy
+from wharfinger.core.state import ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
 from wharfinger.policies.registry import bundle_of, make_policy
@@ -122,9 +122,7 @@ def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
     spec = options.policy if started is None else started.policy
     admission = options.admission if started is None else started.admission
     defaults = {"confidence": _confidence(options)}
-    return make_policy(
-        spec, admission=admission, adaptation=options.adaptation, defaults=defaults
-    )
+    return make_policy(spec, admission=admission, adaptation=options.adaptation, defaults=defaults)
 
 
 def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Manager]:

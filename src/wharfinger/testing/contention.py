@@ -1,9 +1,9 @@
 """Holds contention models to what the core and placements rely on.
 
-    from wharfinger.testing import check_contention
+from wharfinger.testing import check_contention
 
-    def test_my_model():
-        check_contention(MyModel)
+def test_my_model():
+check_contention(MyModel)
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,9 @@ def _check(model: ContentionModel, seed: int) -> None:
     _check_empty(model.table(), view, newcomers, context)
     table = _with_history(model, servers, random)
     found = answers(table, view, newcomers)
-    expect(found == answers(table, view, newcomers), f"{context}: asked again, it answers otherwise")
+    expect(
+        found == answers(table, view, newcomers), f"{context}: asked again, it answers otherwise"
+    )
     fresh = _table(model, servers)
     expect(found == answers(fresh, view, newcomers), f"{context}: its history shows")
     for row, server in enumerate(servers):
@@ -95,7 +97,9 @@ def _with_history(
         table.put(row, random.choice(PLATFORMS), make_residents(random, random.randrange(4)))
     for row in random.sample(range(len(rows)), len(rows)):
         table.put(row, rows[row].platform, rows[row].residents)
-    gone = next(at for at, server in enumerate(rows) if at >= len(servers) or server is not servers[at])
+    gone = next(
+        at for at, server in enumerate(rows) if at >= len(servers) or server is not servers[at]
+    )
     table.drop(gone)
     return table
 

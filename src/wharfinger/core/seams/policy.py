@@ -41,14 +41,14 @@ class Policy:
 
     def settings(self) -> dict[str, Settings]:
         """Every setting by part, for the log."""
-        parts = {
+        parts: dict[str, Any] = {
             "placement": self.placement,
             "admission": self.admission,
             "adaptation": self.adaptation,
-            "provisioning": self.provisioning,
         }
+        if self.provisioning is not None:
+            parts["provisioning"] = self.provisioning
         return {
             kind: {"name": part.name, **(asdict(part.settings) if part.settings else {})}
             for kind, part in parts.items()
-            if part is not None
         }

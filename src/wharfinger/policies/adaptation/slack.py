@@ -151,7 +151,9 @@ class Slack:
             return None
         others = replace(target, throughput_per_second=None)
         rest = pace(others, performance, record.submitted_at) if target.latency else MAX_PACE
-        return None if rest is None else min(rest, done * busy * allocated / max(used, 1.0), MAX_PACE)
+        return (
+            None if rest is None else min(rest, done * busy * allocated / max(used, 1.0), MAX_PACE)
+        )
 
     def _observations(
         self,
@@ -424,9 +426,7 @@ class Slack:
                 return f"it runs {off:.0%} off what was predicted for {cpu}m CPU"
         return ""
 
-    def second_allocation(
-        self, record: WorkloadRecord, view: ClusterView
-    ) -> tuple[Placement, ...]:
+    def second_allocation(self, record: WorkloadRecord, view: ClusterView) -> tuple[Placement, ...]:
         """For one that was measured under its present allocation only: another, not far off.
 
         More where there is room, else less by no more than its tolerance; once in a start.

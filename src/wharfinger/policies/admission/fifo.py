@@ -6,8 +6,6 @@ even when empty holds nobody up. Best-effort work, which claims no CPU time, has
 its own.
 """
 
-from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.workload import Workload
 from dataclasses import dataclass
 
 from wharfinger.core.seams.admission import AdmissionView
