@@ -15,8 +15,8 @@ from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.app import make_app
+from wharfinger.service.dependencies import StateOfManager
 from wharfinger.service.driver import Driver
-from wharfinger.service.seams import StateOfManager
 from wharfinger.store.sqlite import SqliteStore
 from wharfinger.testing.memory import MemoryCluster, MemoryEngine
 

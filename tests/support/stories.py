@@ -28,7 +28,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Target, Workload
-from wharfinger.service import views
+from wharfinger.service import records
 
 NOW = 1_700_000_000.0
 MIB = 2**20
@@ -123,8 +123,7 @@ class Story(Cluster):
         """As ``GET /v1/workloads/{name}/explain`` answers."""
         record = self.record(name)
         used = self.usage().get(name)
-        detail = views.workload_detail(record, self.now, used and used[0])
-        found = views.explanation(self.manager, record, detail, self.now)
+        found = records.explanation(self.manager, record, self.now, used and used[0])
         return found.model_dump(mode="json", by_alias=True)
 
     def usage(self) -> dict[str, Any]:
@@ -132,18 +131,13 @@ class Story(Cluster):
         found = {}
         for record in self.manager.state.workloads.values():
             if record.on_server:
-                shown = views.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
+                shown = records.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
                 found[record.name] = (shown, shown.model_dump(mode="json", by_alias=True))
         return found
 
     def servers(self) -> list[dict[str, Any]]:
         """As ``GET /v1/servers`` answers."""
-        from wharfinger.service import models  # noqa: PLC0415 - only here
-
-        return [
-            models.Server(**fields).model_dump(mode="json", by_alias=True)
-            for fields in views.server_fields(self.manager).values()
-        ]
+        return [server.model_dump(mode="json") for server in records.servers(self.manager)]
 
 
 # --- what they are made of ------------------------------------------------------------------

@@ -171,12 +171,11 @@ def _one(arguments: argparse.Namespace) -> int:
 
 
 def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
-    from wharfinger.service import views  # noqa: PLC0415 - as above
+    from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
 
     record = simulation.record_of(name)
-    detail = views.workload_detail(record, simulation.now, None)
-    made = views.explanation(simulation.manager, record, detail, simulation.now)
-    return made.model_dump(mode="json")
+    made = explanation(simulation.manager, record, simulation.now)
+    return made.model_dump(mode="json", by_alias=True)
 
 
 def _text(document: dict[str, Any], wide: bool) -> str:
