@@ -13,7 +13,7 @@ import pytest
 from tests.support.stories import STORIES, Story, rate, relieved, suspended, would_disturb
 from wharfinger.cli import describe, submit, top
 from wharfinger.cli.explain import explanation_text
-from wharfinger.cli.output import table
+from wharfinger.cli.format import table
 from wharfinger.cli.tables import columns
 from wharfinger.service import history, records
 from wharfinger.store.base import LogEntry

@@ -7,8 +7,8 @@ from typing import Any
 
 from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
 from wharfinger.cli.classify import estimators
+from wharfinger.cli.format import Column, show, table
 from wharfinger.cli.main import OK
-from wharfinger.cli.output import Column, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
 from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy

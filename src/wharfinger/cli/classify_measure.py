@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.classification.known import site_directory
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, show, table
 from wharfinger.cli.main import FAILED, OK
-from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import Conflict, InvalidInput, Unavailable
 from wharfinger.profiler import campaign
 from wharfinger.profiler.engine import EngineProfiler
@@ -118,8 +118,7 @@ def _progress() -> Callable[[campaign.Step | None], None]:
             sys.stderr.write("\r\x1b[K" if there else "")
         else:
             words = (
-                f"{step.number}/{step.count} {step.program}, "
-                f"{human.duration(step.left_seconds)} left"
+                f"{step.number}/{step.count} {step.program}, {fmt.duration(step.left_seconds)} left"
             )
             sys.stderr.write(f"\r\x1b[K{words}" if there else f"{words}\n")
         sys.stderr.flush()
@@ -172,6 +171,6 @@ LIST: list[Column] = [
     ("GROUP", lambda row: row["group"]),
     ("KIND", lambda row: row["kind"]),
     ("THREADS", lambda row: str(row["threads"])),
-    ("NEEDS", lambda row: " ".join(row["needs"]) or human.NONE),
-    ("MISSING", lambda row: " ".join(row["missing"]) or human.NONE),
+    ("NEEDS", lambda row: " ".join(row["needs"]) or fmt.NONE),
+    ("MISSING", lambda row: " ".join(row["missing"]) or fmt.NONE),
 ]

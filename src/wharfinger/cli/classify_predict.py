@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 from wharfinger.cli.classify import estimators, suggests
+from wharfinger.cli.format import Column, show, table
 from wharfinger.cli.main import OK
-from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import Limits, Stop, design
 from wharfinger.estimators.estimator import Prediction
@@ -153,7 +153,7 @@ SUGGESTIONS: list[Column] = [
 
 
 COSTS: list[Column] = [
-    ("TAKES", lambda item: human.duration(item[1]["seconds"])),
+    ("TAKES", lambda item: fmt.duration(item[1]["seconds"])),
     ("GAIN PER SECOND", lambda item: f"{item[1]['gain_per_second']:.2g}"),
 ]
 STOPPED = {
@@ -181,5 +181,5 @@ def _limited_text(document: list[dict[str, Any]]) -> str:
 
 
 def _reached(row: dict[str, Any]) -> str:
-    takes = "" if row["seconds"] is None else f" after {human.duration(row['seconds'])}"
+    takes = "" if row["seconds"] is None else f" after {fmt.duration(row['seconds'])}"
     return f"log std {row['mean_log_std']:.3f}{takes}; {STOPPED[Stop(row['stopped'])]}"

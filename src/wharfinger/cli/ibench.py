@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, fields, indented, show, table
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_output, seconds
-from wharfinger.cli.output import Column, fields, indented, show, table
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ _LIST_COLUMNS: list[Column] = [
     ("INTENSITY", lambda row: f"share {row['intensity_of']}"),
     ("UNIT", lambda row: row["unit"]),
     ("SIGNAL HERE", lambda row: "yes" if row["signal"] else "no"),
-    ("WHY NOT", lambda row: row["reason"] or human.NONE),
+    ("WHY NOT", lambda row: row["reason"] or fmt.NONE),
 ]
 
 
@@ -234,19 +234,19 @@ def _run_result(
 def _run_text(done: dict[str, Any]) -> str:
     pairs = [
         ("source", done["name"]),
-        ("intensity", human.number(done["intensity"])),
-        ("achieved", human.number(done["achieved"])),
+        ("intensity", fmt.number(done["intensity"])),
+        ("achieved", fmt.number(done["achieved"])),
         ("rate", _rate_text(done["rate_per_second"], done["unit"])),
-        ("for", human.duration(done["seconds"])),
+        ("for", fmt.duration(done["seconds"])),
     ]
     return fields(pairs)
 
 
 def _rate_text(rate_per_second: float | None, unit: str) -> str:
     if rate_per_second is None:
-        return human.NONE
+        return fmt.NONE
     if unit == "bytes/s":
-        return f"{human.size(rate_per_second)}B/s"
+        return f"{fmt.size(rate_per_second)}B/s"
     return f"{rate_per_second:.3g} {unit}"
 
 
@@ -301,9 +301,9 @@ def _validation_row(found: "Validation") -> dict[str, Any]:
 
 
 _POINT_COLUMNS: list[Column] = [
-    ("INTENSITY", lambda point: human.number(point["intensity"])),
+    ("INTENSITY", lambda point: fmt.number(point["intensity"])),
     ("ACHIEVED", lambda point: f"{point['achieved']:.1f}"),
-    ("LEFT", lambda point: human.NONE if point["left"] is None else f"{point['left']:.1f}"),
+    ("LEFT", lambda point: fmt.NONE if point["left"] is None else f"{point['left']:.1f}"),
     ("RATE", lambda point: _rate_text(point["rate_per_second"], point["unit"])),
     ("OF A CPU", lambda point: f"{point['cpu_share']:.1%}"),
 ]
@@ -322,7 +322,7 @@ def _validation_text(row: dict[str, Any]) -> str:
         indented(
             f"slope {row['slope']:.3f}; beside intensity 100 a neighbour keeps "
             f"{beside['kept_share']:.0%} of its performance; withdrawn within "
-            f"{human.latency(max(beside['withdrawal_seconds'], 1e-6))}"
+            f"{fmt.latency(max(beside['withdrawal_seconds'], 1e-6))}"
         ),
     ]
     return "\n".join(lines)

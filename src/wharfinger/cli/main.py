@@ -186,7 +186,7 @@ def _prepare_output() -> None:
 
 def complain(problem: Exception | str) -> None:
     """One line on standard error; for a manifest, one line per problem."""
-    from wharfinger.cli.terminal import printable  # noqa: PLC0415 - only where it is needed
+    from wharfinger.cli.format import printable  # noqa: PLC0415 - only where it is needed
 
     lines = problem.problems if isinstance(problem, InvalidManifest) else [str(problem)]
     for line in lines:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 
 BAR_WIDTH = 30
 DRAW_SECONDS = 0.1
@@ -103,7 +103,7 @@ class Progress:
         if self._left_seconds is None or now - self._began < PATIENCE_SECONDS:
             return ""
         left = max(0.0, self._left_seconds - (now - self._advanced_at))
-        return f", {human.duration(left) if left >= 10 else f'{max(1, round(left))}s'} left"
+        return f", {fmt.duration(left) if left >= 10 else f'{max(1, round(left))}s'} left"
 
     def _speaks_unicode(self) -> bool:
         return (getattr(self._stream, "encoding", None) or "").lower().startswith("utf")

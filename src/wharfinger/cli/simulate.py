@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wharfinger.cli.format import Column, fields, show, table
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output
-from wharfinger.cli.output import Column, fields, show, table
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -204,14 +204,14 @@ def _label(key: str) -> str:
 
 
 def _value(key: str, value: Any) -> str:
-    from wharfinger.cli import human  # noqa: PLC0415 - as above
+    from wharfinger.cli import format as fmt  # noqa: PLC0415 - as above
 
     if value is None:
         return "-"
     if "seconds" in key and "microseconds" not in key:
-        return human.duration(value)
+        return fmt.duration(value)
     if key.endswith("bytes"):
-        return human.size(value)
+        return fmt.size(value)
     if key.endswith(_SHARES) and key not in _NOT_SHARES:
         return f"{value:.1%}"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
