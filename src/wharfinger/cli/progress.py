@@ -1,12 +1,13 @@
 """How far long work is, and how long it may still take: on a terminal, and nothing in a pipe.
 
-Commands that simulate use it: one run tells a share, several tell how many are done.
+``Progress`` draws a bar, for a share or a count; ``status_line`` shows whatever it is told.
 """
 
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -18,6 +19,21 @@ DRAW_SECONDS = 0.1
 PATIENCE_SECONDS = 1.0
 """Before this nobody can tell how long it takes."""
 _ERASE = "\r\x1b[K"
+
+
+@contextmanager
+def status_line() -> Iterator[Callable[[str], None]]:
+    """One line on a terminal's standard error, written over by each call, gone at the end."""
+
+    def tell(words: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(_ERASE + words)
+            sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        tell("")
 
 
 class Progress:
