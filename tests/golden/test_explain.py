@@ -13,9 +13,9 @@ import pytest
 from tests.support.stories import STORIES, Story, rate, relieved, suspended, would_disturb
 from wharfinger.cli import describe, submit, top
 from wharfinger.cli.explain import explanation_text
-from wharfinger.cli.output import table
+from wharfinger.cli.format import table
 from wharfinger.cli.tables import columns
-from wharfinger.service import history, models, views
+from wharfinger.service import history, records
 from wharfinger.store.base import LogEntry
 
 GOLDEN = Path(__file__).parent / "explain"
@@ -40,8 +40,8 @@ def _servers() -> str:
 
 def _workloads() -> str:
     story, _ = relieved()
-    records = story.manager.state.workloads.values()
-    rows = [views.workload(r, story.now).model_dump(mode="json", by_alias=True) for r in records]
+    known = story.manager.state.workloads.values()
+    rows = [records.workload(r, story.now).model_dump(mode="json", by_alias=True) for r in known]
     return table(rows, columns("workloads", "wide"))
 
 
@@ -52,10 +52,8 @@ def _described() -> str:
 
 def _described_server() -> str:
     story, _ = relieved()
-    fields = views.server_fields(story.manager)["server0"]
-    found = views.residents(story.manager, "server0")
-    residents = [views.workload(record, story.now) for record in found]
-    server = models.ServerDetail(**fields, residents=residents)
+    server = records.server_detail(story.manager, "server0", story.now)
+    assert server is not None
     return describe.server_text(server.model_dump(mode="json", by_alias=True))
 
 
@@ -74,7 +72,7 @@ def _events() -> str:
 def _dry_run() -> str:
     story = Story()
     decisions = [
-        views.decision(made, None).model_dump(mode="json")
+        records.decision(made).model_dump(mode="json")
         for made in story.manager.preview(rate("encode", 120.0))
     ]
     preview = {"name": "encode", "created": True, "decisions": decisions}

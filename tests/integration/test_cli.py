@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.live import LiveManager, as_file, manifest, processes_with
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_explain_and_describe_tell_an_operator_everything(manager: LiveManager):
     )
     found = manager.wait_for(lambda found: found["big"]["phase"] == "running")
     # Whole CPUs where this machine gives its user no quota.
-    given = human.cpus(found["big"]["cpus"])
+    given = fmt.cpus(found["big"]["cpus"])
     text = manager.run("explain", "waits")
     assert text.startswith("waits waits: it is 1st of 1 in queue guaranteed")
     assert re.search(r"what would change it: (0\.8|1) CPU", text)
@@ -150,7 +150,7 @@ def test_explain_and_describe_tell_an_operator_everything(manager: LiveManager):
     assert re.search(r"Phase: +running", described)
     assert "workingDir:" in described
     server = manager.run("describe", "server", "one")
-    assert f"{human.number(found['big']['cpus'])} of 1 allocated" in server
+    assert f"{fmt.number(found['big']['cpus'])} of 1 allocated" in server
     assert "big" in server
     records = json.loads(manager.run("explain", "waits", "-o", "json"))
     assert records["waiting"]["now"][0]["candidates"][0]["name"] == "one"

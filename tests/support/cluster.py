@@ -4,15 +4,15 @@ from dataclasses import replace
 from random import Random
 
 from tests.support.spreading import policy_named
-from wharfinger.classification.base import Profiling, ProfilingPlanner
 from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import is_off_prediction
 from wharfinger.core.cluster_state import resident
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.core.pipeline import Manager, Mode, Step
 from wharfinger.core.seams.contention import ContentionModel
+from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
+from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import WorkloadRecord, held
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
@@ -21,7 +21,6 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.testing.contention import answers
 from wharfinger.testing.policy import make_request, make_view
 
@@ -105,7 +104,9 @@ class Cluster:
         mode: Mode = Mode.ACT,
         planner: ProfilingPlanner | None = LABELLED,
         contention: ContentionModel | None = COMBINED,
+        **settings,
     ) -> None:
+        self.settings = settings
         self.policy = policy
         self.keep_ended = keep_ended
         self.able = able
@@ -122,12 +123,9 @@ class Cluster:
 
     def make_manager(self, snapshot: bytes | None) -> Manager:
         return Manager(
-            policy_named(self.policy),
-            Fifo(),
-            planner=self.planner,
-            contention=self.contention,
+            policy_named(self.policy, self.planner, self.contention, **self.settings),
             state=None if snapshot is None else decode_state(snapshot),
-            keep_ended=self.keep_ended,
+            settings=CoreSettings(keep_ended=self.keep_ended),
             mode=self.mode,
         )
 
@@ -135,7 +133,7 @@ class Cluster:
         self.processes += 1
         self.modes.append(self.mode)
         nonce = f"n{self.processes}"
-        self.tell(ev.ManagerStarted(nonce, "0", self.policy, "fifo", "test", self.able))
+        self.tell(self.manager.started(nonce, "0", "test", self.able))
 
     def tell(self, *events: ev.Report | ev.Request) -> Step:
         for event in events:
@@ -186,7 +184,10 @@ class Cluster:
         assert list(memory.values()) == view.memory_allocated.tolist()
         assert list(residents.values()) == view.residents.tolist()
         assert list(copies.values()) == view.copies.tolist()
-        unsettled = [any(map(is_off_prediction, records)) for records in there.values()]
+        unsettled = [
+            any(r.tracking is not None and r.tracking.violating for r in records)
+            for records in there.values()
+        ]
         assert unsettled == view.unsettled.astype(bool).tolist()
         if self.contention is not None:
             self._check_contention(there)

@@ -20,6 +20,7 @@ import numpy as np
 
 from tests.support.cluster import server, workload
 from tests.support.measured_tables import write_tables
+from tests.support.spreading import policy_named
 from tests.support.stories import STORIES, Story, classified, like, measured, rate
 from wharfinger import __version__
 from wharfinger.core import events as ev
@@ -28,7 +29,6 @@ from wharfinger.core.pipeline import Manager
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.simulator.results.recording import read_recording
@@ -113,7 +113,7 @@ def verdict_of(event: ev.Event) -> Verdict | None:
             return Verdict(event.name, "suspended")
         case ev.WorkloadResumed():
             return Verdict(event.name, "resumed")
-        case ev.WorkloadMoved():
+        case ev.WorkloadMigrated():
             return Verdict(event.name, "moved")
         case ev.WorkloadRejected():
             return Verdict(event.name, "rejected")
@@ -238,11 +238,8 @@ class Narrow(Story):
     def make_manager(self, snapshot: bytes | None) -> Manager:
         """With an admission of two."""
         return Manager(
-            make_policy(self.policy),
-            Fifo(max_waiting=2),
-            planner=self.planner,
+            policy_named(self.policy, self.planner, max_waiting=2),
             state=None if snapshot is None else decode_state(snapshot),
-            keep_ended=self.keep_ended,
             mode=self.mode,
         )
 
@@ -316,12 +313,10 @@ def in_memory(seed: int) -> Recorded:
 
 def _runtime(folder: Path, engine: FaultyEngine, clock: Callable[[], float]) -> Runtime:
     runtime = Runtime(
-        lambda state: Manager(make_policy("least-loaded"), Fifo(), state=state),
+        lambda state: Manager(make_policy("least-loaded"), state=state),
         engine,
         SqliteStore.open(folder),
         clock,
-        policy="least-loaded",
-        admission="fifo",
     )
     runtime.start()
     return runtime
@@ -354,6 +349,9 @@ NAMES = (*SIMULATED, *TOLD)
 # --- what a log makes of a core ---------------------------------------------------------------
 
 
+_WORDS_OF_0_1 = {"migrated": "moved", "unchanged": "kept"}
+
+
 def summary_of(manager: Manager) -> dict[str, Any]:
     """What the core knows, in words that people read and that hang on no class's name."""
     state = manager.state
@@ -364,7 +362,10 @@ def summary_of(manager: Manager) -> dict[str, Any]:
         },
         "workloads": {name: _record_line(each) for name, each in state.workloads.items()},
         "waiting": [name for name, each in state.workloads.items() if each.phase == "queued"],
-        "adjustments": {str(kind): count for kind, count in state.adjustment_counts.items()},
+        "adjustments": {
+            _WORDS_OF_0_1.get(str(kind), str(kind)): count
+            for kind, count in state.adjustment_counts.items()
+        },
         "next": state.next_uid,
         "strays": state.strays,
     }
@@ -377,6 +378,6 @@ def _record_line(record: WorkloadRecord) -> str:
     )
     known = record.classification is not None and "classified"
     end = "" if record.exit_code is None else f"exit={record.exit_code}"
-    counts = f"starts={record.starts} moves={record.moves} suspended={record.suspensions}"
+    counts = f"starts={record.starts} moves={record.migrations} suspended={record.suspensions}"
     words = (record.phase, record.queue, *shares, known, counts, end, record.reason)
     return " ".join(str(word) for word in words if word)

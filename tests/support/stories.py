@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
-from wharfinger.classification.base import Profiling
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Mode
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.engines.base import Usage
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -28,7 +28,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Target, Workload
-from wharfinger.service import views
+from wharfinger.service import records
 
 NOW = 1_700_000_000.0
 MIB = 2**20
@@ -123,8 +123,7 @@ class Story(Cluster):
         """As ``GET /v1/workloads/{name}/explain`` answers."""
         record = self.record(name)
         used = self.usage().get(name)
-        detail = views.workload_detail(record, self.now, used and used[0])
-        found = views.explanation(self.manager, record, detail, self.now)
+        found = records.explanation(self.manager, record, self.now, used and used[0])
         return found.model_dump(mode="json", by_alias=True)
 
     def usage(self) -> dict[str, Any]:
@@ -132,18 +131,13 @@ class Story(Cluster):
         found = {}
         for record in self.manager.state.workloads.values():
             if record.on_server:
-                shown = views.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
+                shown = records.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
                 found[record.name] = (shown, shown.model_dump(mode="json", by_alias=True))
         return found
 
     def servers(self) -> list[dict[str, Any]]:
         """As ``GET /v1/servers`` answers."""
-        from wharfinger.service import models  # noqa: PLC0415 - only here
-
-        return [
-            models.Server(**fields).model_dump(mode="json", by_alias=True)
-            for fields in views.server_fields(self.manager).values()
-        ]
+        return [server.model_dump(mode="json") for server in records.servers(self.manager)]
 
 
 # --- what they are made of ------------------------------------------------------------------
@@ -346,7 +340,7 @@ def moved() -> tuple[Story, str]:
     story.run("encode")
     story.measure(60, encode=120.0)
     record = story.record("encode")
-    if record.phase is Phase.MOVING:
+    if record.phase is Phase.MIGRATING:
         story.tell(ev.WorkloadFinished(record.key, None, 15, "killed"))
         story.run("encode")
     story.measure(30, encode=236.0)

@@ -3,28 +3,27 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
-from wharfinger.cli.classify import estimators
+from wharfinger.cli.format import Column, Record, column, show, table
 from wharfinger.cli.main import OK
-from wharfinger.cli.output import Column, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
-from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy
-from wharfinger.estimators.evaluation import evaluate as run
+from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy, evaluate
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.estimators.reading import read_matrix
-from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 
 
-def evaluate(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Hold programs out, predict them by each estimator, print how well that went."""
-    names = estimators(arguments.estimator, list(ESTIMATORS))
+    names = arguments.estimator or list(ESTIMATORS)
+    for name in names:
+        make_estimator(name)  # What is none is said before anything is read.
     plan = Plan(
         reveal=arguments.reveal,
         strategy=Strategy(arguments.strategy),
-        scale=Scale(arguments.scale),
+        scale=Scale(arguments.scale or "arbitrary"),
         pairs=arguments.pairs,
         higher=arguments.direction == "higher",
         repeats=arguments.repeats,
@@ -35,7 +34,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         _evaluate_known(arguments, names, plan)
         return OK
     with Progress("evaluating") as progress:
-        found = run(read_matrix(arguments.matrix), names, plan, progress.share)
+        found = evaluate(read_matrix(arguments.matrix), names, plan, progress.share)
     document = _document(found, plan)
     show(document, arguments.output, lambda: _text(document))
     return OK
@@ -53,11 +52,11 @@ def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan)
     show(documents, arguments.output, lambda: _known_text(documents, known))
 
 
-def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> dict[str, Any]:
+def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> Record:
     """With as many entries revealed as leave one to predict."""
     plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
     with Progress(f"evaluating {name}") as progress:
-        document = _document(run(matrix, names, plan, progress.share), plan)
+        document = _document(evaluate(matrix, names, plan, progress.share), plan)
     head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
     if matrix.transform is Transform.IDENTITY:
         scores = {
@@ -73,7 +72,7 @@ def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> 
     return {**head, **document}
 
 
-def _document(found: Evaluation, plan: Plan) -> dict[str, Any]:
+def _document(found: Evaluation, plan: Plan) -> Record:
     return {
         "default": DEFAULT_ESTIMATOR,
         "estimators": found.estimators,
@@ -90,48 +89,48 @@ def _document(found: Evaluation, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _number_of(key: str, digits: int = 3) -> Any:
-    return lambda item: f"{item[1][key]:.{digits}f}"
+def _measure(header: str, key: str, digits: int = 3) -> Column:
+    return column(header, key, lambda value: f"{value:.{digits}f}")
 
 
-_TIMES: list[Column] = [
-    ("COVERAGE 90%", _number_of("coverage_90")),
-    ("FIT", lambda item: f"{item[1]['fit_seconds'] * 1e3:.1f}ms"),
-    ("FOLD IN", lambda item: f"{item[1]['fold_in_seconds_median'] * 1e6:.0f}us"),
+_TIMES = [
+    _measure("COVERAGE 90%", "coverage_90"),
+    column("FIT", "fit_seconds", lambda seconds: f"{seconds * 1e3:.1f}ms"),
+    column("FOLD IN", "fold_in_seconds_median", lambda seconds: f"{seconds * 1e6:.0f}us"),
 ]
-EVALUATION: list[Column] = [
-    ("ESTIMATOR", lambda item: item[0]),
-    ("MEAN ERROR", _number_of("mean_relative_error")),
-    ("MEDIAN", _number_of("median_relative_error")),
-    ("P90", _number_of("p90_relative_error")),
-    ("LOG ERROR", _number_of("mean_absolute_log_error")),
-    ("BEST IN 5%", _number_of("best_within_5pct")),
-    ("BEST IN 10%", _number_of("best_within_10pct")),
-    ("REGRET", _number_of("mean_regret")),
+EVALUATION = [
+    column("ESTIMATOR"),
+    _measure("MEAN ERROR", "mean_relative_error"),
+    _measure("MEDIAN", "median_relative_error"),
+    _measure("P90", "p90_relative_error"),
+    _measure("LOG ERROR", "mean_absolute_log_error"),
+    _measure("BEST IN 5%", "best_within_5pct"),
+    _measure("BEST IN 10%", "best_within_10pct"),
+    _measure("REGRET", "mean_regret"),
     *_TIMES,
 ]
-SCORES: list[Column] = [
-    ("ESTIMATOR", lambda item: item[0]),
-    ("MEAN ERROR (OF 100)", _number_of("mean_absolute_error", 1)),
+SCORES = [
+    column("ESTIMATOR"),
+    _measure("MEAN ERROR (OF 100)", "mean_absolute_error", 1),
     *_TIMES,
 ]
 
 
-def _text(document: dict[str, Any]) -> str:
-    rows = list(document["estimators"].items())
-    columns = SCORES if "mean_absolute_error" in rows[0][1] else EVALUATION
+def _text(document: Record) -> str:
+    rows = [{"estimator": name, **found} for name, found in document["estimators"].items()]
+    columns = SCORES if "mean_absolute_error" in rows[0] else EVALUATION
     words = f"{document['rows_predicted']} rows predicted, each from {_entries(document)} entries"
     if document["rows_passed_over"]:
         words += f"; {document['rows_passed_over']} passed over, with no more entries than that"
     return f"{table(rows, columns)}\n{words}"
 
 
-def _entries(document: dict[str, Any]) -> str:
+def _entries(document: Record) -> str:
     most, mean = document["reveal"], document["mean_revealed"]
     return str(most) if mean == most else f"at most {most} (on average {mean:.1f})"
 
 
-def _known_text(documents: list[dict[str, Any]], known: KnownPrograms) -> str:
+def _known_text(documents: list[Record], known: KnownPrograms) -> str:
     machine = known.machine
     head = (
         f"{len(known.programs)} known programs, measured {machine.measured_at} on "

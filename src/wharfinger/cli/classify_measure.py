@@ -2,16 +2,15 @@
 
 import argparse
 import shlex
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from wharfinger.classification.known import site_directory
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Record, column, show, table
 from wharfinger.cli.main import FAILED, OK
-from wharfinger.cli.output import Column, show, table
+from wharfinger.cli.progress import status_line
 from wharfinger.errors import Conflict, InvalidInput, Unavailable
 from wharfinger.profiler import campaign
 from wharfinger.profiler.engine import EngineProfiler
@@ -25,7 +24,7 @@ MOST_BUSY, MOST_STEAL = 0.05, 0.02
 WATCH_SECONDS = 2.0
 
 
-def measure(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Measure, or list what would be."""
     names = None if arguments.only is None else arguments.only.split(",")
     programs = chosen(names)
@@ -33,8 +32,6 @@ def measure(arguments: argparse.Namespace) -> int:
         rows = [_listed(program) for program in programs]
         show(rows, arguments.output, lambda: table(rows, LIST))
         return OK
-    if isinstance(arguments.seconds, str):
-        raise InvalidInput(f"--seconds: {arguments.seconds!r}; measure takes a duration")
     if arguments.seconds == 0:
         raise InvalidInput("--seconds: 0; give a time above 0")
     idle = _quiet(anyway=arguments.busy)
@@ -83,11 +80,10 @@ def _measure(
             provisional=arguments.provisional,
             idle=idle,
         )
-        progress = _progress()
-        try:
-            return campaign.run(programs, settings, server, profiler.measure, progress)
-        finally:
-            progress(None)
+        with status_line() as tell:
+            return campaign.run(
+                programs, settings, server, profiler.measure, lambda step: tell(_progress(step))
+            )
 
 
 @contextmanager
@@ -109,25 +105,12 @@ def _command(arguments: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _progress() -> Callable[[campaign.Step | None], None]:
-    """One line on standard error that is written over on a terminal; else a line a program."""
-    there = sys.stderr.isatty()
-
-    def tell(step: campaign.Step | None) -> None:
-        if step is None:
-            sys.stderr.write("\r\x1b[K" if there else "")
-        else:
-            words = (
-                f"{step.number}/{step.count} {step.program}, "
-                f"{human.duration(step.left_seconds)} left"
-            )
-            sys.stderr.write(f"\r\x1b[K{words}" if there else f"{words}\n")
-        sys.stderr.flush()
-
-    return tell
+def _progress(step: campaign.Step) -> str:
+    left = fmt.duration(step.left_seconds)
+    return f"{step.number}/{step.count} {step.program}, {left} left"
 
 
-def _document(outcome: campaign.Outcome, directory: Path) -> dict[str, Any]:
+def _document(outcome: campaign.Outcome, directory: Path) -> Record:
     machine = outcome.known.machine
     return {
         "directory": str(directory),
@@ -141,7 +124,7 @@ def _document(outcome: campaign.Outcome, directory: Path) -> dict[str, Any]:
     }
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: Record) -> str:
     head = (
         f"{document['programs']} known programs in {document['directory']}: "
         f"{len(document['measured'])} measured now, {len(document['kept'])} kept"
@@ -156,7 +139,7 @@ def _text(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _listed(program: Program) -> dict[str, Any]:
+def _listed(program: Program) -> Record:
     return {
         "name": program.name,
         "group": program.group,
@@ -167,11 +150,11 @@ def _listed(program: Program) -> dict[str, Any]:
     }
 
 
-LIST: list[Column] = [
-    ("PROGRAM", lambda row: row["name"]),
-    ("GROUP", lambda row: row["group"]),
-    ("KIND", lambda row: row["kind"]),
-    ("THREADS", lambda row: str(row["threads"])),
-    ("NEEDS", lambda row: " ".join(row["needs"]) or human.NONE),
-    ("MISSING", lambda row: " ".join(row["missing"]) or human.NONE),
+LIST = [
+    column("PROGRAM", "name"),
+    column("GROUP"),
+    column("KIND"),
+    column("THREADS"),
+    column("NEEDS", form=lambda names: fmt.text(" ".join(names))),
+    column("MISSING", form=lambda names: fmt.text(" ".join(names))),
 ]

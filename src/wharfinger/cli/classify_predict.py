@@ -4,44 +4,46 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 from math import inf, log1p
-from typing import Any
 
 import numpy as np
 
-from wharfinger.cli import human
-from wharfinger.cli.classify import estimators, suggests
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Record, column, show, table
 from wharfinger.cli.main import OK
-from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import Limits, Stop, design
 from wharfinger.estimators.estimator import Prediction
 from wharfinger.estimators.matrix import Array, Matrix, Scale
 from wharfinger.estimators.reading import read_matrix, read_seconds
 from wharfinger.estimators.recommender import fit
-from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
+from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, make_estimator
 
 
-def predict(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Fill rows in, and print them."""
-    names = estimators(arguments.estimator, [DEFAULT_ESTIMATOR])
-    if len(names) > 1:
-        raise InvalidInput(f"--estimator: {arguments.estimator!r}: predict takes one; name one")
+    (name,) = arguments.estimator or [DEFAULT_ESTIMATOR]
+    make_estimator(name)  # What is none is said before anything is read.
     training, tests = read_matrix(arguments.matrix), read_matrix(arguments.rows)
     _check_columns(tests, training, arguments)
     _check_rows(tests, training, arguments)
     limits = _limits(arguments, training.columns)
     if arguments.pairs:
         training = _without_entries(training, tests.rows)
-    model = fit(names[0], training, scale=Scale(arguments.scale), seed=arguments.seed)
+    model = fit(name, training, scale=Scale(arguments.scale or "arbitrary"), seed=arguments.seed)
     document = []
-    for name, found in zip(tests.rows, model.predict_many(_aligned(tests, training)), strict=True):
-        document.append(_prediction_document(name, found))
-        if suggests(arguments):
+    for row, found in zip(tests.rows, model.predict_many(_aligned(tests, training)), strict=True):
+        document.append(_prediction_document(row, found))
+        if _suggests(arguments):
             size = arguments.suggest or len(training.columns)
             document[-1] |= _suggestions(found, size, limits)
     text = _limited_text if limits.enough or limits.budget_seconds < inf else _prediction_text
     show(document, arguments.output, lambda: text(document))
     return OK
+
+
+def _suggests(arguments: argparse.Namespace) -> bool:
+    wanted = (arguments.suggest, arguments.budget, arguments.enough)
+    return wanted != (None, None, None)
 
 
 def _limits(arguments: argparse.Namespace, columns: Sequence[str]) -> Limits:
@@ -56,10 +58,10 @@ def _limits(arguments: argparse.Namespace, columns: Sequence[str]) -> Limits:
 
 def _check_columns(tests: Matrix, training: Matrix, arguments: argparse.Namespace) -> None:
     known = set(training.columns)
-    for column in tests.columns:
-        if column not in known:
+    for name in tests.columns:
+        if name not in known:
             raise InvalidInput(
-                f"{arguments.rows}: column {column!r} is none of {arguments.matrix}; "
+                f"{arguments.rows}: column {name!r} is none of {arguments.matrix}; "
                 "name configurations as they are named there"
             )
 
@@ -72,7 +74,7 @@ def _check_rows(tests: Matrix, training: Matrix, arguments: argparse.Namespace) 
                 f"{arguments.rows}: row {name!r} is a known row of {arguments.matrix}; "
                 "leave it out of one of the two, or name the new one differently"
             )
-        if not suggests(arguments) and np.isnan(values).all():
+        if not _suggests(arguments) and np.isnan(values).all():
             raise InvalidInput(
                 f"{arguments.rows}: row {name!r} has no entry to predict from; measure one "
                 "(--suggest 1 says which)"
@@ -98,7 +100,7 @@ def _aligned(tests: Matrix, training: Matrix) -> Array:
     return values
 
 
-def _prediction_document(name: str, prediction: Prediction) -> dict[str, Any]:
+def _prediction_document(name: str, prediction: Prediction) -> Record:
     low, high = prediction.interval_90()
     numbers = zip(
         prediction.columns,
@@ -113,14 +115,14 @@ def _prediction_document(name: str, prediction: Prediction) -> dict[str, Any]:
     return {"name": name, "columns": columns}
 
 
-def _suggestions(prediction: Prediction, size: int, limits: Limits) -> dict[str, Any]:
+def _suggestions(prediction: Prediction, size: int, limits: Limits) -> Record:
     """What to measure next, what that leaves, and why there is no more."""
     unknown = np.flatnonzero(prediction.log_std > 0)
     found = design(prediction.covariance, unknown, size, limits)
     timed = limits.seconds is not None
     entries = []
     for each in found.suggestions:
-        entry: dict[str, Any] = {
+        entry: Record = {
             "name": prediction.columns[each.column],
             "mean_log_std_before": each.std_before,
             "mean_log_std_after": each.std_after,
@@ -136,25 +138,23 @@ def _suggestions(prediction: Prediction, size: int, limits: Limits) -> dict[str,
     }
 
 
-PREDICTIONS: list[Column] = [
-    ("NAME", lambda item: item[0]),
-    ("COLUMN", lambda item: item[1]),
-    ("MEDIAN", lambda item: f"{item[2]['mean']:.4g}"),
-    ("STD", lambda item: f"{item[2]['std']:.2g}"),
-    ("LOW 90%", lambda item: f"{item[2]['low_90']:.4g}"),
-    ("HIGH 90%", lambda item: f"{item[2]['high_90']:.4g}"),
+PREDICTIONS = [
+    column("NAME"),
+    column("COLUMN"),
+    column("MEDIAN", "mean", "{:.4g}".format),
+    column("STD", "std", "{:.2g}".format),
+    column("LOW 90%", "low_90", "{:.4g}".format),
+    column("HIGH 90%", "high_90", "{:.4g}".format),
 ]
-SUGGESTIONS: list[Column] = [
-    ("NAME", lambda item: item[0]),
-    ("MEASURE NEXT", lambda item: item[1]["name"]),
-    ("LOG STD BEFORE", lambda item: f"{item[1]['mean_log_std_before']:.3f}"),
-    ("AFTER", lambda item: f"{item[1]['mean_log_std_after']:.3f}"),
+SUGGESTIONS = [
+    column("NAME", "row"),
+    column("MEASURE NEXT", "name"),
+    column("LOG STD BEFORE", "mean_log_std_before", "{:.3f}".format),
+    column("AFTER", "mean_log_std_after", "{:.3f}".format),
 ]
-
-
-COSTS: list[Column] = [
-    ("TAKES", lambda item: human.duration(item[1]["seconds"])),
-    ("GAIN PER SECOND", lambda item: f"{item[1]['gain_per_second']:.2g}"),
+COSTS = [
+    column("TAKES", "seconds", fmt.duration),
+    column("GAIN PER SECOND", form="{:.2g}".format),
 ]
 STOPPED = {
     Stop.ENOUGH: "known well enough",
@@ -164,22 +164,27 @@ STOPPED = {
 }
 
 
-def _prediction_text(document: list[dict[str, Any]]) -> str:
-    cells = [(row["name"], c, numbers) for row in document for c, numbers in row["columns"].items()]
-    text = table(cells, PREDICTIONS)
-    next_ones = [(row["name"], item) for row in document for item in row.get("suggest", [])]
-    if not next_ones:
-        return text
-    columns = SUGGESTIONS + (COSTS if "seconds" in next_ones[0][1] else [])
-    return f"{text}\n\n{table(next_ones, columns)}"
+def _prediction_text(document: list[Record]) -> str:
+    cells = [
+        {"name": row["name"], "column": name, **numbers}
+        for row in document
+        for name, numbers in row["columns"].items()
+    ]
+    suggested = [
+        {"row": row["name"], **item} for row in document for item in row.get("suggest", ())
+    ]
+    if not suggested:
+        return table(cells, PREDICTIONS)
+    columns = SUGGESTIONS + (COSTS if "seconds" in suggested[0] else [])
+    return f"{table(cells, PREDICTIONS)}\n\n{table(suggested, columns)}"
 
 
-def _limited_text(document: list[dict[str, Any]]) -> str:
+def _limited_text(document: list[Record]) -> str:
     """With what each row's suggestions reach, where more than their number limits them."""
     lines = [f"{row['name']}: {_reached(row)}" for row in document]
     return "\n".join([_prediction_text(document), "", *lines])
 
 
-def _reached(row: dict[str, Any]) -> str:
-    takes = "" if row["seconds"] is None else f" after {human.duration(row['seconds'])}"
+def _reached(row: Record) -> str:
+    takes = "" if row["seconds"] is None else f" after {fmt.duration(row['seconds'])}"
     return f"log std {row['mean_log_std']:.3f}{takes}; {STOPPED[Stop(row['stopped'])]}"

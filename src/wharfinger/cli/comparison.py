@@ -6,8 +6,8 @@ Works on what is printed as JSON (``experiments.comparison.as_json``), so that i
 from collections.abc import Sequence
 from typing import Any
 
-from wharfinger.cli import human
-from wharfinger.cli.output import Column, table
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, table
 
 Policy = dict[str, Any]
 
@@ -63,7 +63,7 @@ def _difference(policy: Policy, key: str) -> str:
 
 def _percent(found: dict[str, Any] | None, form: str) -> str:
     if found is None or found["mean"] is None:
-        return human.NONE
+        return fmt.NONE
     mean = f"{round(100 * found['mean'], 1) or 0.0:{form}}"  # No minus before nothing.
     return mean if found["low"] is None else f"{mean} ±{100 * (found['high'] - found['mean']):.1f}"
 
@@ -90,7 +90,7 @@ def _lines(policies: Sequence[Policy]) -> list[dict[str, Any]]:
 def _number(part: str, bound: str) -> Any:
     def cell(line: dict[str, Any]) -> str:
         value = line[part][bound]
-        return human.NONE if value is None else f"{value:.6g}"
+        return fmt.NONE if value is None else f"{value:.6g}"
 
     return cell
 

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import waiting
+from wharfinger.cli.format import show
 from wharfinger.cli.main import FAILED, NOT_AS_EXPECTED, OK, complain
 from wharfinger.cli.options import add_common, connect, seconds
-from wharfinger.cli.output import show
 from wharfinger.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:

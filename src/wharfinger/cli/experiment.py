@@ -6,12 +6,12 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 from wharfinger.cli.comparison import as_text
+from wharfinger.cli.format import Column, show, table
 from wharfinger.cli.interrupts import ended_in_order
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output
-from wharfinger.cli.output import Column, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
 
@@ -193,7 +193,7 @@ def _text(document: dict[str, Any], arguments: argparse.Namespace) -> str:
 
 
 def _number(key: str) -> Any:
-    return lambda row: human.NONE if row[key] is None else f"{row[key]:.4g}"
+    return lambda row: fmt.NONE if row[key] is None else f"{row[key]:.4g}"
 
 
 _RESULTS: list[Column] = [

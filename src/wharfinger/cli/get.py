@@ -4,10 +4,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import fields, show, table, to_json, to_yaml
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_common, connect
-from wharfinger.cli.output import fields, show, table, to_json, to_yaml
 from wharfinger.cli.tables import columns
 from wharfinger.errors import InvalidInput, NotFound
 
@@ -183,7 +183,7 @@ def _status_text(status: dict[str, Any]) -> str:
     return fields(
         [
             ("Version", status["version"]),
-            ("Process", f"pid {status['pid']}, since {human.clock(status['since'])}"),
+            ("Process", f"pid {status['pid']}, since {fmt.clock(status['since'])}"),
             ("State", status["state_directory"]),
             ("Engine", status["engine"] + ("" if status["synced"] else " (not synced yet)")),
             ("Policy", status["policy"]),
@@ -194,7 +194,7 @@ def _status_text(status: dict[str, Any]) -> str:
             ("Events", f"{status['first_sequence']} to {status['last_sequence']}"),
             (
                 "Free disk",
-                human.size(status["free_disk_bytes"])
+                fmt.size(status["free_disk_bytes"])
                 + ("" if status["accepting"] else ": too little, nothing new is admitted"),
             ),
             ("Damage", damage["message"] if damage else "none"),

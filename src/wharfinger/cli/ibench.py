@@ -2,17 +2,16 @@
 
 import argparse
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, column, fields, indented, show, table
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_output, seconds
-from wharfinger.cli.output import Column, fields, indented, show, table
+from wharfinger.cli.progress import status_line
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -160,12 +159,12 @@ def _description(source: "Source", signal: bool, reason: str) -> dict[str, Any]:
 
 
 _LIST_COLUMNS: list[Column] = [
-    ("SOURCE", lambda row: row["name"]),
-    ("ABOUT", lambda row: row["about"]),
-    ("INTENSITY", lambda row: f"share {row['intensity_of']}"),
-    ("UNIT", lambda row: row["unit"]),
-    ("SIGNAL HERE", lambda row: "yes" if row["signal"] else "no"),
-    ("WHY NOT", lambda row: row["reason"] or human.NONE),
+    column("SOURCE", "name"),
+    column("ABOUT"),
+    column("INTENSITY", "intensity_of", "share {}".format),
+    column("UNIT"),
+    column("SIGNAL HERE", "signal", fmt.yes_no),
+    column("WHY NOT", "reason"),
 ]
 
 
@@ -181,7 +180,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("--intensity: not given; say how much pressure, from 0 to 100")
     (setting,) = _settings(arguments)
     setting = replace(setting, maximum_per_second=arguments.maximum)
-    with _progress() as progress:
+    with status_line() as progress:
         if setting.source.measures_maximum and arguments.maximum is None:
             progress(f"{setting.source.name}: measuring the maximum")
         with start(setting) as source:
@@ -234,19 +233,19 @@ def _run_result(
 def _run_text(done: dict[str, Any]) -> str:
     pairs = [
         ("source", done["name"]),
-        ("intensity", human.number(done["intensity"])),
-        ("achieved", human.number(done["achieved"])),
+        ("intensity", fmt.number(done["intensity"])),
+        ("achieved", fmt.number(done["achieved"])),
         ("rate", _rate_text(done["rate_per_second"], done["unit"])),
-        ("for", human.duration(done["seconds"])),
+        ("for", fmt.duration(done["seconds"])),
     ]
     return fields(pairs)
 
 
 def _rate_text(rate_per_second: float | None, unit: str) -> str:
     if rate_per_second is None:
-        return human.NONE
+        return fmt.NONE
     if unit == "bytes/s":
-        return f"{human.size(rate_per_second)}B/s"
+        return f"{fmt.size(rate_per_second)}B/s"
     return f"{rate_per_second:.3g} {unit}"
 
 
@@ -258,7 +257,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 
     first = (min(os.sched_getaffinity(0)),)
     point_seconds = arguments.seconds or DEFAULT_POINT_SECONDS
-    with _progress() as progress:
+    with status_line() as progress:
         found = [
             # One CPU, so that source and neighbour are certain to meet on it.
             validate(replace(setting, cpus=setting.cpus[:1] or first), point_seconds, progress)
@@ -301,9 +300,9 @@ def _validation_row(found: "Validation") -> dict[str, Any]:
 
 
 _POINT_COLUMNS: list[Column] = [
-    ("INTENSITY", lambda point: human.number(point["intensity"])),
+    ("INTENSITY", lambda point: fmt.number(point["intensity"])),
     ("ACHIEVED", lambda point: f"{point['achieved']:.1f}"),
-    ("LEFT", lambda point: human.NONE if point["left"] is None else f"{point['left']:.1f}"),
+    ("LEFT", lambda point: fmt.NONE if point["left"] is None else f"{point['left']:.1f}"),
     ("RATE", lambda point: _rate_text(point["rate_per_second"], point["unit"])),
     ("OF A CPU", lambda point: f"{point['cpu_share']:.1%}"),
 ]
@@ -322,26 +321,10 @@ def _validation_text(row: dict[str, Any]) -> str:
         indented(
             f"slope {row['slope']:.3f}; beside intensity 100 a neighbour keeps "
             f"{beside['kept_share']:.0%} of its performance; withdrawn within "
-            f"{human.latency(max(beside['withdrawal_seconds'], 1e-6))}"
+            f"{fmt.latency(max(beside['withdrawal_seconds'], 1e-6))}"
         ),
     ]
     return "\n".join(lines)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """One line on standard error that is written over, where that is a terminal."""
-    there = sys.stderr.isatty()
-
-    def tell(words: str) -> None:
-        if there:
-            sys.stderr.write(f"\r\x1b[K{words}")
-            sys.stderr.flush()
-
-    try:
-        yield tell
-    finally:
-        tell("")
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
         intermixed: Options may stand anywhere; not for the parser that finds the command.
     """
 
-    intermixed = False
+    intermixed = True
 
     def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
         self,
@@ -77,7 +77,8 @@ class Parser(argparse.ArgumentParser):
         namespace: argparse.Namespace | None = None,
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but ``get events --follow NAME`` is understood too."""
-        if not self.intermixed:
+        # Actions under a command have their own parsers, which are so.
+        if not self.intermixed or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         # The method below comes back here, for the options and then for the names.
         self.intermixed = False
@@ -127,7 +128,6 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")
             module.add_arguments(sub)
-            sub.intermixed = True
             sub.set_defaults(run=module.run)
     return parser
 
@@ -186,7 +186,7 @@ def _prepare_output() -> None:
 
 def complain(problem: Exception | str) -> None:
     """One line on standard error; for a manifest, one line per problem."""
-    from wharfinger.cli.terminal import printable  # noqa: PLC0415 - only where it is needed
+    from wharfinger.cli.format import printable  # noqa: PLC0415 - only where it is needed
 
     lines = problem.problems if isinstance(problem, InvalidManifest) else [str(problem)]
     for line in lines:

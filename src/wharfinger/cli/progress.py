@@ -1,16 +1,17 @@
 """How far long work is, and how long it may still take: on a terminal, and nothing in a pipe.
 
-Commands that simulate use it: one run tells a share, several tell how many are done.
+``Progress`` draws a bar, for a share or a count; ``status_line`` shows whatever it is told.
 """
 
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 
 BAR_WIDTH = 30
 DRAW_SECONDS = 0.1
@@ -18,6 +19,21 @@ DRAW_SECONDS = 0.1
 PATIENCE_SECONDS = 1.0
 """Before this nobody can tell how long it takes."""
 _ERASE = "\r\x1b[K"
+
+
+@contextmanager
+def status_line() -> Iterator[Callable[[str], None]]:
+    """One line on a terminal's standard error, written over by each call, gone at the end."""
+
+    def tell(words: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(_ERASE + words)
+            sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        tell("")
 
 
 class Progress:
@@ -103,7 +119,7 @@ class Progress:
         if self._left_seconds is None or now - self._began < PATIENCE_SECONDS:
             return ""
         left = max(0.0, self._left_seconds - (now - self._advanced_at))
-        return f", {human.duration(left) if left >= 10 else f'{max(1, round(left))}s'} left"
+        return f", {fmt.duration(left) if left >= 10 else f'{max(1, round(left))}s'} left"
 
     def _speaks_unicode(self) -> bool:
         return (getattr(self._stream, "encoding", None) or "").lower().startswith("utf")

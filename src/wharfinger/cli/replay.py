@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wharfinger.cli.format import fields, show
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_output
-from wharfinger.cli.output import fields, show
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 import argparse
 
+from wharfinger.cli.format import show, to_json
 from wharfinger.cli.main import OK
-from wharfinger.cli.output import show, to_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wharfinger.cli.format import Column, fields, show, table
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output
-from wharfinger.cli.output import Column, fields, show, table
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -171,12 +171,11 @@ def _one(arguments: argparse.Namespace) -> int:
 
 
 def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
-    from wharfinger.service import views  # noqa: PLC0415 - as above
+    from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
 
     record = simulation.record_of(name)
-    detail = views.workload_detail(record, simulation.now, None)
-    made = views.explanation(simulation.manager, record, detail, simulation.now)
-    return made.model_dump(mode="json")
+    made = explanation(simulation.manager, record, simulation.now)
+    return made.model_dump(mode="json", by_alias=True)
 
 
 def _text(document: dict[str, Any], wide: bool) -> str:
@@ -205,14 +204,14 @@ def _label(key: str) -> str:
 
 
 def _value(key: str, value: Any) -> str:
-    from wharfinger.cli import human  # noqa: PLC0415 - as above
+    from wharfinger.cli import format as fmt  # noqa: PLC0415 - as above
 
     if value is None:
         return "-"
     if "seconds" in key and "microseconds" not in key:
-        return human.duration(value)
+        return fmt.duration(value)
     if key.endswith("bytes"):
-        return human.size(value)
+        return fmt.size(value)
     if key.endswith(_SHARES) and key not in _NOT_SHARES:
         return f"{value:.1%}"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"

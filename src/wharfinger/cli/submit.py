@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import human, waiting
-from wharfinger.cli.decisions import decisions_text
+from wharfinger.cli import format as fmt
+from wharfinger.cli import waiting
+from wharfinger.cli.explain import decisions_text
+from wharfinger.cli.format import show, table
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_common, connect, seconds
-from wharfinger.cli.output import show, table
 from wharfinger.cli.tables import columns
 from wharfinger.errors import Conflict, InvalidInput
 
@@ -80,7 +81,7 @@ def read_document(file: str) -> bytes:
         raise InvalidInput(f"-f: {file}: {reason}; name a file of manifests") from None
     if len(content) > MAX_FILE_BYTES:
         raise InvalidInput(
-            f"-f: {file}: larger than {human.size(MAX_FILE_BYTES)}; split it into several files"
+            f"-f: {file}: larger than {fmt.size(MAX_FILE_BYTES)}; split it into several files"
         )
     return content
 

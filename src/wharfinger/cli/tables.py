@@ -1,134 +1,90 @@
 """The columns of every list that ``get`` and its likes print."""
 
-from typing import Any
-
-from wharfinger.cli import human
-from wharfinger.cli.output import Column
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, Record, column
 
 
-def _of(key: str) -> Any:
-    return lambda item: human.NONE if item[key] in (None, "") else str(item[key])
-
-
-def _number(key: str) -> Any:
-    return lambda item: human.number(item[key])
-
-
-def _duration(key: str) -> Any:
-    return lambda item: human.duration(item[key])
-
-
-def _size(key: str) -> Any:
-    return lambda item: human.size(item[key])
-
-
-def _time(key: str) -> Any:
-    return lambda item: human.clock(item[key])
-
-
-def _exit(workload: dict[str, Any]) -> str:
+def _exit(workload: Record) -> str:
     if workload["signal"] is not None:
         return f"signal {workload['signal']}"
-    return human.NONE if workload["exit_code"] is None else str(workload["exit_code"])
+    return fmt.text(workload["exit_code"])
 
 
-def _phase(workload: dict[str, Any]) -> str:
-    return str(workload["phase"]) + (" (stopping)" if workload["stopping"] else "")
-
-
-def _servers(workload: dict[str, Any]) -> str:
-    return ",".join(workload["servers"]) or human.NONE
-
-
-def _pressure(server: dict[str, Any], kind: str, nothing: float) -> str:
-    """What its residents bear or exert together, of 100, where that says anything."""
+def _pressure(server: Record, kind: str, nothing: float) -> str:
+    """What its residents tolerate or cause together, of 100, where that says anything."""
     said = (p for p in server["pressure"] if p[kind] != nothing)
-    return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in said) or human.NONE
+    return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in said) or fmt.NONE
 
 
+_REASON = column("REASON")
 WORKLOADS: list[Column] = [
-    ("NAME", _of("name")),
-    ("TYPE", _of("type")),
-    ("PHASE", _phase),
-    ("CPUS", _number("cpus")),
-    ("MEMORY", lambda w: human.size(w["memory_bytes"] or None)),
-    ("SERVER", _servers),
-    ("STARTS", _of("starts")),
+    column("NAME"),
+    column("TYPE"),
+    ("PHASE", lambda w: f"{w['phase']}{' (stopping)' if w['stopping'] else ''}"),
+    column("CPUS", form=fmt.number),
+    column("MEMORY", "memory_bytes", lambda size_bytes: fmt.size(size_bytes or None)),
+    column("SERVER", "servers"),
+    column("STARTS"),
     ("EXIT", _exit),
-    ("WAIT", _duration("wait_seconds")),
-    ("RUN", _duration("run_seconds")),
-    ("REASON", _of("reason")),
+    column("WAIT", "wait_seconds", fmt.duration),
+    column("RUN", "run_seconds", fmt.duration),
+    _REASON,
 ]
 WORKLOADS_WIDE: list[Column] = [
     *WORKLOADS[:-1],
-    ("CPU TIME", _duration("cpu_seconds")),
-    ("TARGET", lambda w: human.target(w["target"])),
-    ("ACHIEVED", lambda w: human.achieved(w["achieved"])),
-    ("OF TARGET", lambda w: human.percent(w["pace"])),
-    ("PREDICTED", lambda w: human.percent((w["predicted"] or {}).get("mean"))),
-    ("MET", lambda w: human.met(w["met"])),
-    ("ADJUSTED", lambda w: f"{len(w['adjustments'])}x"),
-    ("PRIORITY", _of("priority")),
-    ("QUEUE", _of("queue")),
-    ("SUBMITTED", _time("submitted_at")),
-    ("LABELS", lambda w: ",".join(f"{k}={v}" for k, v in w["labels"].items()) or human.NONE),
-    WORKLOADS[-1],
-    ("MESSAGE", lambda item: human.words(item["message"]) or human.NONE),
+    column("CPU TIME", "cpu_seconds", fmt.duration),
+    column("TARGET", form=fmt.target),
+    column("ACHIEVED", form=fmt.achieved),
+    column("OF TARGET", "pace", fmt.percent),
+    column("PREDICTED", form=lambda made: fmt.percent(made and made["mean"])),
+    column("MET", form=fmt.yes_no),
+    column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),
+    column("PRIORITY"),
+    column("QUEUE"),
+    column("SUBMITTED", "submitted_at", fmt.clock),
+    column("LABELS", form=lambda labels: fmt.text([f"{k}={v}" for k, v in labels.items()])),
+    _REASON,
+    column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),
 ]
-
-_CONDITIONS: Column = (
-    "CONDITIONS",
-    lambda server: ",".join(c["name"] for c in server["conditions"]) or human.NONE,
-)
 SERVERS: list[Column] = [
-    ("NAME", _of("name")),
-    ("PLATFORM", _of("platform")),
-    ("CPUS", _number("cpus")),
-    ("ALLOCATED", _number("cpus_allocated")),
-    ("MEMORY", _size("memory_bytes")),
-    ("ALLOCATED", _size("memory_allocated_bytes")),
-    ("WORKLOADS", _of("workloads")),
-    ("ACCEPTING", lambda server: human.met(server["accepting"])),
-    _CONDITIONS,
+    column("NAME"),
+    column("PLATFORM"),
+    column("CPUS", form=fmt.number),
+    column("ALLOCATED", "cpus_allocated", fmt.number),
+    column("MEMORY", "memory_bytes", fmt.size),
+    column("ALLOCATED", "memory_allocated_bytes", fmt.size),
+    column("WORKLOADS"),
+    column("ACCEPTING", form=fmt.yes_no),
+    column("CONDITIONS", form=lambda conditions: fmt.text([c["name"] for c in conditions])),
 ]
 SERVERS_WIDE: list[Column] = [
     *SERVERS,
-    ("COPIES", _of("copies")),
-    ("UNSETTLED", lambda server: human.met(server["unsettled"])),
+    column("COPIES"),
+    column("UNSETTLED", form=fmt.yes_no),
     ("TOLERATES", lambda server: _pressure(server, "tolerated", 100.0)),
     ("CAUSES", lambda server: _pressure(server, "caused", 0.0)),
-    ("ZONE", _of("zone")),
-    ("MESSAGE", lambda s: "; ".join(c["message"] for c in s["conditions"]) or human.NONE),
+    column("ZONE"),
+    ("MESSAGE", lambda s: "; ".join(c["message"] for c in s["conditions"]) or fmt.NONE),
 ]
-
 PLATFORMS: list[Column] = [
-    ("NAME", _of("name")),
-    ("ARCHITECTURE", _of("architecture")),
-    ("CPUS", _number("cpus")),
-    ("MEMORY", _size("memory_bytes")),
-    ("SERVERS", _of("servers")),
+    column("NAME"),
+    column("ARCHITECTURE"),
+    column("CPUS", form=fmt.number),
+    column("MEMORY", "memory_bytes", fmt.size),
+    column("SERVERS"),
 ]
-PLATFORMS_WIDE: list[Column] = [*PLATFORMS, ("CPU MODEL", _of("cpu_model"))]
-
 QUEUES: list[Column] = [
-    ("NAME", _of("name")),
-    ("LENGTH", _of("length")),
-    ("FIRST", _of("first")),
-    ("LONGEST WAIT", _duration("oldest_wait_seconds")),
+    column("NAME"),
+    column("LENGTH"),
+    column("FIRST"),
+    column("LONGEST WAIT", "oldest_wait_seconds", fmt.duration),
 ]
-
 EVENTS: list[Column] = [
-    ("SEQUENCE", _of("sequence")),
-    ("TIME", _time("logged_at")),
-    ("NAME", _of("name")),
-    ("KIND", _of("kind")),
-    ("MESSAGE", lambda item: human.words(item["message"]) or human.NONE),
-]
-
-CANDIDATES: list[Column] = [
-    ("SERVER", _of("name")),
-    ("SCORE", _number("score")),
-    ("VERDICT", _of("reason")),
+    column("SEQUENCE"),
+    column("TIME", "logged_at", fmt.clock),
+    column("NAME"),
+    column("KIND"),
+    column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),
 ]
 
 
@@ -137,7 +93,7 @@ def columns(kind: str, output: str) -> list[Column]:
     normal, wide = {
         "workloads": (WORKLOADS, WORKLOADS_WIDE),
         "servers": (SERVERS, SERVERS_WIDE),
-        "platforms": (PLATFORMS, PLATFORMS_WIDE),
+        "platforms": (PLATFORMS, [*PLATFORMS, column("CPU MODEL")]),
         "queues": (QUEUES, QUEUES),
         "events": (EVENTS, EVENTS),
     }[kind]

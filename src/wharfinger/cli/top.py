@@ -1,6 +1,6 @@
-"""``wharfinger top``: how those who run keep their targets, and with how much, live.
+"""``wharfinger top``: how running workloads keep their targets, and with how much, live.
 
-Worst first: those who miss a target, by how much; then by the CPU that they use.
+Worst first: those that miss a target, by how much; then by the CPU that they use.
 """
 
 import argparse
@@ -10,10 +10,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import forecast, human
+from wharfinger.cli import explain
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, Record, column, table
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_common, connect, seconds
-from wharfinger.cli.output import Column, show, table
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
@@ -27,47 +28,40 @@ WIDTH = 100
 """Of a line, where there is no terminal to ask."""
 
 
-def _used_and_given(usage: dict[str, Any]) -> str:
-    used = human.NONE if usage["cpus_used"] is None else f"{usage['cpus_used']:.2f}"
-    return f"{used}/{human.number(usage['cpus']) if usage['cpus'] else 'rest'}"
+def _used_and_given(usage: Record) -> str:
+    used = fmt.NONE if usage["cpus_used"] is None else f"{usage['cpus_used']:.2f}"
+    return f"{used}/{fmt.number(usage['cpus']) if usage['cpus'] else 'rest'}"
 
 
-def _of_target(usage: dict[str, Any]) -> str:
-    missed = " !" if usage["met"] is False else ""
-    return human.percent(usage["pace"]) + missed
-
-
-def _adjustment(made: dict[str, Any] | None) -> str:
+def _adjustment(made: Record | None) -> str:
     if made is None:
-        return human.NONE
-    changed = forecast.change(made)
-    what = forecast.DONE[made["kind"]] + (f" {changed}" if changed != human.NONE else "")
-    if made["kind"] == "kept":
-        what = f"nothing: {made['reason']}"
-    return f"{human.time_of_day(made['time'])} {what}"
+        return fmt.NONE
+    changed = f": {made['reason']}" if made["kind"] == "kept" else f" {explain.change(made)}"
+    what = explain.DONE[made["kind"]] + changed.removesuffix(f" {fmt.NONE}")
+    return f"{fmt.clock(made['time'])[11:]} {what}"
 
 
 COLUMNS: list[Column] = [
-    ("NAME", lambda w: w["name"]),
-    ("PHASE", lambda w: w["phase"]),
+    column("NAME"),
+    column("PHASE"),
     ("CPU USED/GIVEN", _used_and_given),
-    ("TARGET", lambda w: human.target(w["target"])),
-    ("ACHIEVED", lambda w: forecast.short_achieved(w["target"], w["achieved"])),
-    ("OF IT", _of_target),
-    ("BESIDE", lambda w: ",".join(w["neighbours"]) or human.NONE),
-    ("LAST ADJUSTMENT", lambda w: _adjustment(w["last_adjustment"])),
+    column("TARGET", form=fmt.target),
+    ("ACHIEVED", explain.achieved),
+    ("OF IT", lambda w: fmt.percent(w["pace"]) + (" !" if w["met"] is False else "")),
+    column("BESIDE", "neighbours"),
+    column("LAST ADJUSTMENT", form=_adjustment),
 ]
 FLEXIBLE = {"NAME": 8, "TARGET": 8, "ACHIEVED": 8, "BESIDE": 6, "LAST ADJUSTMENT": 16}
 """Columns that are cut where a line would be too long, and what they keep at least."""
 WIDE: list[Column] = [
     *COLUMNS[:3],
-    ("SERVER", lambda w: ",".join(w["servers"])),
-    ("MEMORY USED", lambda w: human.size(w["memory_bytes"])),
-    ("MEMORY", lambda w: human.size(w["memory_limit_bytes"])),
-    ("PROCESSES", lambda w: human.number(w["processes"])),
-    ("CPU TIME", lambda w: human.duration(w["cpu_seconds"])),
+    column("SERVER", "servers"),
+    column("MEMORY USED", "memory_bytes", fmt.size),
+    column("MEMORY", "memory_limit_bytes", fmt.size),
+    column("PROCESSES", form=fmt.number),
+    column("CPU TIME", "cpu_seconds", fmt.duration),
     *COLUMNS[3:],
-    ("MEASURED", lambda w: human.measured_by(w["measured"])),
+    column("MEASURED", form=fmt.measured_by),
 ]
 
 
@@ -97,14 +91,14 @@ def run(arguments: argparse.Namespace) -> int:
         rows.sort(key=_worst_first)
         text = rows_text(rows, wide=arguments.output == "wide", live=refresh)
         if not refresh:
-            show(rows, arguments.output, lambda text=text: text)  # type: ignore[misc] # bound now
+            fmt.show(rows, arguments.output, lambda text=text: text)  # type: ignore[misc] # bound now
             return OK
         sys.stdout.write(f"{_CLEAR}{text}\n")
         sys.stdout.flush()
         before, pause = now, max(MIN_INTERVAL_SECONDS, arguments.interval)
 
 
-def rows_text(rows: list[dict[str, Any]], *, wide: bool = False, live: bool = False) -> str:
+def rows_text(rows: list[Record], *, wide: bool = False, live: bool = False) -> str:
     """One table: as wide as the terminal, or ``WIDTH`` in a pipe; ``wide``: all of it."""
     if wide:
         return table(rows, WIDE, empty="nothing runs")
@@ -112,16 +106,16 @@ def rows_text(rows: list[dict[str, Any]], *, wide: bool = False, live: bool = Fa
     return table(rows, COLUMNS, empty="nothing runs", width=width, flexible=FLEXIBLE)
 
 
-def _sample(client: "Client") -> dict[str, dict[str, Any]]:
+def _sample(client: "Client") -> dict[str, Record]:
     return {usage["name"]: usage for usage in client.get("usage")}
 
 
-def _worst_first(row: dict[str, Any]) -> tuple[float, float]:
+def _worst_first(row: Record) -> tuple[float, float]:
     missed = row["met"] is False
     return (row["pace"] or 0.0) if missed else float("inf"), -(row["cpus_used"] or 0.0)
 
 
-def _with_rate(usage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+def _with_rate(usage: Record, before: Mapping[str, Any] | None) -> Record:
     """The usage with the CPUs used since the sample before; ``None`` = not known yet."""
     used = None
     if before and usage["cpu_seconds"] is not None and before["cpu_seconds"] is not None:

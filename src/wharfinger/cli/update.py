@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from wharfinger.cli.format import show
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_common, connect
-from wharfinger.cli.output import show
 from wharfinger.cli.submit import read_document
 from wharfinger.errors import InvalidInput
 

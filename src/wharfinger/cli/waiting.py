@@ -4,12 +4,12 @@
 when that is a terminal.
 """
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from wharfinger.cli.progress import status_line
 from wharfinger.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ def wait_for_end(
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     wanted = set(names)
-    while True:
-        began = time.monotonic()
-        sequence, live = _look(client)
-        waiting = [workload for workload in live if workload["name"] in wanted]
-        _show_progress(len(wanted), waiting)
-        left = NEWS_SECONDS if deadline is None else deadline - time.monotonic()
-        if not waiting or left <= 0:
-            break
-        # Many events in a row are looked at together: asking must not slow the manager down.
-        time.sleep(min(left, max(MIN_PAUSE_SECONDS, 4 * (time.monotonic() - began))))
-        _await_news(client, sequence, min(NEWS_SECONDS, max(0.0, left)))
-    _end_progress()
+    with status_line() as tell:
+        while True:
+            began = time.monotonic()
+            sequence, live = _look(client)
+            waiting = [workload for workload in live if workload["name"] in wanted]
+            tell(_progress(len(wanted), waiting))
+            left = NEWS_SECONDS if deadline is None else deadline - time.monotonic()
+            if not waiting or left <= 0:
+                break
+            # Many events in a row are looked at together: asking must not slow the manager down.
+            time.sleep(min(left, max(MIN_PAUSE_SECONDS, 4 * (time.monotonic() - began))))
+            _await_news(client, sequence, min(NEWS_SECONDS, max(0.0, left)))
     return _fetch(client, names)
 
 
@@ -80,17 +80,7 @@ def _fetch(client: "Client", names: Sequence[str]) -> list[dict[str, Any]]:
     return [found[name] for name in names]
 
 
-def _show_progress(total: int, waiting: Sequence[dict[str, Any]]) -> None:
-    if not sys.stderr.isatty():
-        return
+def _progress(total: int, waiting: Sequence[dict[str, Any]]) -> str:
     phases = Counter(workload["phase"] for workload in waiting)
     parts = [f"{total - len(waiting)} of {total} ended"]
-    parts += [f"{count} {phase}" for phase, count in phases.items()]
-    sys.stderr.write(f"\r\x1b[K{', '.join(parts)}")
-    sys.stderr.flush()
-
-
-def _end_progress() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+    return ", ".join(parts + [f"{count} {phase}" for phase, count in phases.items()])

@@ -37,7 +37,7 @@ def decode_event(kind: str, payload: bytes) -> ev.Event:
     try:
         legacy = _LEGACY.get(kind)
         if legacy is not None and (told := legacy(msgspec.json.decode(payload))) is not None:
-            return cast("ev.Event", msgspec.convert(told[1], _EVENTS[told[0]]))
+            kind, payload = told[0], _ENCODER.encode(told[1])
         decoder = _DECODERS.get(kind)
         if decoder is None:
             raise StoreDamaged(f"unknown kind of event {kind!r}: written by a newer version?", -1)
@@ -59,7 +59,7 @@ def decode_state(payload: bytes) -> ManagerState:
     """
     try:
         if b'"last_placed":' in payload:
-            return msgspec.convert(_legacy_state(msgspec.json.decode(payload)), ManagerState)
+            payload = _ENCODER.encode(_legacy_state(msgspec.json.decode(payload)))
         return _STATE_DECODER.decode(payload)
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"a snapshot can't be read: {error}", -1) from error

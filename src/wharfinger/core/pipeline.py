@@ -285,7 +285,14 @@ class Manager:
             if getattr(event, "name", "") == workload.name and isinstance(decision, Decision):
                 made.append(decision)
         record = fork.state.workloads[workload.name]
+        if record.phase is Phase.QUEUED and not any(m.stage is Stage.PLACEMENT for m in made):
+            # Others are served first; what would be decided for it without them.
+            made.append(fork.try_placing(now, record))
         return [*made, *fork.behind(record)]
+
+    def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
+        """What is decided for a waiting workload, were it served now; nothing is logged."""
+        return self._place(now, record).decision
 
     def behind(self, record: WorkloadRecord) -> list[Decision]:
         """What is served first, where that keeps a workload waiting."""

@@ -297,8 +297,9 @@ class Runtime:
         if port not in OF_AN_ENGINE:
             self._perform_elsewhere(port, action)
             return
+        action = cast("act.EngineAction", action)
         try:
-            self._engine.perform(cast("act.EngineAction", action))
+            self._engine.perform(action)
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
             if isinstance(action, act.StartWorkload) and action.key in self._taken:

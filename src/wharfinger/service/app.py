@@ -9,10 +9,10 @@ from fastapi.routing import APIRoute
 
 from wharfinger import __version__
 from wharfinger.service import answers
+from wharfinger.service.dependencies import StateOfManager
 from wharfinger.service.driver import Driver
 from wharfinger.service.routes_cluster import router as cluster
 from wharfinger.service.routes_workloads import router as workloads
-from wharfinger.service.seams import StateOfManager
 
 
 def make_app(driver: Driver, manager: StateOfManager) -> FastAPI:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from wharfinger.core import events as ev
 from wharfinger.errors import InvalidInput
 from wharfinger.service import models
-from wharfinger.service.values import timestamp
+from wharfinger.service.records import timestamp
 from wharfinger.store.base import LogEntry, Store
 
 REDACTED = "***"
@@ -49,7 +49,7 @@ def newest(
         looked = min(4 * looked, LOOK_BACK_ENTRIES)
 
 
-def event(entry: LogEntry, names: Mapping[str, str]) -> models.Event:
+def event(entry: LogEntry, names: Mapping[str, str]) -> models.EventModel:
     """One entry.
 
     Args:
@@ -58,7 +58,7 @@ def event(entry: LogEntry, names: Mapping[str, str]) -> models.Event:
             keys begin with the uid.
     """
     data = redacted(json.loads(entry.payload))
-    return models.Event(
+    return models.EventModel(
         name=_subject(data, names),
         sequence=entry.sequence,
         logged_at=timestamp(entry.time),

@@ -1,15 +1,19 @@
-"""The manager's metrics in Prometheus' text format, by hand: so few lines need no library."""
+"""The manager's metrics, collected from its state at each scrape.
 
-from collections.abc import Iterable, Iterator, Mapping
+``routes_cluster`` imports this at the first scrape: nothing is registered or counted before.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from wharfinger.core.pipeline import Manager
 from wharfinger.core.state import AdjustmentKind
 from wharfinger.model.decisions import Term
-from wharfinger.service import views
-from wharfinger.service.forecasts import checked
-from wharfinger.service.views import phases, server_fields
+from wharfinger.service import records
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -22,82 +26,93 @@ _SERVER_METRICS = (
 )
 
 
-def render(
-    manager: Manager, *, last_sequence: int, room_bytes: int, start_time: float, now: float
-) -> str:
-    """All metrics as one text."""
-    records = manager.state.workloads.values()
-    parts = (
-        _family("workloads", "gauge", "Workloads by phase.", "phase", phases(records)),
-        *_performance(manager, now),
-        _family("queue_length", "gauge", "Workloads waiting.", "queue", manager.queue_lengths()),
-        *_servers(server_fields(manager)),
-        _single("events_logged_total", "counter", "Events in the log.", last_sequence),
-        _single("free_disk_bytes", "gauge", "Room for the event log.", room_bytes),
-        _single("start_time_seconds", "gauge", "Start, seconds since the epoch.", start_time),
-    )
-    return "".join(f"{line}\n" for part in parts for line in part)
+@dataclass(frozen=True, slots=True)
+class ManagerCollector:
+    """One manager as a Prometheus collector.
 
+    Attributes:
+        room_bytes: How much the event log can still grow.
+        start_time: When this process took over, in seconds since the epoch.
+        now: The same clock.
+    """
 
-def _performance(manager: Manager, now: float) -> Iterator[Iterable[str]]:
-    """How targets are kept, how right predictions were, how much was adjusted."""
-    verdicts = dict.fromkeys(("yes", "no", "unknown"), 0)
-    errors: dict[str, list[float]] = {term.value: [] for term in Term}
-    for record in manager.state.workloads.values():
-        found, met = views.achievement(record, now)
-        if record.workload.target is not None and (record.on_server or record.ended):
-            verdicts["unknown" if met is None else ("yes" if met else "no")] += 1
-        for one in checked(record, found, now):
-            errors[one.term.value].append(abs(one.log_error))
-    yield _family(
-        "targets_met", "gauge", "Workloads that run or ran, by whether they keep their target.",
-        "met", verdicts,
-    )  # fmt: skip
-    means = {name: fmean(found) for name, found in errors.items() if found}
-    # No number where nothing was predicted and measured: missing is not zero.
-    if means:
-        yield _family(
-            "prediction_error_log", "gauge", "Mean of |ln(achieved / predicted)|.", "kind", means
+    manager: Manager
+    last_sequence: int
+    room_bytes: int
+    start_time: float
+    now: float
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric with its values."""
+        state = self.manager.state
+        phases = records.phases(state.workloads.values())
+        yield _labelled("workloads", "Workloads by phase.", "phase", phases)
+        yield from self._performance()
+        queued = self.manager.queue_lengths()
+        yield _labelled("queue_length", "Workloads waiting.", "queue", queued)
+        servers = records.servers(self.manager)
+        for name, field, help_text in _SERVER_METRICS:
+            values = {server.name: getattr(server, field) for server in servers}
+            yield _labelled(f"server_{name}", help_text, "server", values)
+        yield CounterMetricFamily(
+            "wharfinger_events_logged", "Events in the log.", self.last_sequence
         )
-    yield _family(
-        "predictions_checked", "gauge", "Known workloads whose prediction was measured too.",
-        "kind", {name: len(found) for name, found in errors.items()},
-    )  # fmt: skip
-    counts = manager.state.adjustment_counts
-    yield _family(
-        "adjustments_total", "counter", "Adjustments of placed workloads, by what was done.",
-        "kind", {kind.value: counts.get(kind, 0) for kind in AdjustmentKind},
-    )  # fmt: skip
+        yield _gauge("free_disk_bytes", "Room for the event log.", self.room_bytes)
+        yield _gauge("start_time_seconds", "Start, seconds since the epoch.", self.start_time)
+
+    def _performance(self) -> Iterator[Metric]:
+        """Targets met, errors of predictions, adjustments."""
+        targets = dict.fromkeys(("yes", "no", "unknown"), 0)
+        errors: dict[str, list[float]] = {term.value: [] for term in Term}
+        for record in self.manager.state.workloads.values():
+            status = records.TargetStatus.of(record, self.now)
+            if record.workload.target is not None and (record.on_server or record.ended):
+                met = "unknown" if status.met is None else ("yes" if status.met else "no")
+                targets[met] += 1
+            for error in records.prediction_errors(record, status.achieved, self.now):
+                errors[error.name].append(abs(error.log_error))
+        yield _labelled(
+            "targets_met",
+            "Workloads that run or ran, by whether they keep their target.",
+            "met",
+            targets,
+        )
+        # No value where nothing was predicted and measured: missing is not zero.
+        if means := {name: fmean(values) for name, values in errors.items() if values}:
+            yield _labelled(
+                "prediction_error_log", "Mean of |ln(achieved / predicted)|.", "kind", means
+            )
+        checked = {name: len(values) for name, values in errors.items()}
+        yield _labelled(
+            "predictions_checked",
+            "Known workloads whose prediction was measured too.",
+            "kind",
+            checked,
+        )
+        adjustments = CounterMetricFamily(
+            "wharfinger_adjustments",
+            "Adjustments of placed workloads, by what was done.",
+            labels=["kind"],
+        )
+        for kind in AdjustmentKind:
+            count = self.manager.state.adjustment_counts.get(kind, 0)
+            adjustments.add_metric([kind.value], count)
+        yield adjustments
 
 
-def _servers(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[Iterable[str]]:
-    for name, field, words in _SERVER_METRICS:
-        values = {server: fields[field] for server, fields in servers.items()}
-        yield _family(f"server_{name}", "gauge", words, "server", values)
+def render(collector: ManagerCollector) -> bytes:
+    """All metrics in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return generate_latest(registry)
 
 
-def _family(
-    name: str, kind: str, words: str, label: str, values: Mapping[str, float]
-) -> Iterator[str]:
-    yield from _head(name, kind, words)
-    for value, number in values.items():
-        yield f'wharfinger_{name}{{{label}="{_escaped(value)}"}} {_number(number)}'
+def _gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"wharfinger_{name}", help_text, value)
 
 
-def _single(name: str, kind: str, words: str, number: float) -> Iterator[str]:
-    yield from _head(name, kind, words)
-    yield f"wharfinger_{name} {_number(number)}"
-
-
-def _head(name: str, kind: str, words: str) -> Iterator[str]:
-    yield f"# HELP wharfinger_{name} {words}"
-    yield f"# TYPE wharfinger_{name} {kind}"
-
-
-def _number(number: float) -> str:
-    """All digits: a rounded byte count or sequence looks like no progress."""
-    return repr(number)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+def _labelled(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"wharfinger_{name}", help_text, labels=[label])
+    for label_value, value in values.items():
+        family.add_metric([label_value], value)
+    return family

@@ -1,26 +1,21 @@
 """The API's answers as types: the one definition of every key, its meaning and its unit.
 
-``service/views.py`` fills them from the core's state; FastAPI makes the OpenAPI document
-from them. Times are RFC 3339 in UTC; ``null`` means not known, never zero.
+``records`` fills them; FastAPI makes the OpenAPI document from them. Times are RFC 3339 in
+UTC; ``null`` means unknown, never zero.
 """
 
 from typing import Any
 
-from pydantic import Field
-
-from wharfinger.service.model_base import Model
-from wharfinger.service.models_forecast import (
-    Adjustment,
-    Classification,
-    NeedPoint,
-    Placement,
-    Prediction,
-    PredictionError,
-    Profiling,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
 
-class ErrorDetail(Model):
+class ApiModel(BaseModel):
+    """Base of all answers: no unnamed keys, no changes afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ErrorDetail(ApiModel):
     """What went wrong."""
 
     code: str = Field(description="Stable word for machines, e.g. `not-found`.")
@@ -31,29 +26,198 @@ class ErrorDetail(Model):
     )
 
 
-class ErrorAnswer(Model):
+class ErrorAnswer(ApiModel):
     """The form of every error."""
 
     error: ErrorDetail
 
 
-class Latency(Model):
+class IntervalModel(ApiModel):
+    """A predicted number; `low` and `high` hold each with the stated confidence."""
+
+    mean: float = Field(description="As likely too low as too high.")
+    low: float
+    high: float
+
+
+class PredictedPerformance(ApiModel):
+    """What is predicted in the target's terms; `null` = not classified, or not asked for."""
+
+    throughput_per_second: IntervalModel | None
+    latency_seconds: IntervalModel | None
+    rate_per_second: IntervalModel | None
+    completion_seconds: IntervalModel | None = Field(description="From being handed in to its end.")
+
+
+class PredictionModel(ApiModel):
+    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
+
+    mean: float = Field(description="As likely too low as too high.")
+    low: float = Field(description="Reached with `confidence`; the allocation is sized by it.")
+    high: float = Field(description="Not exceeded with `confidence`.")
+    confidence: float
+    performance: PredictedPerformance = Field(description="The same in the target's terms.")
+
+
+class PredictionError(ApiModel):
+    """What was predicted, held against what came."""
+
+    name: str = Field(description="What was predicted, with its unit, e.g. `rate_per_second`.")
+    predicted: float
+    achieved: float
+    log_error: float = Field(description="ln(achieved / predicted); 0 = exactly as predicted.")
+    within: bool = Field(description="Whether it lies within the predicted interval.")
+
+
+class PlacementModel(ApiModel):
+    """An allocation on a server."""
+
+    name: str = Field(description="The server's.")
+    cpus: float
+    memory_bytes: int
+    best_effort: bool = Field(description="It uses what the others leave.")
+
+
+class AdjustmentModel(ApiModel):
+    """One thing that was done about a placed workload, and what became of it."""
+
+    time: str
+    kind: str = Field(
+        description="resized, suspended, resumed, relieved (a neighbour gave way to it), moved, "
+        "kept (nothing was done, for the reason given) or reclassified."
+    )
+    source: list[PlacementModel] = Field(
+        alias="from", description="Where it was, with how much; empty = it did not run."
+    )
+    to: list[PlacementModel] = Field(description="From then on; empty = it does not run.")
+    reason: str = Field(description="Stable word.")
+    message: str = Field(description="The cause, for people.")
+    pace_before: float | None = Field(description="Performance over target; `null` = not known.")
+    pace_after: float | None = Field(
+        description="Once it had time to show (20 s), or the newest before; `null` = not measured."
+    )
+
+
+class CurvePointModel(ApiModel):
+    """Performance with so much CPU, alone."""
+
+    cpus: float
+    mean: float = Field(description="As likely too low as too high.")
+    low: float = Field(description="Exceeded with the classification's `confidence`.")
+    high: float = Field(description="Not exceeded with it.")
+    measured: bool = Field(description="Whether it was measured; else it is filled in.")
+
+
+class CurveModel(ApiModel):
+    """How performance follows CPU."""
+
+    name: str = Field(
+        description="What it says, with its unit; `relative` = to performance with one CPU."
+    )
+    points: list[CurvePointModel] = Field(description="By CPU, ascending.")
+
+
+class ScoreModel(ApiModel):
+    """Interference with one shared resource, 0-100; `null` = not known."""
+
+    name: str = Field(description="The shared resource.")
+    tolerated: float | None = Field(description="Pressure up to which it keeps its performance.")
+    tolerated_std: float | None
+    tolerated_measured: bool
+    tolerated_censored: bool = Field(description="Never slowed as far as was tried: a lower bound.")
+    caused: float | None = Field(description="Pressure that it exerts itself.")
+    caused_std: float | None
+    caused_measured: bool
+
+
+class ChangeModel(ApiModel):
+    """Performance elsewhere, relative to where the curves hold."""
+
+    name: str = Field(description="The platform, or how many servers.")
+    mean: float = Field(description="As likely too low as too high; 1 = the same.")
+    low: float = Field(description="Exceeded with the classification's `confidence`.")
+    high: float = Field(description="Not exceeded with it.")
+
+
+class SilenceModel(ApiModel):
+    """Something that should have been measured and was not."""
+
+    name: str = Field(description="What, e.g. `tolerated/integer`, or `copy` for all of it.")
+    reason: str = Field(description="Why, for people.")
+
+
+class ClassificationModel(ApiModel):
+    """What a workload needs, and how sure that is."""
+
+    estimator: str = Field(description="Which computed it.")
+    version: str = Field(description="The estimator's.")
+    confidence: float = Field(description="That each `low` and each `high` below holds.")
+    entries_measured: int = Field(
+        description="How many of its numbers were measured; 0 = all are those of its like."
+    )
+    total: float | None = Field(
+        description="Work until it is complete, in the unit of its rate; `null` = not known."
+    )
+    curves: list[CurveModel] = Field(description="Performance by CPU.")
+    platform: str | None = Field(description="On which they hold; `null` = not known.")
+    platforms: list[ChangeModel] = Field(description="On other platforms, relative to that one.")
+    servers: list[ChangeModel] = Field(description="On so many servers together, relative to one.")
+    interference: list[ScoreModel]
+    silent: list[SilenceModel] = Field(description="What could not be measured, and why.")
+
+
+class EntryModel(ApiModel):
+    """One measured number."""
+
+    name: str = Field(description="What it says, with its unit.")
+    cpus: float = Field(description="Under which allocation.")
+    value: float
+    error: float = Field(description="Standard error, as a share of the value.")
+    origin: str = Field(description="offline, profiled, observed or predicted.")
+    measured_at: str | None = Field(description="When; `null` = not known.")
+
+
+class ProfilingModel(ApiModel):
+    """What was measured of a workload under known allocations."""
+
+    runs: int = Field(description="How often a copy was started; 0 = no copy was.")
+    seconds: float = Field(description="How long that took.")
+    entries: list[EntryModel] = Field(
+        description="What it is classified by: the copy's runs; once it was classified anew, "
+        "also its own, and the copy's moved to the level at which it ran then."
+    )
+    observed: list[EntryModel] = Field(
+        description="How the workload itself did since then, under each allocation that it had."
+    )
+
+
+class NeedPoint(ApiModel):
+    """How it should do with so much CPU, alone on a server."""
+
+    cpus: float
+    pace: IntervalModel = Field(description="Performance over target; 1 = exactly the target.")
+    performance: PredictedPerformance
+    reaches: bool = Field(description="The target, with the stated confidence.")
+    measured: bool = Field(description="Whether it was measured; else it is filled in.")
+
+
+class LatencyModel(ApiModel):
     """A bound on a percentile of latency."""
 
     percentile: float
     below_seconds: float
 
 
-class Target(Model):
+class TargetModel(ApiModel):
     """The performance to reach; what the user did not state is `null`."""
 
     throughput_per_second: float | None
-    latency: Latency | None
+    latency: LatencyModel | None
     completion_seconds: float | None
     rate_per_second: float | None
 
 
-class Achieved(Model):
+class AchievedModel(ApiModel):
     """What was measured of the target's terms; `null` = not measured."""
 
     completion_seconds: float | None = Field(
@@ -64,7 +228,7 @@ class Achieved(Model):
     rate_per_second: float | None
 
 
-class Measured(Model):
+class MeasuredModel(ApiModel):
     """One number that was measured of a workload, or why it was not."""
 
     name: str = Field(description="What it says, with its unit, e.g. `rate_per_second`.")
@@ -78,15 +242,15 @@ class Measured(Model):
     final: bool = Field(description="The workload has ended, and this is the last of it.")
 
 
-class Workload(Model):
+class WorkloadModel(ApiModel):
     """A workload and how it fares."""
 
     name: str
     type: str = Field(description="single-node, batch, latency-critical or best-effort.")
     phase: str = Field(description="Where it is in its life; see docs/architecture.md.")
-    target: Target | None = Field(description="`null` = its user stated none.")
-    predicted: Prediction | None = Field(description="`null` = nothing predicts for it.")
-    achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    target: TargetModel | None = Field(description="`null` = its user stated none.")
+    predicted: PredictionModel | None = Field(description="`null` = nothing predicts for it.")
+    achieved: AchievedModel | None = Field(description="`null` = nothing was measured yet.")
     pace: float | None = Field(
         description="Achieved performance over target, of its worst part: 1 = exactly kept; "
         "`null` = not known."
@@ -94,11 +258,11 @@ class Workload(Model):
     prediction_errors: list[PredictionError] = Field(
         description="`predicted` held against `achieved`; of what runs, once it has settled (20 s)."
     )
-    adjustments: list[Adjustment] = Field(
+    adjustments: list[AdjustmentModel] = Field(
         description="What was done about it since it was placed: the newest, oldest first."
     )
     suspensions: int = Field(description="How often it gave way to a neighbour.")
-    measured: list[Measured] = Field(
+    measured: list[MeasuredModel] = Field(
         description="All that was measured of it last; nothing remaining once it has ended."
     )
     met: bool | None = Field(
@@ -135,7 +299,7 @@ class Workload(Model):
     labels: dict[str, str]
 
 
-class Usage(Model):
+class UsageModel(ApiModel):
     """What a running workload uses."""
 
     name: str
@@ -148,29 +312,29 @@ class Usage(Model):
     )
     memory_bytes: int | None = Field(description="Memory now; `null` = not measured.")
     processes: int | None = Field(description="Processes now; `null` = not measured.")
-    target: Target | None
-    achieved: Achieved | None = Field(description="`null` = nothing was measured yet.")
+    target: TargetModel | None
+    achieved: AchievedModel | None = Field(description="`null` = nothing was measured yet.")
     pace: float | None = Field(description="Performance over target; `null` = not known.")
     met: bool | None = Field(description="`null` = not known (yet).")
     neighbours: list[str] = Field(description="Who else holds resources on its servers.")
-    last_adjustment: Adjustment | None = Field(description="`null` = there was none.")
-    measured: list[Measured] = Field(description="All that was measured of it last.")
+    last_adjustment: AdjustmentModel | None = Field(description="`null` = there was none.")
+    measured: list[MeasuredModel] = Field(description="All that was measured of it last.")
     measured_at_seconds: float = Field(
         description="A clock that is never set: the difference of two is the time between them."
     )
 
 
-class WorkloadDetail(Workload):
+class WorkloadDetail(WorkloadModel):
     """One workload with all that is known of it."""
 
-    placements: list[Placement]
-    profiling: Profiling | None = Field(description="`null` = nothing was measured of it.")
-    classification: Classification | None = Field(description="`null` = not classified.")
+    placements: list[PlacementModel]
+    profiling: ProfilingModel | None = Field(description="`null` = nothing was measured of it.")
+    classification: ClassificationModel | None = Field(description="`null` = not classified.")
     manifest: dict[str, Any] = Field(description="As handed in; values of `env` are `***`.")
-    usage: Usage | None = Field(description="`null` = it does not run.")
+    usage: UsageModel | None = Field(description="`null` = it does not run.")
 
 
-class Candidate(Model):
+class CandidateModel(ApiModel):
     """One server that was looked at."""
 
     name: str = Field(description="The server's.")
@@ -179,7 +343,7 @@ class Candidate(Model):
     numbers: dict[str, float] = Field(description="What was compared; units in the keys.")
 
 
-class Decision(Model):
+class DecisionModel(ApiModel):
     """The record of one decision, written when it was made."""
 
     stage: str
@@ -191,11 +355,11 @@ class Decision(Model):
     would_change: str = Field(description="What would lead to another outcome; may be empty.")
     considered: int = Field(description="How many servers were looked at.")
     numbers: dict[str, float]
-    predicted: Prediction | None
-    candidates: list[Candidate] = Field(description="The best ten, best first.")
+    predicted: PredictionModel | None
+    candidates: list[CandidateModel] = Field(description="The best ten, best first.")
 
 
-class Waiting(Model):
+class WaitingModel(ApiModel):
     """Who is served before a waiting workload, and what would be decided for it now."""
 
     queue: str
@@ -207,35 +371,35 @@ class Waiting(Model):
     unsettled_by: list[str] = Field(
         description="Who misses a target: for their sake their servers take no new work."
     )
-    now: list[Decision] = Field(description="What would be decided if it were its turn now.")
+    now: list[DecisionModel] = Field(description="What would be decided if it were its turn now.")
 
 
-class Explanation(Model):
+class Explanation(ApiModel):
     """Why a workload is where it is."""
 
     name: str
     workload: WorkloadDetail
-    decisions: list[Decision] = Field(description="The first and the newest, oldest first.")
+    decisions: list[DecisionModel] = Field(description="The first and the newest, oldest first.")
     need: list[NeedPoint] = Field(
         description="Performance by CPU, from its classification; empty = nothing predicts it."
     )
-    waiting: Waiting | None = Field(description="`null` = it does not wait for a place.")
+    waiting: WaitingModel | None = Field(description="`null` = it does not wait for a place.")
     mode: str = Field(
         description="`act`, or `recommend`: the manager does nothing of what it says."
     )
 
 
-class Submission(Model):
+class Submission(ApiModel):
     """What became of one workload that was handed in."""
 
     name: str
     created: bool = Field(description="`false` = the same was handed in before.")
-    decisions: list[Decision] | None = Field(
+    decisions: list[DecisionModel] | None = Field(
         default=None, description="For a dry run: what would be decided, as if it came alone."
     )
 
 
-class Deletion(Model):
+class Deletion(ApiModel):
     """What a deletion did."""
 
     name: str
@@ -244,14 +408,14 @@ class Deletion(Model):
     )
 
 
-class Condition(Model):
+class ConditionModel(ApiModel):
     """One thing an operator should know of a server."""
 
     name: str
     message: str
 
 
-class Pressure(Model):
+class PressureModel(ApiModel):
     """What a server's residents bear and exert on one shared resource, 0-100."""
 
     name: str = Field(description="The shared resource.")
@@ -261,7 +425,7 @@ class Pressure(Model):
     caused_std: float
 
 
-class Server(Model):
+class ServerModel(ApiModel):
     """A server, and what of it is given away."""
 
     name: str
@@ -277,20 +441,20 @@ class Server(Model):
         description="A resident misses its target: no new work here until that is mended, or a "
         "minute has passed."
     )
-    pressure: list[Pressure] = Field(
+    pressure: list[PressureModel] = Field(
         description="By shared resource, what is known of its residents together."
     )
     zone: str
-    conditions: list[Condition]
+    conditions: list[ConditionModel]
 
 
-class ServerDetail(Server):
+class ServerDetail(ServerModel):
     """A server and who is on it."""
 
-    residents: list[Workload]
+    residents: list[WorkloadModel]
 
 
-class Platform(Model):
+class PlatformModel(ApiModel):
     """A server configuration."""
 
     name: str
@@ -301,7 +465,7 @@ class Platform(Model):
     servers: int = Field(description="How many servers are of it.")
 
 
-class Queue(Model):
+class QueueModel(ApiModel):
     """A line of waiting workloads."""
 
     name: str
@@ -310,7 +474,7 @@ class Queue(Model):
     oldest_wait_seconds: float | None = Field(description="The longest wait; `null` = nobody.")
 
 
-class Event(Model):
+class EventModel(ApiModel):
     """One entry of the log."""
 
     name: str = Field(description="What it is about: a workload, a server, or `manager`.")
@@ -321,14 +485,14 @@ class Event(Model):
     data: dict[str, Any] = Field(description="The whole event; values of `env` are `***`.")
 
 
-class Damage(Model):
+class DamageModel(ApiModel):
     """What was found damaged when this manager opened its log."""
 
     message: str
     last_whole_sequence: int
 
 
-class Status(Model):
+class StatusModel(ApiModel):
     """The manager itself."""
 
     name: str
@@ -351,4 +515,4 @@ class Status(Model):
     strays: list[str] = Field(
         description="Keys of starts that the engine knows and the log does not; left alone."
     )
-    damage: Damage | None
+    damage: DamageModel | None

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Query, Response
 from wharfinger import __version__
 from wharfinger.errors import InvalidInput, NotFound, Unavailable
 from wharfinger.runtime.runtime import Runtime
-from wharfinger.service import history, metrics, models, views
-from wharfinger.service.seams import TheCore, TheDriver, TheManager, may_fail
-from wharfinger.service.values import timestamp
+from wharfinger.service import history, models, records
+from wharfinger.service.dependencies import TheCore, TheDriver, TheManager, may_fail
 
 router = APIRouter()
 
@@ -20,33 +19,30 @@ MAX_WAIT_SECONDS = 30.0
 
 
 @router.get("/v1/servers", tags=["cluster"], responses=may_fail())
-async def list_servers(core: TheCore) -> list[models.Server]:
+async def list_servers(core: TheCore) -> list[models.ServerModel]:
     """All servers, in the order in which they joined."""
-    return [models.Server(**fields) for fields in views.server_fields(core).values()]
+    return records.servers(core)
 
 
 @router.get("/v1/servers/{name}", tags=["cluster"], responses=may_fail(404))
 async def get_server(name: str, driver: TheDriver, core: TheCore) -> models.ServerDetail:
-    """One server and who is on it."""
-    fields = views.server_fields(core).get(name)
-    if fields is None:
+    """One server and its residents."""
+    server = records.server_detail(core, name, driver.runtime.now())
+    if server is None:
         raise NotFound(f"no server {name!r}")
-    now = driver.runtime.now()
-    residents = [views.workload(record, now) for record in views.residents(core, name)]
-    return models.ServerDetail(**fields, residents=residents)
+    return server
 
 
 @router.get("/v1/platforms", tags=["cluster"], responses=may_fail())
-async def list_platforms(core: TheCore) -> list[models.Platform]:
+async def list_platforms(core: TheCore) -> list[models.PlatformModel]:
     """The kinds of servers that there are."""
-    return views.platforms(core)
+    return records.platforms(core)
 
 
 @router.get("/v1/queues", tags=["cluster"], responses=may_fail())
-async def list_queues(driver: TheDriver, core: TheCore) -> list[models.Queue]:
-    """The lines of waiting workloads, in the order in which they are served."""
-    now = driver.runtime.now()
-    return [views.queue(name, line, now) for name, line in views.queues(core).items()]
+async def list_queues(driver: TheDriver, core: TheCore) -> list[models.QueueModel]:
+    """The queues of waiting workloads, in the order in which they are served."""
+    return records.queues(core, driver.runtime.now())
 
 
 @router.get("/v1/events", tags=["cluster"], responses=may_fail(400))
@@ -64,7 +60,7 @@ async def list_events(
     ] = 0.0,
     kind: Annotated[list[str], Query(description="Without `after`: only of these kinds.")] = [],  # noqa: B006 - FastAPI copies it
     without: Annotated[list[str], Query(description="Without `after`: not of these kinds.")] = [],  # noqa: B006 - the same
-) -> list[models.Event]:
+) -> list[models.EventModel]:
     """The history, oldest first. Page on with `after` = the last one's sequence."""
     store = driver.runtime.store
     if after is None:
@@ -79,10 +75,10 @@ async def list_events(
 
 
 @router.get("/v1/status", tags=["manager"], responses=may_fail())
-async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> models.Status:
+async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> models.StatusModel:
     """The manager: what it is, since when, and how it fares."""
     runtime, state = driver.runtime, core.state
-    return models.Status(
+    return models.StatusModel(
         name="wharfinger",
         version=__version__,
         pid=os.getpid(),
@@ -91,10 +87,10 @@ async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> m
         policy=state.policy,
         admission=state.admission,
         mode=core.mode.value,
-        since=timestamp(manager.started_at),
+        since=records.timestamp(manager.started_at),
         uptime_seconds=round(max(0.0, runtime.now() - manager.started_at), 3),
         synced=state.synced,
-        phases=views.phases(state.workloads.values()),
+        phases=records.phases(state.workloads.values()),
         servers=len(state.servers),
         last_sequence=runtime.store.last_sequence,
         first_sequence=runtime.store.first_sequence,
@@ -105,11 +101,11 @@ async def get_status(driver: TheDriver, core: TheCore, manager: TheManager) -> m
     )
 
 
-def _damage(runtime: Runtime) -> models.Damage | None:
+def _damage(runtime: Runtime) -> models.DamageModel | None:
     damage = runtime.store.damage
     if damage is None:
         return None
-    return models.Damage(message=str(damage), last_whole_sequence=damage.last_whole_sequence)
+    return models.DamageModel(message=str(damage), last_whole_sequence=damage.last_whole_sequence)
 
 
 def _has_room(runtime: Runtime) -> bool:
@@ -129,12 +125,15 @@ async def get_health() -> Response:
 @router.get("/metrics", tags=["manager"], response_class=Response)
 async def get_metrics(driver: TheDriver, core: TheCore, manager: TheManager) -> Response:
     """Metrics in Prometheus' text format."""
+    # Here and not above: a manager that nobody scrapes starts without it.
+    from wharfinger.service import metrics  # noqa: PLC0415
+
     store = driver.runtime.store
-    text = metrics.render(
+    collector = metrics.ManagerCollector(
         core,
         last_sequence=store.last_sequence,
         room_bytes=store.room_bytes(),
         start_time=manager.started_at,
         now=driver.runtime.now(),
     )
-    return Response(text, headers={"content-type": metrics.CONTENT_TYPE})
+    return Response(metrics.render(collector), headers={"content-type": metrics.CONTENT_TYPE})

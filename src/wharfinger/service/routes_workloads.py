@@ -14,11 +14,11 @@ from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import InvalidInput, InvalidManifest, NotFound
 from wharfinger.manifest import load_manifests, workload_to_manifest
 from wharfinger.model.workload import Workload
-from wharfinger.service import models, views
+from wharfinger.service import models, records
 from wharfinger.service.answers import read_body
+from wharfinger.service.dependencies import TheCore, TheDriver, may_fail
 from wharfinger.service.driver import Driver
 from wharfinger.service.merge_patch import merged
-from wharfinger.service.seams import TheCore, TheDriver, may_fail
 
 router = APIRouter(tags=["workloads"])
 
@@ -95,7 +95,7 @@ async def replace_workload(
     driver: TheDriver,
     working_directory: WorkingDirectory = "/",
     source: Source = "<request>",
-) -> models.Workload:
+) -> models.WorkloadModel:
     """Change what a live workload must reach or may use, by its whole manifest."""
     return _update(driver, name, await _read_manifests(request, source, working_directory))
 
@@ -103,7 +103,7 @@ async def replace_workload(
 @router.patch(
     "/v1/workloads/{name}", openapi_extra=_PATCH, responses=may_fail(400, 404, 409, 413, 507)
 )
-async def patch_workload(name: str, request: Request, driver: TheDriver) -> models.Workload:
+async def patch_workload(name: str, request: Request, driver: TheDriver) -> models.WorkloadModel:
     """Change what a live workload must reach or may use, by what is to be different."""
     patch = _parse_patch(await read_body(request))
     workload = driver.runtime.manager.find(name).workload
@@ -140,7 +140,7 @@ async def _read_manifests(
 def _preview(driver: Driver, workload: Workload) -> models.Submission:
     manager = driver.runtime.manager
     created = manager.check_submission(workload)
-    decisions = [views.decision(made, None) for made in manager.preview(workload)]
+    decisions = [records.decision(made) for made in manager.preview(workload, driver.runtime.now())]
     return models.Submission(name=workload.name, created=created, decisions=decisions)
 
 
@@ -157,13 +157,13 @@ def _parse_patch(body: bytes) -> dict[str, Any]:
     return patch
 
 
-def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> models.Workload:
+def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> models.WorkloadModel:
     if len(workloads) != 1 or workloads[0].name != name:
         found = ", ".join(repr(workload.name) for workload in workloads[:3])
         raise InvalidInput(f"the manifest is of {found}; an update takes one, of {name!r}")
     driver.request(lambda: driver.runtime.update(workloads[0]))
     runtime = driver.runtime
-    return views.workload(runtime.manager.find(name), runtime.now())
+    return records.workload(runtime.manager.find(name), runtime.now())
 
 
 # --- looking ------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ async def list_workloads(
     label: Annotated[
         list[str] | None, Query(description="Only with this label, `key=value`; repeatable.")
     ] = None,
-) -> list[models.Workload]:
+) -> list[models.WorkloadModel]:
     """Workloads, in the order in which they were handed in."""
     phases, labels = _phases(phase or []), dict(map(_label, label or []))
     names = None if name is None else dict.fromkeys(name)
@@ -189,7 +189,7 @@ async def list_workloads(
         core.find(wanted)
     now = driver.runtime.now()
     return [
-        views.workload(record, now)
+        records.workload(record, now)
         for record in core.state.workloads.values()
         if (names is None or record.name in names)
         and record.phase in phases
@@ -222,7 +222,7 @@ def _label(given: str) -> tuple[str, str]:
 
 
 @router.get("/v1/usage", responses=may_fail())
-async def list_usage(driver: TheDriver) -> list[models.Usage]:
+async def list_usage(driver: TheDriver) -> list[models.UsageModel]:
     """What every running workload uses."""
     return list(_usage(driver).values())
 
@@ -230,11 +230,12 @@ async def list_usage(driver: TheDriver) -> list[models.Usage]:
 @router.get("/v1/workloads/{name}", responses=may_fail(404))
 async def get_workload(name: str, driver: TheDriver, core: TheCore) -> models.WorkloadDetail:
     """One workload with all that is known of it."""
-    return _detail(driver, core.find(name))
+    record = core.find(name)
+    return records.workload_detail(record, driver.runtime.now(), _used(driver, record))
 
 
 @router.get("/v1/workloads/{name}/usage", responses=may_fail(404))
-async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.Usage:
+async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.UsageModel:
     """What one running workload uses."""
     used = _usage(driver).get(core.find(name).name)
     if used is None:
@@ -246,24 +247,23 @@ async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.Usage
 async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> models.Explanation:
     """Why it is where it is, why not elsewhere, or why it waits."""
     record = core.find(name)
-    return views.explanation(core, record, _detail(driver, record), driver.runtime.now())
+    return records.explanation(core, record, driver.runtime.now(), _used(driver, record))
 
 
-def _detail(driver: Driver, record: WorkloadRecord) -> models.WorkloadDetail:
-    used = _usage(driver).get(record.name) if record.on_server else None
-    return views.workload_detail(record, driver.runtime.now(), used)
+def _used(driver: Driver, record: WorkloadRecord) -> models.UsageModel | None:
+    return _usage(driver).get(record.name) if record.on_server else None
 
 
-RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MOVING})
+RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
 """Phases in which there is a program of which something may be measured."""
 
 
-def _usage(driver: Driver) -> dict[str, models.Usage]:
+def _usage(driver: Driver) -> dict[str, models.UsageModel]:
     used, measured_at = driver.runtime.engine.usage(), time.monotonic()
     now = driver.runtime.now()
     manager = driver.runtime.manager
     return {
-        record.name: views.usage(
+        record.name: records.usage(
             manager, record, used.get(record.key, Usage(None, None)), measured_at, now
         )
         for record in manager.state.workloads.values()

@@ -17,9 +17,9 @@ import uvicorn
 
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.app import make_app
+from wharfinger.service.dependencies import StateOfManager
 from wharfinger.service.driver import Driver
 from wharfinger.service.protocol import make_protocol
-from wharfinger.service.seams import StateOfManager
 
 GRACE_SECONDS = 5
 """How long an answer that is under way may take at the end."""

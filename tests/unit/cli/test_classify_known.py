@@ -50,12 +50,12 @@ def test_known_matrices_are_evaluated(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["measure", "matrix.csv"], "classify measure reads no file; leave 'matrix.csv' out"),
+        (["measure", "matrix.csv"], "unrecognized arguments: matrix.csv"),
         (["evaluate"], "classify evaluate needs MATRIX.csv"),
         (["evaluate", "m.csv", "--known"], "reads no file; leave 'm.csv' out"),
         (["evaluate", "--known", "--scale", "common"], "--scale: --known says it"),
-        (["evaluate", "m.csv", "--out", "d"], "--out is not for classify evaluate"),
-        (["measure", "--reveal", "2"], "--reveal is not for classify measure"),
+        (["evaluate", "m.csv", "--out", "d"], "unrecognized arguments: --out"),
+        (["measure", "--reveal", "2"], "unrecognized arguments: --reveal"),
         (["measure", "--only", "gzp"], "program 'gzp' is not in the catalogue"),
         (["measure", "--seconds", "0"], "--seconds: 0"),
         (["evaluate", "--known", "/nowhere"], "/nowhere/machine.json: No such file"),

@@ -9,7 +9,10 @@ import pytest
 
 import wharfinger.cli
 
-HEAVY = ("numpy", "pydantic", "fastapi", "starlette", "uvicorn", "httpx", "rich", "scipy")
+HEAVY = (
+    "numpy", "pydantic", "fastapi", "starlette", "uvicorn", "httpx", "rich", "scipy", "yaml",
+    "prometheus_client",
+)  # fmt: skip
 
 # Commands that work in their own process rather than through a manager's socket.
 NOT_CLIENTS = {

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import Api, manifest
 from wharfinger.model.platform import Condition, ConditionKind
@@ -127,13 +128,35 @@ def test_metrics_are_in_prometheus_form(api: Api):
     api.submit(manifest("a", cpu="1500m"), manifest("b", cpu="3"))
     response = api.call("GET", "/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = response.text.splitlines()
-    assert 'wharfinger_workloads{phase="running"} 1' in lines
-    assert 'wharfinger_queue_length{queue="guaranteed"} 1' in lines
-    assert 'wharfinger_server_cpu_allocated_cpus{server="a"} 1.5' in lines
-    assert f"wharfinger_events_logged_total {api.store.last_sequence}" in lines
-    described = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert {line.split("{")[0].split()[0] for line in lines if line[0] != "#"} == described
+    families = list(text_string_to_metric_families(response.text))
+    values = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    assert values["wharfinger_workloads", "running"] == 1
+    assert values["wharfinger_queue_length", "guaranteed"] == 1
+    assert values["wharfinger_server_cpu_allocated_cpus", "a"] == 1.5
+    assert values["wharfinger_events_logged_total",] == api.store.last_sequence
+    types = {family.name: family.type for family in families}
+    assert (types["wharfinger_events_logged"], types["wharfinger_adjustments"]) == (
+        "counter",
+        "counter",
+    )
+    assert all(family.documentation for family in families)
+
+
+def test_a_label_is_escaped(api: Api):
+    api.cluster.put_server(make_server('a"\\\nb'))
+    api.call("GET", "/healthz")
+    text = api.call("GET", "/metrics").text
+    names = {
+        sample.labels["server"]
+        for family in text_string_to_metric_families(text)
+        if family.name == "wharfinger_server_workloads"
+        for sample in family.samples
+    }
+    assert names == {"a", 'a"\\\nb'}
 
 
 def test_the_manager_is_healthy_when_it_answers(api: Api):

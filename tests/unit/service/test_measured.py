@@ -4,12 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Target
-from wharfinger.service import views
+from wharfinger.service import records
 
 LINES = "progress lines"
 
@@ -28,14 +28,14 @@ def ended(target: Target, exit_code: int = 0, measured_at: float = 90.0) -> dict
     made.tell(ev.ServerMeasured("a", (Sample(made.key("w"), readings),)))
     made.now = 100.0
     made.tell(ev.WorkloadFinished(made.key("w"), exit_code, None, "exited"))
-    return views.workload(made.record("w"), made.now + 3600).model_dump()
+    return records.workload(made.record("w"), made.now + 3600).model_dump()
 
 
 def test_a_deadline_is_held_against_the_end_and_nothing_remains():
     shown = ended(Target(completion_seconds=120.0))
     assert (shown["achieved"]["completion_seconds"], shown["met"]) == (100.0, True)
     assert [one["name"] for one in shown["measured"]] == ["rate_per_second"]
-    assert human.measured(shown["measured"]) == "rate_per_second 5 at the end by progress lines"
+    assert fmt.measured(shown["measured"]) == "rate_per_second 5 at the end by progress lines"
     assert ended(Target(completion_seconds=90.0))["met"] is False
     failed = ended(Target(completion_seconds=120.0), exit_code=1)
     assert failed["met"] is False
@@ -62,7 +62,7 @@ def test_a_cell_of_a_table_is_short_and_describe_says_all():
             "final": False,
         }
     ]
-    cell = human.measured_by(values)
-    assert len(cell) == human.CELL_WIDTH
+    cell = fmt.measured_by(values)
+    assert len(cell) == fmt.CELL_WIDTH
     assert cell.startswith("no signal: the load generator ended with exit")
-    assert why.reason in human.measured(values)
+    assert why.reason in fmt.measured(values)

@@ -5,13 +5,14 @@ from math import log
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support import stories
 from tests.support.api import Api, manifest
 from tests.support.stories import STORIES
-from wharfinger.service import metrics
+from wharfinger.service.metrics import ManagerCollector, render
 from wharfinger.service.models import Explanation
-from wharfinger.service.values import timestamp
+from wharfinger.service.records import timestamp
 
 DESIGNED = {
     "name", "type", "phase", "target", "predicted", "achieved", "met", "servers", "cpus",
@@ -22,6 +23,16 @@ DESIGNED = {
 def told(name: str) -> dict[str, Any]:
     story, workload = STORIES[name]()
     return story.explain(workload)
+
+
+def scraped(story: stories.Story) -> dict[tuple[str, str], float]:
+    """The metrics of a story's manager, by name and the value of the label."""
+    text = render(ManagerCollector(story.manager, 1, 1, 0.0, story.now)).decode()
+    return {
+        (sample.name, "".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -188,25 +199,19 @@ def test_usage_names_neighbours_and_the_last_adjustment() -> None:
 
 def test_metrics_count_adjustments_errors_and_targets() -> None:
     story, _ = stories.relieved()
-    text = metrics.render(
-        story.manager, last_sequence=1, room_bytes=1, start_time=0.0, now=story.now
-    )
-    lines = text.splitlines()
-    assert 'wharfinger_targets_met{met="yes"} 1' in lines
-    assert 'wharfinger_adjustments_total{kind="suspended"} 1' in lines
-    assert 'wharfinger_adjustments_total{kind="relieved"} 1' in lines
-    assert 'wharfinger_predictions_checked{kind="rate_per_second"} 1' in lines
-    (error,) = [line for line in lines if line.startswith("wharfinger_prediction_error_log{")]
-    (found,) = story.explain("encode")["workload"]["prediction_errors"]
-    assert float(error.split()[1]) == abs(found["log_error"])
+    found = scraped(story)
+    assert found["wharfinger_targets_met", "yes"] == 1
+    assert found["wharfinger_adjustments_total", "suspended"] == 1
+    assert found["wharfinger_adjustments_total", "relieved"] == 1
+    assert found["wharfinger_predictions_checked", "rate_per_second"] == 1
+    (error,) = story.explain("encode")["workload"]["prediction_errors"]
+    errors = {name: value for name, value in found.items() if "prediction_error_log" in name[0]}
+    assert list(errors.values()) == [abs(error["log_error"])]
 
 
 def test_metrics_say_nothing_of_errors_where_nothing_was_predicted() -> None:
     story, _ = stories.no_target()
-    text = metrics.render(
-        story.manager, last_sequence=1, room_bytes=1, start_time=0.0, now=story.now
-    )
-    assert "prediction_error_log" not in text
+    assert not any("prediction_error_log" in name for name, _ in scraped(story))
 
 
 def test_a_preview_says_that_nothing_is_measured_yet() -> None:
@@ -221,11 +226,11 @@ def test_a_preview_says_that_nothing_is_measured_yet() -> None:
 def test_the_api_answers_with_the_same_keys(api: Api) -> None:
     api.submit(manifest("w", target={"rate": "10/s"}))
     document = api.get("/openapi.json")["components"]["schemas"]
-    assert {"from", "to", "pace_before"} <= set(document["Adjustment"]["properties"])
+    assert {"from", "to", "pace_before"} <= set(document["AdjustmentModel"]["properties"])
     assert set(api.get("/v1/workloads/w")) == set(document["WorkloadDetail"]["properties"])
     assert set(api.get("/v1/workloads/w/explain")) == set(document["Explanation"]["properties"])
-    assert set(api.get("/v1/usage")[0]) == set(document["Usage"]["properties"])
-    assert set(api.get("/v1/servers")[0]) == set(document["Server"]["properties"])
+    assert set(api.get("/v1/usage")[0]) == set(document["UsageModel"]["properties"])
+    assert set(api.get("/v1/servers")[0]) == set(document["ServerModel"]["properties"])
     assert api.get("/v1/status")["mode"] == "act"
 
 

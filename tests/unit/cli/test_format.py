@@ -1,6 +1,5 @@
 """What is printed: tables for people, YAML for programs, nothing that a terminal obeys."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,10 +7,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.cli import human
-from wharfinger.cli.output import fields, table, to_yaml
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import fields, printable, table, to_yaml
 from wharfinger.cli.tables import WORKLOADS
-from wharfinger.cli.terminal import printable
+from wharfinger.manifest.problems import Problems
+from wharfinger.manifest.reader import read_documents
+from wharfinger.manifest.tree import Mapping, Scalar
 
 json_values = st.recursive(
     st.none()
@@ -26,10 +27,33 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_yaml_means_what_the_value_is(value: Any):
-    text = to_yaml(value)
-    read = yaml.safe_load(text)
-    # YAML 1.1, which PyYAML reads, has no floats such as 1e+16 without a point.
-    assert json.loads(json.dumps(read)) == value or "e" in text
+    assert yaml.safe_load(to_yaml(value)) == value
+
+
+TRAPS = [
+    "on", "OFF", "yes", "No", "y", "N", "true", "False", "null", "~", "", " ", "0o14", "014", "089",
+    "0x1F", "0b1", "1_000", "1:30", "190:20:30", "12e3", "1.", ".5", "-.inf", ".NaN", "2026-11-22",
+    "<<", "=", "- a", "a: b", "a #b", "*a", "&a", "!a", "%a", "@a", "`a", "{a", "[a", "|", ">", "?",
+    "'", '"', "---", "...", "a\nb", "\u2028", "\x85", "x" * 2000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TRAPS)
+def test_a_string_reads_back_as_a_string_by_either_version_of_yaml(text: str):
+    value = {"item": text, text + "key": [text]}
+    written = to_yaml(value)
+    assert yaml.safe_load(written) == value
+    problems = Problems("test")
+    (document,) = read_documents(written, problems)
+    assert isinstance(document, Mapping)
+    item = document.entries["item"].node
+    assert isinstance(item, Scalar)
+    assert item.value == text
+    assert not problems.count
+
+
+def test_a_plain_word_is_not_quoted():
+    assert to_yaml({"name": "batch-1", "path": "/tmp"}) == 'name: batch-1\npath: "/tmp"'
 
 
 @given(st.text())
@@ -65,7 +89,7 @@ def test_columns_are_aligned():
     ],
 )  # fmt: skip
 def test_durations_are_short(seconds: float | None, text: str):
-    assert human.duration(seconds) == text
+    assert fmt.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -73,7 +97,7 @@ def test_durations_are_short(seconds: float | None, text: str):
     [(0, "0"), (1023, "1023"), (1024, "1Ki"), (1536, "1.5Ki"), (10 * 2**30, "10Gi"), (None, "-")],
 )
 def test_sizes_are_short(size: int | None, text: str):
-    assert human.size(size) == text
+    assert fmt.size(size) == text
 
 
 def test_a_target_is_said_in_the_manifests_units():
@@ -83,7 +107,7 @@ def test_a_target_is_said_in_the_manifests_units():
         "completion_seconds": None,
         "rate_per_second": None,
     }
-    assert human.target(target) == "40000/s p99<2ms"
+    assert fmt.target(target) == "40000/s p99<2ms"
 
 
 def test_the_workloads_table_names_what_an_operator_looks_for():
