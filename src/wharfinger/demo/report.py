@@ -1,340 +1,284 @@
-"""The demo's end: tables for people, and the same as JSON."""
+"""The demo's result for people, from what ``-o json`` prints; numbers in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.demo import words
-from wharfinger.demo.plan import (
+from wharfinger.demo.timeline import Row
+from wharfinger.demo.verdict import HELD_SHARE, SETTLE_SECONDS
+from wharfinger.demo.workloads import (
     BASELINE,
-    HELD_SHARE,
-    OVER_LEAST,
-    OVER_MOST,
-    SETTLE_SECONDS,
+    MAX_OVER,
+    MIN_OVER,
+    SERVICES,
+    TARGETED,
     TOLERANCE,
     UNDER,
-    Goal,
-    Kind,
-    Reservation,
     with_room,
 )
-from wharfinger.demo.timeline import Course, Step
-from wharfinger.demo.verdict import Outcome, Seen
 
-ENOUGH = 0.8
-"""Of the targets, met: else the demo ends with exit status 3."""
-WORTH_TELLING_SECONDS = 2.0
-WORTH_TELLING_SHARE = 0.03
+NONE = "-"
+NOTABLE_SECONDS = 2.0
+NOTABLE_SHARE = 0.03
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run and what came of it.
+# --- numbers ------------------------------------------------------------------------------------
 
-    Attributes:
-        course: What was seen.
-        outcomes: Of those with a target.
-        fillers: Names of those without.
-        seen: What services' clients saw, by name.
-        surge_seconds: When the load surged.
+
+def rate(per_second: float) -> str:
+    """Three digits.
+
+    >>> rate(417.3), rate(2.04)
+    ('417/s', '2.04/s')
     """
-
-    course: Course
-    outcomes: tuple[Outcome, ...]
-    fillers: tuple[str, ...]
-    seen: Mapping[str, Sequence[Seen]]
-    surge_seconds: float
-
-    @property
-    def met(self) -> int:
-        """How many targets were met."""
-        return sum(outcome.met for outcome in self.outcomes)
-
-    @property
-    def targeted_utilization(self) -> float:
-        """CPU time of work with targets over all that there was."""
-        return self.course.utilization([outcome.member.name for outcome in self.outcomes])
-
-    @property
-    def utilization(self) -> float:
-        """CPU time of all workloads over all that there was."""
-        return self.targeted_utilization + self.course.utilization(self.fillers)
+    return f"{per_second:.0f}/s" if per_second >= 100 else f"{per_second:.3g}/s"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything that the demo found.
+def latency(seconds: float) -> str:
+    """In milliseconds below a second.
 
-    Attributes:
-        seed: Of what was drawn.
-        goals: By name.
-        reservations: What users would have stated, by name.
-        main: The run under the policy that is shown.
-        baseline: The run beside it.
-        notes: What could not be shown here, and why.
-        picture: The file; ``None`` = there is none.
+    >>> latency(0.0123), latency(0.00321), latency(2.5)
+    ('12 ms', '3.2 ms', '2.5 s')
     """
-
-    seed: int
-    goals: Mapping[str, Goal]
-    reservations: Mapping[str, Reservation]
-    main: Run
-    baseline: Run
-    notes: tuple[str, ...] = ()
-    picture: str | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether enough targets were met."""
-        return self.main.met >= ENOUGH * len(self.main.outcomes)
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{1000 * seconds:.{0 if seconds >= 0.01 else 1}f} ms"
 
 
-# --- for machines -------------------------------------------------------------------------------
+def whole_seconds(seconds: float | None) -> str:
+    """Without decimals."""
+    return NONE if seconds is None else f"{seconds:.0f} s"
 
 
-def as_json(report: Report) -> dict[str, Any]:
-    """What ``-o json`` prints; keys are a contract (docs/demo.md)."""
-    return {
-        **_run_json(report.main, report.reservations),
-        "baseline": _run_json(report.baseline, report.reservations),
-        "seed": report.seed,
-        "targets_met": report.main.met,
-        "targets": len(report.main.outcomes),
-        "notes": list(report.notes),
-        "files": [report.picture] if report.picture else [],
+def percent(share: float | None) -> str:
+    """Without decimals; never 100 where something is missing.
+
+    >>> percent(0.934), percent(0.998), percent(None)
+    ('93%', '99%', '-')
+    """
+    if share is None:
+        return NONE
+    return f"{int(share * 100)}%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+def met(value: bool | None) -> str:
+    """Whether a target is met."""
+    return NONE if value is None else "yes" if value else "NO"
+
+
+def performance(values: Mapping[str, Any] | None) -> str:
+    """A target, or what is achieved of one.
+
+    >>> performance({"throughput_per_second": 200.0, "latency": {"percentile": 95.0,
+    ...              "below_seconds": 0.1}})
+    '200/s, p95 < 100 ms'
+    >>> performance({"completion_seconds": 12.3, "rate_per_second": None})
+    'done in 12 s'
+    """
+    forms = {
+        "throughput_per_second": rate,
+        "rate_per_second": rate,
+        "latency": lambda b: f"p{b['percentile']:g} < {latency(b['below_seconds'])}",
+        "latency_seconds": latency,
+        "completion_seconds": "done in {:.0f} s".format,
     }
+    present = {key: value for key, value in (values or {}).items() if value is not None}
+    return ", ".join(form(present[key]) for key, form in forms.items() if key in present) or NONE
 
 
-def _run_json(run: Run, reservations: Mapping[str, Reservation]) -> dict[str, Any]:
-    outcomes = {outcome.member.name: outcome for outcome in run.outcomes}
-    workloads = [
-        {
-            **workload,
-            **_outcome_json(outcomes.get(workload["name"]), reservations),
-            "cpu_seconds_used": round(run.course.used(workload["name"]), 3),
-        }
-        for workload in run.course.workloads
-    ]
-    return {
-        "policy": run.course.policy,
-        "utilization": round(run.utilization, 4),
-        "targeted_utilization": round(run.targeted_utilization, 4),
-        "machine_utilization": _rounded(run.course.busy),
-        "duration_seconds": round(run.course.times[-1], 1) if run.course.times else 0.0,
-        "adjustments": [step_json(step) for step in run.course.adjustments],
-        "workloads": workloads,
-    }
+def _predicted(prediction: Mapping[str, float] | None) -> str:
+    if prediction is None:
+        return NONE
+    return f"{prediction['mean']:.2f} ({prediction['low']:.2f}-{prediction['high']:.2f})"
 
 
-def step_json(step: Step) -> dict[str, Any]:
-    """One adjustment."""
-    return {
-        "name": step.name,
-        "at_seconds": round(step.at_seconds, 1),
-        "kind": step.kind,
-        "reason": step.reason,
-        "message": step.message,
-        "cpus": step.cpus,
-    }
+def _achieved(row: Row) -> str:
+    """What came of a workload, in its target's terms."""
+    achieved = row["achieved"]
+    if row["name"] not in SERVICES:
+        if achieved["completion_seconds"] is not None:
+            return performance(achieved)
+        return "not done" if row["started_at"] else "never started"
+    if achieved["throughput_per_second"] is None:
+        return "never served"
+    parts = [rate(achieved["throughput_per_second"])]
+    if row["target"]["latency"] is not None:
+        bound = row["target"]["latency"]["percentile"]
+        parts.append(f"p{bound:g} {latency(achieved['latency_seconds'])}")
+    return f"{', '.join(parts)}; held {percent(row['held_share'])}"
 
 
-def _outcome_json(
-    outcome: Outcome | None, reservations: Mapping[str, Reservation]
-) -> dict[str, Any]:
-    """The demo's own judgement: ``met`` is of the whole run, not of its last moment."""
-    if outcome is None:
-        return {"met": None, "performance": None, "held_share": None, "reserved_cpus": None}
-    reservation = reservations.get(outcome.member.name)
-    return {
-        "met": outcome.met,
-        "predicted": outcome.predicted,
-        "performance": _rounded(outcome.score),
-        "held_share": _rounded(outcome.held_share),
-        "reserved_cpus": reservation.cpus if reservation else None,
-        "achieved": {
-            "completion_seconds": _rounded(outcome.completion_seconds),
-            "throughput_per_second": _rounded(outcome.throughput_per_second),
-            "latency_seconds": _rounded(outcome.latency_seconds),
-            "rate_per_second": None,
-        },
-    }
+def _waited(row: Row) -> float | None:
+    return row["wait_seconds"] if row["started_at"] else None
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _reserved(row: Row) -> str:
+    ratio = row["reserved_cpus"] / row["needed_cpus"]
+    about = "as needed" if f"{ratio:.1f}" == "1.0" else f"{ratio:.1f}x what is needed"
+    return f"{row['reserved_cpus']:.2f} ({about})"
 
 
-# --- for people ---------------------------------------------------------------------------------
+# --- the whole ----------------------------------------------------------------------------------
 
 
-def as_text(report: Report) -> str:
+def as_text(result: Row) -> str:
     """The tables and what they say."""
+    baseline = result["baseline"]
+    about = "" if result["policy"] == BASELINE else ", the policy that sizes by targets"
     parts = [
-        f"Under {report.main.course.policy}, the policy that sizes by targets:"
-        if report.main.course.policy != BASELINE
-        else f"Under {BASELINE}:",
-        _main_table(report.main),
-        _adjustments(report.main),
-        f"The same set under {BASELINE}, with what users would reserve:",
-        _baseline_table(report),
-        "\n".join(_summary(report)),
-        "\n".join(_definitions(report.reservations)),
+        f"Under {result['policy']}{about}:",
+        _main_table(result),
+        _adjustments(result),
+        f"The same workloads under {BASELINE}, with what users would reserve:",
+        _baseline_table(baseline),
+        "\n".join([_totals(result), _totals(baseline), *_comparison(result, baseline)]),
+        _definitions(_targeted(result)),
     ]
-    if report.notes:
-        parts.append(
-            "\n".join(["What could not be shown here:", *map("  - {}".format, report.notes)])
-        )
-    if report.picture:
-        parts.append(f"Performance and CPU over time: {report.picture}")
+    if result["notes"]:
+        parts.append("\n  - ".join(["What could not be shown here:", *result["notes"]]))
+    parts += [f"Performance and CPU over time: {file}" for file in result["files"]]
     return "\n\n".join(parts)
 
 
-def _main_table(run: Run) -> str:
+def _targeted(run: Row) -> list[Row]:
+    return [row for row in run["workloads"] if row["name"] in TARGETED]
+
+
+def table(head: str, rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell; ``head`` has a word or, joined by _, two for each.
+
+    >>> print(table("A IS_B", [["long", "1"], ["x", "2"]]))
+    A     IS B
+    long  1
+    x     2
+    """
+    lines = [[word.replace("_", " ") for word in head.split()], *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _main_table(run: Row) -> str:
+    def adjusted(name: str) -> str:
+        times = [step["at_seconds"] for step in run["adjustments"] if step["name"] == name]
+        return ", ".join(map(whole_seconds, times)) or NONE
+
     rows = [
         [
-            outcome.member.name,
-            words.target(outcome.goal),
-            words.predicted(outcome.predicted),
-            words.achieved(outcome),
-            words.verdict(outcome.met),
-            _seconds(outcome.waited_seconds),
-            ", ".join(f"{step.at_seconds:.0f} s" for step in outcome.adjustments) or words.NONE,
+            row["name"],
+            performance(row["target"]),
+            _predicted(row["predicted"]),
+            _achieved(row),
+            met(row["met"]),
+            whole_seconds(_waited(row)),
+            adjusted(row["name"]),
         ]
-        for outcome in run.outcomes
+        for row in _targeted(run)
     ]
-    return words.table(
-        ["WORKLOAD", "TARGET", "PREDICTED", "ACHIEVED", "MET", "WAITED", "ADJUSTED AT"], rows
-    )
+    return table("WORKLOAD TARGET PREDICTED ACHIEVED MET WAITED ADJUSTED_AT", rows)
 
 
-def _seconds(value: float | None) -> str:
-    return words.NONE if value is None else f"{value:.0f} s"
-
-
-def _adjustments(run: Run) -> str:
-    steps = run.course.adjustments
-    if not steps:
+def _adjustments(run: Row) -> str:
+    lines = [f"{a['at_seconds']:4.0f} s  {a['name']}: {a['message']}" for a in run["adjustments"]]
+    if not lines:
         return "Nothing was adjusted while it ran."
-    lines = ["Adjusted while it ran:"]
-    lines += [f"  {step.at_seconds:4.0f} s  {step.name}: {step.message}" for step in steps]
-    return "\n".join(lines)
+    return "\n  ".join(["Adjusted while it ran:", *lines])
 
 
-def _baseline_table(report: Report) -> str:
-    rows = []
-    for mine, theirs in zip(report.main.outcomes, report.baseline.outcomes, strict=True):
-        name = mine.member.name
-        reservation = report.reservations[name]
-        rows.append(
-            [
-                name,
-                f"{mine.goal.need_cpus:.2f}",
-                f"{reservation.cpus:.2f} ({reservation.about})",
-                words.achieved(theirs),
-                words.verdict(theirs.met),
-                _seconds(theirs.waited_seconds),
-            ]
-        )
-    return words.table(["WORKLOAD", "NEEDS", "RESERVED", "ACHIEVED", "MET", "WAITED"], rows)
-
-
-def _summary(report: Report) -> Iterator[str]:
-    main, base = report.main, report.baseline
-    names = (main.course.policy, base.course.policy)
-    width = max(map(len, names))
-    for name, run in zip(names, (main, base), strict=True):
-        yield (
-            f"{name.ljust(width)}  {run.met} of {len(run.outcomes)} targets met; "
-            f"{words.percent(run.utilization)} of {run.course.cpus:g} CPUs used by workloads, "
-            f"{words.percent(run.targeted_utilization)} by those with targets" + _others(run)
-        )
-    past = _let_past(report)
-    if past:
-        yield (
-            f"Its line is served in order; had those that fit been let past (backfilling), "
-            f"{' and '.join(past)} would have had room at once."
-        )
-    better = list(_where_better(report))
-    if better:
-        yield f"Where {base.course.policy} did better:"
-        yield from map("  - {}".format, better)
-    else:
-        yield f"{base.course.policy} did better nowhere in this run."
-
-
-def _let_past(report: Report) -> list[str]:
-    """Who waited in the baseline's line although there was room."""
-    cpus = report.baseline.course.cpus
-    servers = max(1, round(cpus))
-    fits = with_room(report.reservations, servers, cpus / servers)
-    return [
-        outcome.member.name
-        for outcome in report.baseline.outcomes
-        if outcome.member.name in fits
-        and (outcome.waited_seconds is None or outcome.waited_seconds > WORTH_TELLING_SECONDS)
+def _baseline_table(run: Row) -> str:
+    rows = [
+        [
+            row["name"],
+            f"{row['needed_cpus']:.2f}",
+            _reserved(row),
+            _achieved(row),
+            met(row["met"]),
+            whole_seconds(_waited(row)),
+        ]
+        for row in _targeted(run)
     ]
+    return table("WORKLOAD NEEDS RESERVED ACHIEVED MET WAITED", rows)
 
 
-def _others(run: Run) -> str:
-    """What else the CPUs did: the same for whoever manages, and noise for both."""
-    if run.course.busy is None:
-        return ""
-    rest = max(0.0, run.course.busy - run.utilization)
-    return f" ({words.percent(rest)} by clients, manager, profiling and the rest of this machine)"
+def _totals(run: Row) -> str:
+    """What was met and used; clients and the rest are the same for any manager."""
+    mets = [row["met"] for row in _targeted(run)]
+    text = (
+        f"{run['policy']:<{len(BASELINE)}}  {sum(mets)} of {len(mets)} targets met; "
+        f"{percent(run['utilization'])} of {run['cpus']:g} CPUs used by workloads, "
+        f"{percent(run['targeted_utilization'])} by those with targets"
+    )
+    if run["machine_utilization"] is None:
+        return text
+    rest = percent(max(0.0, run["machine_utilization"] - run["utilization"]))
+    return f"{text} ({rest} by clients, manager, profiling and the rest of this machine)"
 
 
-def _where_better(report: Report) -> Iterator[str]:
-    """Honestly: in what the baseline was ahead."""
-    for mine, theirs in zip(report.main.outcomes, report.baseline.outcomes, strict=True):
-        name = mine.member.name
-        if theirs.met and not mine.met:
-            yield f"{name} met its target"
-        if _sooner(theirs.completion_seconds, mine.completion_seconds):
-            yield f"{name} was done {_gap(mine.completion_seconds, theirs.completion_seconds)}"
-        elif theirs.held_share is not None and (
-            theirs.held_share > (mine.held_share or 0.0) + WORTH_TELLING_SHARE
-        ):
-            yield (
-                f"{name} held its target in {words.percent(theirs.held_share)} of its seconds, "
-                f"not {words.percent(mine.held_share)}"
-            )
-        if mine.member.kind is Kind.SERVICE and _sooner(theirs.waited_seconds, mine.waited_seconds):
-            yield f"{name} was served {_gap(mine.waited_seconds, theirs.waited_seconds)}"
-    for name in report.main.fillers:
-        less, more = report.main.course.used(name), report.baseline.course.used(name)
+def _comparison(main: Row, baseline: Row) -> Iterator[str]:
+    kept_waiting = _kept_waiting(baseline)
+    if kept_waiting:
+        yield (
+            f"Its queue is served in order; with backfilling, {' and '.join(kept_waiting)} "
+            "would have started at once."
+        )
+    pairs = zip(main["workloads"], baseline["workloads"], strict=True)
+    better = [line for mine, theirs in pairs for line in _where_better(mine, theirs)]
+    if better:
+        yield "\n  - ".join([f"Where {BASELINE} did better:", *better])
+    else:
+        yield f"{BASELINE} did better nowhere in this run."
+
+
+def _kept_waiting(run: Row) -> list[str]:
+    """Workloads that waited in the baseline's queue although there was room."""
+    stated = {row["name"]: row["reserved_cpus"] for row in _targeted(run)}
+    waits = {row["name"]: _waited(row) for row in _targeted(run)}
+    servers = max(1, round(run["cpus"]))
+    fitting = with_room(stated, servers, run["cpus"] / servers)
+    return [name for name in fitting if _is_sooner(0.0, waits[name])]
+
+
+def _where_better(mine: Row, theirs: Row) -> Iterator[str]:
+    """In what the baseline was ahead with one workload."""
+    name = mine["name"]
+    if name not in TARGETED:
+        less, more = mine["cpu_seconds_used"], theirs["cpu_seconds_used"]
         if more > 1.25 * less + 1:
             yield f"{name} (best-effort) got {more:.0f} s of CPU time, not {less:.0f} s"
+        return
+    if theirs["met"] and not mine["met"]:
+        yield f"{name} met its target"
+    ends = [row["achieved"]["completion_seconds"] for row in (theirs, mine)]
+    shares = [row["held_share"] or 0.0 for row in (theirs, mine)]
+    waits = [_waited(row) for row in (theirs, mine)]
+    if _is_sooner(*ends):
+        yield f"{name} was done {_gap(*ends)}"
+    elif shares[0] > shares[1] + NOTABLE_SHARE:
+        yield f"{name} held its target in {percent(shares[0])} of its seconds, not " + (
+            percent(mine["held_share"])
+        )
+    if name in SERVICES and _is_sooner(*waits):
+        yield f"{name} was served {_gap(*waits)}"
 
 
-def _sooner(theirs: float | None, mine: float | None) -> bool:
-    return theirs is not None and (mine is None or theirs < mine - WORTH_TELLING_SECONDS)
+def _is_sooner(theirs: float | None, mine: float | None) -> bool:
+    return theirs is not None and (mine is None or theirs < mine - NOTABLE_SECONDS)
 
 
-def _gap(mine: float | None, theirs: float | None) -> str:
-    assert theirs is not None
-    return f"after {theirs:.0f} s" if mine is None else f"{mine - theirs:.0f} s sooner"
+def _gap(theirs: float | None, mine: float | None) -> str:
+    if mine is None:
+        return f"after {theirs:.0f} s"
+    return f"{mine - (theirs or 0.0):.0f} s sooner"
 
 
-def _definitions(stated: Mapping[str, Reservation]) -> Iterator[str]:
-    yield (
-        f"Met: a service held its target, less {TOLERANCE:.0%}, in {HELD_SHARE:.0%} of its seconds "
-        f"from {SETTLE_SECONDS:.0f} s after its start to the end,"
-    )
-    yield (
-        "as its clients saw it; a batch job ended within its target, waiting and profiling "
-        f"included, plus {TOLERANCE:.0%}."
-    )
-    yield (
-        "Predicted: performance over target, with the interval at the stated confidence, when it "
-        "was placed."
-    )
-    over = sum(reservation.factor > 1 for reservation in stated.values())
-    under = sum(reservation.factor < 1 for reservation in stated.values())
-    yield (
-        "Reserved: users misjudge; Quasar found 70% to reserve up to 10 times too much, 20% up to "
-        "5 times too little (Figure 1d)."
-    )
-    yield (
-        f"Here it is milder: of {len(stated)}, {over} reserve {OVER_LEAST:g} to {OVER_MOST:g} "
-        f"times what they need, {under} {UNDER:g} times, the rest exactly that."
-    )
+def _definitions(rows: Sequence[Row]) -> str:
+    over = sum(row["reserved_cpus"] > row["needed_cpus"] for row in rows)
+    under = sum(row["reserved_cpus"] < row["needed_cpus"] for row in rows)
+    return f"""\
+Met: a service held its target, less {TOLERANCE:.0%}, in {HELD_SHARE:.0%} of its seconds from \
+{SETTLE_SECONDS:.0f} s after its start to the end,
+as its clients saw it; a batch job ended within its target, waiting and profiling included, \
+plus {TOLERANCE:.0%}.
+Predicted: performance over target, with the interval at the stated confidence, when it was placed.
+Reserved: users misjudge; Quasar found 70% to reserve up to 10 times too much, 20% up to 5 times \
+too little (Figure 1d).
+Here it is milder: of {len(rows)}, {over} reserve {MIN_OVER:g} to {MAX_OVER:g} times what they \
+need, {under} {UNDER:g} times, the rest exactly that."""
