@@ -16,6 +16,7 @@ POLICY = "quasar"
 MIN_SECONDS = 15.0
 ENOUGH = 0.8
 """Of the targets: when fewer are met the exit status is 3."""
+DEMO_OPTIONS = ("policy", "seed", "run_seconds", "picture", "keep")
 PICTURE = "wharfinger-demo.png"
 
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
+        dest="run_seconds",
         type=seconds,
         default=110.0,
         metavar="DURATION",
@@ -58,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0 when enough targets were met, 3 when not."""
     # Here and not above: no other command pays for it.
     from wharfinger.cli.client import Client  # noqa: PLC0415
-    from wharfinger.demo.progress import DemoProgress  # noqa: PLC0415
-    from wharfinger.demo.report import as_text  # noqa: PLC0415
+    from wharfinger.cli.demo_progress import DemoProgress  # noqa: PLC0415
+    from wharfinger.cli.demo_report import as_text  # noqa: PLC0415
     from wharfinger.demo.run import Demo  # noqa: PLC0415
 
     _check(arguments)
@@ -67,11 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
     # Beside JSON in a pipe nothing else is wanted; on a terminal progress helps.
     stream = sys.stderr if wants_text or sys.stderr.isatty() else None
     directory = Path(tempfile.mkdtemp(prefix="wharfinger-demo-"))
-    options = {key: getattr(arguments, key) for key in ("policy", "seed", "picture", "keep")}
+    options = {key: getattr(arguments, key) for key in DEMO_OPTIONS}
     kept = False
     try:
         with ended_in_order(), DemoProgress(stream) as progress:
-            demo = Demo(directory, Client, progress, run_seconds=arguments.seconds, **options)
+            demo = Demo(directory, Client, progress.tell, progress.show, **options)
             result = demo.run()
         kept = arguments.keep
     finally:
@@ -95,7 +97,7 @@ def _check(arguments: argparse.Namespace) -> None:
     from wharfinger.policies.registry import make_policy  # noqa: PLC0415 - as in run
 
     make_policy(arguments.policy)  # A wrong name is refused now, not after the measurements.
-    if arguments.seconds < MIN_SECONDS:
+    if arguments.run_seconds < MIN_SECONDS:
         raise InvalidInput(
-            f"--seconds: {arguments.seconds:g} s is too short; {MIN_SECONDS:g} s is the least"
+            f"--seconds: {arguments.run_seconds:g} s is too short; {MIN_SECONDS:g} s is the least"
         )

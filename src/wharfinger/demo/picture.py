@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import nan
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -27,11 +29,6 @@ class DemoRun:
     result: Row
     surge_seconds: float
 
-    @property
-    def met(self) -> int:
-        """How many targets were met."""
-        return sum(row["met"] or False for row in self.result["workloads"])
-
 
 def draw(runs: Sequence[DemoRun], path: Path) -> None:
     """Write the picture, a column for each run.
@@ -51,7 +48,7 @@ def draw(runs: Sequence[DemoRun], path: Path) -> None:
         _given(column[1], run.timeline)
         _used(column[2], run.timeline)
         column[0].set_title(
-            f"{run.timeline.policy}: {run.met} of {len(TARGETED)} targets met, "
+            f"{run.result['policy']}: {run.result['targets_met']} of {len(TARGETED)} targets met, "
             f"{run.result['utilization']:.0%} of CPU used, "
             f"{run.result['targeted_utilization']:.0%} by targeted work"
         )
@@ -72,10 +69,11 @@ def _performance(axes: "Axes", run: DemoRun) -> None:
     for row in run.result["workloads"]:
         if row["name"] in SERVICES:
             scores = [(one.second, one.score(row["target"])) for one in run.clients[row["name"]]]
-        else:
+        elif row["name"] in TARGETED:
             scores = _batch_scores(run.timeline, row)
-        if scores and row["name"] in COLORS:
-            axes.plot(*zip(*scores, strict=True), color=COLORS[row["name"]], linewidth=1.5)
+        else:
+            continue
+        axes.plot(*zip(*scores or [(0, nan)], strict=True), color=COLORS[row["name"]])
     axes.axhline(1.0, color="black", linewidth=1)
     axes.axhspan(1 - TOLERANCE, 1.0, color="black", alpha=0.08, linewidth=0)
     axes.set_ylim(0, MAX_SCORE)
@@ -101,26 +99,29 @@ def _given(axes: "Axes", timeline: Timeline) -> None:
     times = [sample.at_seconds for sample in timeline.samples]
     for name, color in COLORS.items():
         cpus = [sample.workloads[name]["cpus"] for sample in timeline.samples]
-        axes.step(times, cpus, where="post", color=color, linewidth=1.5)
-    for step in timeline.adjustments:
-        if step["name"] in COLORS:
-            color = COLORS[step["name"]]
-            axes.plot(step["at_seconds"], step["cpus"] or 0.0, "o", color=color, markersize=5)
+        axes.step(times, cpus, where="post", color=color)
+        steps = [step for step in timeline.adjustments if step["name"] == name]
+        at = [step["at_seconds"] for step in steps]
+        axes.plot(at, [step["cpus"] or 0.0 for step in steps], "o", color=color, markersize=5)
     axes.axhline(SHARE * timeline.cpus, color="black", linewidth=0.5, alpha=0.4)
 
 
 def _used(axes: "Axes", timeline: Timeline) -> None:
     """CPUs used: a layer for each targeted workload, one for all best-effort work."""
-    spans = [(a, b, b.at_seconds - a.at_seconds) for a, b in timeline.spans()]
-    times = [(a.at_seconds + b.at_seconds) / 2 for a, b, _ in spans]
-    groups = [*([name] for name in TARGETED), FILLERS]
+    samples = timeline.samples
+    times = [(a.at_seconds + b.at_seconds) / 2 for a, b in pairwise(samples)]
+
+    def per_second(totals: Sequence[float]) -> list[float]:
+        spans = pairwise(sample.at_seconds for sample in samples)
+        return [(q - p) / (b - a) for (p, q), (a, b) in zip(pairwise(totals), spans, strict=True)]
+
     layers = [
-        _smooth([(b.cpu_seconds(names) - a.cpu_seconds(names)) / length for a, b, length in spans])
-        for names in groups
+        _smooth(per_second([sample.cpu_seconds(names) for sample in samples]))
+        for names in (*([name] for name in TARGETED), FILLERS)
     ]
     colors, labels = [*COLORS.values(), BEST_EFFORT_COLOR], [*TARGETED, "best-effort"]
     axes.stackplot(times, layers, labels=labels, colors=colors, linewidth=0)
-    busy = [((b.busy_seconds or 0.0) - (a.busy_seconds or 0.0)) / length for a, b, length in spans]
+    busy = per_second([sample.busy_seconds or 0.0 for sample in samples])
     if any(busy):
         axes.plot(times, busy, color="black", linewidth=0.8, label="all on these CPUs")
     axes.axhline(timeline.cpus, color="black", linewidth=1)

@@ -1,16 +1,14 @@
 """The demo from top to bottom."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wharfinger.classification.known import KnownPrograms
 from wharfinger.demo.cluster import Connect, DemoCluster
 from wharfinger.demo.picture import DemoRun, draw
-from wharfinger.demo.progress import DemoProgress
-from wharfinger.demo.report import performance
 from wharfinger.demo.solo import free_ports, measure_alone, others_busy
 from wharfinger.demo.timeline import Row, Timeline, busy_seconds
 from wharfinger.demo.verdict import judge, read_clients
@@ -46,7 +44,8 @@ class Demo:
     Attributes:
         directory: Everything is in it; must exist and be empty.
         connect: Makes clients of a manager.
-        progress: Shows how far it is.
+        tell: Shows a line of progress; each of the steps begins with its number in brackets.
+        show: Shows a run, after each sample.
         policy: Shown in the first run.
         seed: Of the users' reservations.
         run_seconds: Length of each of the two runs.
@@ -60,7 +59,8 @@ class Demo:
 
     directory: Path
     connect: Connect
-    progress: DemoProgress
+    tell: Callable[[str], None]
+    show: Callable[[Timeline], None]
     policy: str
     seed: int
     run_seconds: float
@@ -81,24 +81,20 @@ class Demo:
         self._prepare()
         known = ("--known", str(self._save_known_programs()))
         with self._cluster("state", self.policy, *known) as cluster:
-            self.progress.step(
-                3, f"run 1: eight programs under {self.policy}, load surges half-way"
-            )
+            self.tell(f"[3/5] run 1: eight programs under {self.policy}, load surges half-way")
             main = self._run_once(cluster)
             if not self.keep:
                 cluster.end()
-            self.progress.step(4, f"run 2: the same under {BASELINE}, with users' reservations")
+            self.tell(f"[4/5] run 2: the same under {BASELINE}, with users' reservations")
             with self._cluster("baseline", BASELINE) as other:
                 baseline = self._run_once(other)
-            self.progress.step(5, "result")
+            self.tell("[5/5] result")
             missing = picture_note((main, baseline), self.picture)
             cluster.leave()
         return {
             **main.result,
             "baseline": baseline.result,
             "seed": self.seed,
-            "targets_met": main.met,
-            "targets": len(TARGETED),
             "notes": [*self.notes, *missing],
             "files": [] if missing else [str(self.picture)],
         }
@@ -111,7 +107,7 @@ class Demo:
 
     def _prepare(self) -> None:
         """Each program alone, and the targets that follow."""
-        self.progress.step(1, "each program alone on one CPU, to know what it can do here")
+        self.tell("[1/5] each program alone on one CPU, to know what it can do here")
         seconds = self._shortened(SOLO_SECONDS)
         with self._cluster("solo", BASELINE) as cluster:
             noise = rest_of_machine(cluster.cpu_numbers, seconds / 2)
@@ -122,7 +118,7 @@ class Demo:
             with others_busy(cluster.cpu_numbers[1:]):
                 for name, speed in measure_alone(cluster, self.directory, seconds):
                     unit = "requests" if name in SERVICES else "steps"
-                    self.progress.note(f"{name}: {speed.rate_per_second:.0f} {unit}/s")
+                    self.tell(f"      {name}: {speed.rate_per_second:.0f} {unit}/s")
                     speeds[name] = speed
         self.cpus = round(sum(server["cpus"] for server in servers), 3)
         max_cpus = min(server["cpus"] for server in servers)
@@ -139,7 +135,7 @@ class Demo:
                 f"others used {noise:.0%} of these CPUs before the demo began: what it shows is "
                 "noisy"
             )
-            self.progress.note(self.notes[-1])
+            self.tell(f"      {self.notes[-1]}")
 
     def _manifests(self, directory: Path, epoch: float) -> str:
         here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
@@ -148,16 +144,18 @@ class Demo:
     def _tell_targets(self) -> None:
         need = SHARE * self.cpus
         needed = len(TARGETED) * need
-        self.progress.step(
-            2,
-            f"targets: shares of that which need {needed:.2f} of {self.cpus:g} CPUs, "
-            f"{needed + (SURGE - 1) * need:.2f} in the surge",
+        self.tell(
+            f"[2/5] targets: shares of that which need {needed:.2f} of {self.cpus:g} CPUs, "
+            f"{needed + (SURGE - 1) * need:.2f} in the surge"
         )
-        text = self._manifests(self.directory, 0)
-        for workload in load_manifests(text, working_directory=str(self.directory)):
-            if workload.target is not None:
-                target = performance(asdict(workload.target))
-                self.progress.note(f"{workload.name}: {target} (needs {need:.2f} CPUs)")
+        for name in TARGETED:
+            forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
+            words = (
+                form.format(self.values[f"{name}_{key}"])
+                for key, form in forms.items()
+                if f"{name}_{key}" in self.values
+            )
+            self.tell(f"      {name}: {', '.join(words)} (needs {need:.2f} CPUs)")
 
     def _save_known_programs(self) -> Path:
         """The known programs but those that take part: none is classified by its own row."""
@@ -175,7 +173,7 @@ class Demo:
         timeline = Timeline(cluster.policy, time.time(), self.cpus)
         text = self._manifests(directory, timeline.epoch)
         cluster.submit(text, directory / "workloads.yaml")
-        timeline.watch(cluster, self.run_seconds, self.progress.sample)
+        timeline.watch(cluster, self.run_seconds, self.show)
         clients = {name: read_clients(directory / f"{name}.clients") for name in SERVICES}
         result = judge(timeline, clients, self.reserved_cpus, self.run_seconds)
         cluster.clear()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from wharfinger.demo.cluster import ENDED, POLL_SECONDS, DemoCluster
+from wharfinger.demo.cluster import ENDED, DemoCluster
 from wharfinger.demo.workloads import (
     SERVICES,
     SURGING,
@@ -27,6 +27,7 @@ from wharfinger.manifest import load_manifests, workload_to_manifest
 
 REPORT_REGEX = r"throughput=(?P<throughput>[0-9.]+) .*p50_ms=(?P<median_ms>[0-9.]+)"
 START_SECONDS = 20.0
+POLL_SECONDS = 0.005
 ENDLESS = 10**9
 WARM_STEPS = 2
 """The first steps are not counted: pages and caches fill."""
@@ -91,14 +92,15 @@ def measure_alone(
         yield workload.name, speed
 
 
-def _wait(cluster: DemoCluster, name: str, ready: Callable[[str], bool]) -> None:
+def _wait(cluster: DemoCluster, name: str, ready: Callable[[str], bool]) -> str:
     deadline = time.monotonic() + START_SECONDS
-    while not ready(cluster.output(name)):
+    while not ready(output := cluster.output(name)):
         workload = next(w for w in cluster.workloads() if w["name"] == name)
         if workload["phase"] in ENDED or time.monotonic() > deadline:
-            last = cluster.output(name).strip().splitlines()[-1:] or [workload["message"]]
+            last = output.strip().splitlines()[-1:] or [workload["message"]]
             raise Unavailable(f"{name} does not run alone: {workload['phase']}: {last[0]}")
         time.sleep(POLL_SECONDS)
+    return output
 
 
 def steps_done(output: str) -> int:
@@ -107,27 +109,20 @@ def steps_done(output: str) -> int:
     >>> steps_done("done=1\ndone=2\ndon")
     2
     """
-    steps = re.findall(r"done=([0-9]+)\n", output)
-    return int(steps[-1]) if steps else 0
+    return int([0, *re.findall(r"done=([0-9]+)\n", output)][-1])
 
 
 def _steps_per_second(cluster: DemoCluster, name: str, seconds: float) -> float:
-    """From one step's end after the warm-up to another's."""
-    _wait(cluster, name, lambda output: steps_done(output) >= WARM_STEPS)
-    first, began = _next_step(cluster, name)
+    """From one step's end after the warm-up to another's, as exactly as polling shows it."""
+
+    def next_step(after: int) -> tuple[int, float]:
+        output = _wait(cluster, name, lambda output: steps_done(output) > after)
+        return steps_done(output), time.monotonic()
+
+    first, began = next_step(WARM_STEPS)
     time.sleep(seconds)
-    last, ended = _next_step(cluster, name)
+    last, ended = next_step(steps_done(cluster.output(name)))
     return (last - first) / (ended - began)
-
-
-def _next_step(cluster: DemoCluster, name: str) -> tuple[int, float]:
-    """The next step to end and when that was, as exactly as polling shows it."""
-    before = now = steps_done(cluster.output(name))
-    deadline = time.monotonic() + START_SECONDS
-    while now == before and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS / 10)
-        now = steps_done(cluster.output(name))
-    return now, time.monotonic()
 
 
 def _service(

@@ -2,21 +2,18 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from wharfinger.demo.cluster import DemoCluster
 
 PERIOD_SECONDS = 1.0
-ADJUSTING = frozenset(
-    {"AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMoved"}
-)
+ADJUSTING = ("AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMoved")
 """Events by which something that runs is changed."""
-ON_SERVER = frozenset({"running", "adjusting", "suspended"})
+ON_SERVER = ("running", "adjusting", "suspended")
 
 Row = Mapping[str, Any]
 
@@ -78,7 +75,6 @@ class Timeline:
         """CPU time of these workloads over all CPU time."""
         return self.samples[-1].cpu_seconds(names) / max(self.cpus * self.seconds, 1e-9)
 
-    @property
     def machine_utilization(self) -> float | None:
         """Share of CPU time that was used, whatever used it; ``None`` = unknown."""
         first, last = self.samples[0], self.samples[-1]
@@ -86,10 +82,6 @@ class Timeline:
         if first.busy_seconds is None or last.busy_seconds is None or span <= 0:
             return None
         return (last.busy_seconds - first.busy_seconds) / (self.cpus * span)
-
-    def spans(self) -> Iterator[tuple[DemoSample, DemoSample]]:
-        """Each two samples that follow each other."""
-        return ((a, b) for a, b in pairwise(self.samples) if b.at_seconds > a.at_seconds)
 
     def watch(
         self, cluster: DemoCluster, seconds: float, show: Callable[["Timeline"], None]

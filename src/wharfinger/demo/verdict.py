@@ -71,24 +71,27 @@ def judge(
         run_seconds: The run's intended length.
     """
     keys = ("name", "at_seconds", "kind", "reason", "message", "cpus")
+    workloads = [
+        {
+            **row,
+            **_verdict(timeline, row, clients.get(row["name"], ()), run_seconds),
+            "needed_cpus": SHARE * timeline.cpus if row["name"] in TARGETED else None,
+            "reserved_cpus": stated.get(row["name"]),
+            "cpu_seconds_used": round(timeline.samples[-1].cpu_seconds([row["name"]]), 3),
+        }
+        for row in timeline.workloads
+    ]
     return {
         "policy": timeline.policy,
         "cpus": timeline.cpus,
         "utilization": round(timeline.utilization((*TARGETED, *FILLERS)), 4),
         "targeted_utilization": round(timeline.utilization(TARGETED), 4),
-        "machine_utilization": _rounded(timeline.machine_utilization),
+        "machine_utilization": _rounded(timeline.machine_utilization()),
         "duration_seconds": round(timeline.seconds, 1),
+        "targets": len(TARGETED),
+        "targets_met": sum(row["met"] or False for row in workloads),
         "adjustments": [{key: step[key] for key in keys} for step in timeline.adjustments],
-        "workloads": [
-            {
-                **row,
-                **_verdict(timeline, row, clients.get(row["name"], ()), run_seconds),
-                "needed_cpus": SHARE * timeline.cpus if row["name"] in TARGETED else None,
-                "reserved_cpus": stated.get(row["name"]),
-                "cpu_seconds_used": round(timeline.samples[-1].cpu_seconds([row["name"]]), 3),
-            }
-            for row in timeline.workloads
-        ],
+        "workloads": workloads,
     }
 
 

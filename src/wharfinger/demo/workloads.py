@@ -87,8 +87,8 @@ def targets(speeds: Mapping[str, SoloSpeed], cpus: float, run_seconds: float) ->
     for name in SERVICES:
         rate = offered_rate(cpus, speeds[name].rate_per_second)
         values |= {f"{name}_rate": rate, f"{name}_surge_rate": round(rate * SURGE, 6)}
-        bound = max(MIN_LATENCY_SECONDS, LATENCY_FACTOR * speeds[name].latency_seconds)
-        values[f"{name}_latency_ms"] = round(1000 * _round(bound, 2))
+    bound = max(MIN_LATENCY_SECONDS, LATENCY_FACTOR * speeds[SURGING].latency_seconds)
+    values[f"{SURGING}_latency_ms"] = round(1000 * _round(bound, 2))
     for name, share in COMPLETE_BY.items():
         completion = round(share * run_seconds, 1)
         working = completion - ALLOWANCE * run_seconds

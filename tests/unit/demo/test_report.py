@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from tests.unit.demo.conftest import result_of
+from wharfinger.cli.demo_report import as_text
 from wharfinger.demo.picture import draw
-from wharfinger.demo.report import as_text
 from wharfinger.demo.run import check_memory, picture_note
 from wharfinger.errors import Unavailable
 

@@ -4,7 +4,7 @@ import io
 import sys
 
 from tests.unit.demo.conftest import STATED, row, timeline
-from wharfinger.demo.progress import DemoProgress
+from wharfinger.cli.demo_progress import DemoProgress
 from wharfinger.demo.timeline import Timeline, busy_seconds, decision_of
 from wharfinger.demo.verdict import ClientSecond, judge, read_clients
 from wharfinger.demo.workloads import FILLERS, TARGETED
@@ -88,8 +88,8 @@ def test_a_service_without_clients_has_not_met_its_target():
 def test_progress_in_a_pipe_is_lines():
     stream = io.StringIO()
     with DemoProgress(stream) as progress:
-        progress.step(3, "run 1")
-        progress.sample(timeline("quasar", good=True))
+        progress.tell("[3/5] run 1")
+        progress.show(timeline("quasar", good=True))
     text = stream.getvalue()
     assert "[3/5] run 1" in text
     assert "web: 300m CPU become 450m" in text
@@ -105,8 +105,8 @@ def test_progress_in_a_terminal_shows_every_workload(monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     stream = Terminal()
     with DemoProgress(stream) as progress:
-        progress.step(3, "run 1")
-        progress.sample(timeline("quasar", good=True))
+        progress.tell("[3/5] run 1")
+        progress.show(timeline("quasar", good=True))
     text = stream.getvalue()
     for name in (*TARGETED, *FILLERS):
         assert name in text
@@ -119,7 +119,7 @@ def test_without_rich_a_terminal_gets_lines_and_is_told_why(monkeypatch):
         monkeypatch.setitem(sys.modules, module, None)
     stream = Terminal()
     with DemoProgress(stream) as progress:
-        progress.step(3, "run 1")
+        progress.tell("[3/5] run 1")
     assert "rich is not installed" in stream.getvalue()
     assert "[3/5] run 1" in stream.getvalue()
 

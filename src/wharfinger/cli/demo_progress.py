@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from wharfinger.demo import report
+from wharfinger.cli import human
 from wharfinger.demo.timeline import Row, Timeline
 from wharfinger.demo.workloads import FILLERS, TARGETED
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-STEPS = 5
 STATUS_SECONDS = 10.0
 RECENT = 4
 """Samples over which the table's CPU use is averaged."""
@@ -47,35 +46,29 @@ class DemoProgress:
         if self._live is not None:
             self._live.stop()
 
-    def _say(self, text: str, style: str = "") -> None:
+    def tell(self, text: str, style: str = "") -> None:
+        """A line; those that begin with a bracket are the demo's steps."""
+        if text.startswith("["):
+            self._timeline, style = None, "bold"
         if self._live is not None:
             self._live.console.print(text, style=style, markup=False, highlight=False)
         elif self._stream is not None:
             print(text, file=self._stream, flush=True)
 
-    def step(self, number: int, text: str) -> None:
-        """One of the demo's steps begins."""
-        self._timeline = None
-        self._say(f"[{number}/{STEPS}] {text}", style="bold")
-
-    def note(self, text: str, style: str = "") -> None:
-        """Something within a step."""
-        self._say(f"      {text}", style)
-
-    def sample(self, timeline: Timeline) -> None:
+    def show(self, timeline: Timeline) -> None:
         """A run was sampled: new decisions, and how all fare."""
         if timeline is not self._timeline:
             self._timeline, self._shown, self._next_status = timeline, 0, STATUS_SECONDS
         for decision in timeline.decisions[self._shown :]:
             if decision["stage"] in SHOWN_STAGES:
                 style = "yellow" if decision["adjusts"] else "" if decision["accepted"] else "dim"
-                self.note(_line(decision), style)
+                self.tell(f"      {_line(decision)}", style)
         self._shown = len(timeline.decisions)
         if self._live is None and timeline.seconds >= self._next_status:
             self._next_status += STATUS_SECONDS
             rows = timeline.samples[-1].workloads
             states = (f"{name} {_state(rows[name])}" for name in TARGETED)
-            self.note(f"{timeline.seconds:4.0f} s  {', '.join(states)}")
+            self.tell(f"      {timeline.seconds:4.0f} s  {', '.join(states)}")
 
     def view(self) -> "RenderableType":
         """The live table; nothing outside of a run."""
@@ -97,11 +90,11 @@ class DemoProgress:
             table.add_row(
                 name,
                 row["phase"],
-                ",".join(row["servers"]) or report.NONE,
-                report.performance(row["target"]) if row["target"] else row["type"],
-                report.performance(row["achieved"]),
-                Text(report.met(row["met"]), style=COLORS[row["met"]]),
-                report.NONE if name in FILLERS else f"{row['cpus']:.2f}",
+                ",".join(row["servers"]) or human.NONE,
+                human.target(row["target"]) if row["target"] else row["type"],
+                _achieved(row),
+                Text(human.met(row["met"]), style=COLORS[row["met"]]),
+                human.NONE if name in FILLERS else f"{row['cpus']:.2f}",
                 f"{_cpus_now(timeline, name):.2f}",
             )
         return table
@@ -113,6 +106,12 @@ def _make_live(stream: TextIO, view: Any) -> "Live":
 
     console = Console(file=stream)
     return Live(console=console, refresh_per_second=2, transient=True, get_renderable=view)
+
+
+def _achieved(row: Row) -> str:
+    values = (row["achieved"] or {}).items()
+    words = [human.term(name, value) for name, value in values if value is not None]
+    return " ".join(words) or human.NONE
 
 
 def _state(row: Mapping[str, Any]) -> str:
