@@ -40,6 +40,8 @@ def choose_cpus() -> list[int]:
 class DemoCluster:
     """One manager on a state directory, with servers of one CPU each; ends as a context.
 
+    ``work``, beside the state directory, is the programs' working directory.
+
     Args:
         state: Its state directory; made when it starts.
         policy: By which it places.
@@ -51,7 +53,9 @@ class DemoCluster:
         self.policy = policy
         self.cpu_numbers = choose_cpus()
         self.client = connect(state)
+        self.work = state.with_name(state.name + ".work")
         self._state = state
+        self._log = state.with_name(state.name + ".log")
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
         servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
@@ -63,20 +67,18 @@ class DemoCluster:
         Raises:
             Unavailable: It does not come up.
         """
-        self._state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._file(".out").open("wb") as output, self._file(".err").open("ab") as complaints:
+        for directory in (self._state, self.work):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "wharfinger", "up", *self._options],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=complaints,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends the manager in order.
             )
-        self._wait(lambda: b"ready\n" in self._file(".out").read_bytes(), "does not come up")
+        self._wait(lambda: b"ready" in self._log.read_bytes().splitlines(), "does not come up")
         self._wait(lambda: self.client.get("status")["synced"], "does not find its servers")
-
-    def _file(self, suffix: str) -> Path:
-        return self._state.with_name(self._state.name + suffix)
 
     def _wait(self, ready: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + READY_SECONDS
@@ -91,15 +93,16 @@ class DemoCluster:
             raise Unavailable(f"the manager has ended: {self._complaints()}")
 
     def _complaints(self) -> str:
-        lines = self._file(".err").read_text(errors="replace").strip().splitlines()
+        lines = self._log.read_text(errors="replace").strip().splitlines()
         return "; ".join(lines[-3:]) or "it says nothing"
 
     # --- its users -----------------------------------------------------------------------------
 
-    def submit(self, text: str, file: Path) -> None:
-        """Submit a manifest file, which is written first; its directory is the working one."""
+    def submit(self, text: str) -> None:
+        """Submit manifests, as a file in the programs' working directory, where it stays."""
+        file = self.work / "workloads.yaml"
         file.write_text(text)
-        query = {"working_directory": str(file.parent), "source": str(file)}
+        query = {"working_directory": str(self.work), "source": str(file)}
         self.client.call("POST", "workloads", query=query, body=text.encode())
 
     def workloads(self) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from wharfinger.demo.workloads import (
     SERVICES,
     SHARE,
     SURGE,
+    SURGING,
     TARGETED,
     manifests,
     reservations,
@@ -114,16 +115,16 @@ class Demo:
             cluster.start()
             servers = cluster.client.get("servers")
             check_memory(servers)
-            speeds = {}
+            speeds, latencies = {}, {}
             with others_busy(cluster.cpu_numbers[1:]):
-                for name, speed in measure_alone(cluster, self.directory, seconds):
+                for name, speed, latency in measure_alone(cluster, seconds):
                     unit = "requests" if name in SERVICES else "steps"
-                    self.tell(f"      {name}: {speed.rate_per_second:.0f} {unit}/s")
-                    speeds[name] = speed
+                    self.tell(f"      {name}: {speed:.0f} {unit}/s")
+                    speeds[name], latencies[name] = speed, latency
         self.cpus = round(sum(server["cpus"] for server in servers), 3)
         max_cpus = min(server["cpus"] for server in servers)
         self.reserved_cpus = reservations(TARGETED, SHARE * self.cpus, self.seed, max_cpus)
-        self.values = targets(speeds, self.cpus, self.run_seconds)
+        self.values = targets(speeds, latencies[SURGING], self.cpus, self.run_seconds)
         self.values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
         self.values |= {
             f"{name}_millicpus": round(1000 * cpus) for name, cpus in self.reserved_cpus.items()
@@ -148,14 +149,11 @@ class Demo:
             f"[2/5] targets: shares of that which need {needed:.2f} of {self.cpus:g} CPUs, "
             f"{needed + (SURGE - 1) * need:.2f} in the surge"
         )
+        forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
         for name in TARGETED:
-            forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
-            words = (
-                form.format(self.values[f"{name}_{key}"])
-                for key, form in forms.items()
-                if f"{name}_{key}" in self.values
-            )
-            self.tell(f"      {name}: {', '.join(words)} (needs {need:.2f} CPUs)")
+            keys = [key for key in forms if f"{name}_{key}" in self.values]
+            target = ", ".join(forms[key].format(self.values[f"{name}_{key}"]) for key in keys)
+            self.tell(f"      {name}: {target} (needs {need:.2f} CPUs)")
 
     def _save_known_programs(self) -> Path:
         """The known programs but those that take part: none is classified by its own row."""
@@ -168,13 +166,10 @@ class Demo:
     def _run_once(self, cluster: DemoCluster) -> DemoRun:
         """From submission to the end; the manager is left up without workloads."""
         cluster.start()
-        directory = self.directory / f"{cluster.policy}.work"
-        directory.mkdir(exist_ok=True)
         timeline = Timeline(cluster.policy, time.time(), self.cpus)
-        text = self._manifests(directory, timeline.epoch)
-        cluster.submit(text, directory / "workloads.yaml")
+        cluster.submit(self._manifests(cluster.work, timeline.epoch))
         timeline.watch(cluster, self.run_seconds, self.show)
-        clients = {name: read_clients(directory / f"{name}.clients") for name in SERVICES}
+        clients = {name: read_clients(cluster.work / f"{name}.clients") for name in SERVICES}
         result = judge(timeline, clients, self.reserved_cpus, self.run_seconds)
         cluster.clear()
         return DemoRun(timeline, clients, result, self.run_seconds / 2)

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from wharfinger.demo.cluster import ENDED, DemoCluster
@@ -16,7 +15,6 @@ from wharfinger.demo.workloads import (
     SERVICES,
     SURGING,
     TARGETED,
-    SoloSpeed,
     manifests,
     offered_rate,
 )
@@ -61,19 +59,21 @@ def free_ports() -> dict[str, object]:
         return ports
 
 
-def measure_alone(
-    cluster: DemoCluster, directory: Path, seconds: float
-) -> Iterator[tuple[str, SoloSpeed]]:
+def measure_alone(cluster: DemoCluster, seconds: float) -> Iterator[tuple[str, float, float]]:
     """Run each program that will have a target alone on a cluster where nothing else runs.
+
+    Yields:
+        Its name; steps a second, or requests answered when they come as fast as they can; the
+        median latency of the service that surges at the rate of its target, else 0.
 
     Raises:
         Unavailable: One does not run or says nothing.
     """
     servers = [server["cpus"] for server in cluster.client.get("servers")]
-    fixed = {"directory": directory, "epoch": 0, **free_ports()}
+    fixed = {"directory": cluster.work, "epoch": 0, **free_ports()}
     endless = {f"{name}_total": ENDLESS for name in TARGETED}
     text = manifests(defaultdict(lambda: 100, fixed | endless))
-    for workload in load_manifests(text, working_directory=str(directory)):
+    for workload in load_manifests(text, working_directory=str(cluster.work)):
         if workload.name not in TARGETED:
             continue
         made: dict[str, Any] = workload_to_manifest(workload, redact=False)
@@ -82,14 +82,14 @@ def measure_alone(
         resources = {**made["spec"]["resources"], "cpu": f"{int(min(servers) * 1000)}m"}
         # A service would have to state a target.
         made["spec"] = {"type": "single-node", "resources": resources, "run": run}
-        cluster.submit(json.dumps(made), directory / "alone.yaml")
+        cluster.submit(json.dumps(made))
         if load is None:
-            speed = SoloSpeed(_steps_per_second(cluster, workload.name, seconds))
+            speed, latency = _steps_per_second(cluster, workload.name, seconds), 0.0
         else:
             command = load[: load.index("--epoch")]
-            speed = _service(cluster, workload.name, command, sum(servers), seconds)
+            speed, latency = _service(cluster, workload.name, command, sum(servers), seconds)
         cluster.clear(drop_records=True)
-        yield workload.name, speed
+        yield workload.name, speed, latency
 
 
 def _wait(cluster: DemoCluster, name: str, ready: Callable[[str], bool]) -> str:
@@ -127,15 +127,15 @@ def _steps_per_second(cluster: DemoCluster, name: str, seconds: float) -> float:
 
 def _service(
     cluster: DemoCluster, name: str, load: Sequence[str], cpus: float, seconds: float
-) -> SoloSpeed:
+) -> tuple[float, float]:
     """What it answers when asked as fast as it can, and its latency at the target's rate."""
     _wait(cluster, name, lambda output: "listening" in output)
     rate, _ = _load(name, [*load, "--seconds", f"{round(seconds)}"])
     if name != SURGING:
-        return SoloSpeed(rate)
+        return rate, 0.0
     how = ["--rate", f"{offered_rate(cpus, rate):g}"]
     how += ["--seconds", f"{round(max(1.0, seconds * LATENCY_SHARE))}"]
-    return SoloSpeed(rate, _load(name, [*load, *how])[1])
+    return rate, _load(name, [*load, *how])[1]
 
 
 def _load(name: str, command: Sequence[str]) -> tuple[float, float]:

@@ -8,7 +8,6 @@ import random
 import sys
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
@@ -44,19 +43,6 @@ MIN_OVER, MAX_OVER, UNDER = 1.5, 3.0, 0.5
 STEP_CPUS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class SoloSpeed:
-    """What a program does alone on one CPU.
-
-    Attributes:
-        rate_per_second: Steps, or requests answered when they come as fast as they can.
-        latency_seconds: Of the service that surges: the median at the rate of its target.
-    """
-
-    rate_per_second: float
-    latency_seconds: float = 0.0
-
-
 def manifests(values: MutableMapping[str, object]) -> str:
     """The manifest file, with a value for each of its names that varies."""
     template = Template((files(__package__) / "workloads.yaml").read_text())
@@ -73,11 +59,18 @@ def offered_rate(cpus: float, solo_rate_per_second: float) -> float:
     return _round(SHARE * cpus * solo_rate_per_second, 3)
 
 
-def targets(speeds: Mapping[str, SoloSpeed], cpus: float, run_seconds: float) -> dict[str, object]:
+def targets(
+    speeds: Mapping[str, float], latency_seconds: float, cpus: float, run_seconds: float
+) -> dict[str, object]:
     """The manifests' values that state targets, as shares of what programs do alone.
 
-    >>> speeds = dict.fromkeys(TARGETED, SoloSpeed(20.0, 0.01))
-    >>> values = targets(speeds, 2.0, 110.0)
+    Args:
+        speeds: By name: steps a second, or requests answered when they come as fast as they can.
+        latency_seconds: Of the service that surges: the median at the rate of its target.
+        cpus: Of all servers.
+        run_seconds: Length of a run.
+
+    >>> values = targets(dict.fromkeys(TARGETED, 20.0), 0.01, 2.0, 110.0)
     >>> values["web_rate"], values["web_latency_ms"]
     (4.0, 200)
     >>> values["compress_seconds"], values["compress_total"]
@@ -85,14 +78,14 @@ def targets(speeds: Mapping[str, SoloSpeed], cpus: float, run_seconds: float) ->
     """
     values: dict[str, object] = {"surge_seconds": run_seconds / 2}
     for name in SERVICES:
-        rate = offered_rate(cpus, speeds[name].rate_per_second)
+        rate = offered_rate(cpus, speeds[name])
         values |= {f"{name}_rate": rate, f"{name}_surge_rate": round(rate * SURGE, 6)}
-    bound = max(MIN_LATENCY_SECONDS, LATENCY_FACTOR * speeds[SURGING].latency_seconds)
+    bound = max(MIN_LATENCY_SECONDS, LATENCY_FACTOR * latency_seconds)
     values[f"{SURGING}_latency_ms"] = round(1000 * _round(bound, 2))
     for name, share in COMPLETE_BY.items():
         completion = round(share * run_seconds, 1)
         working = completion - ALLOWANCE * run_seconds
-        steps = SHARE * cpus * speeds[name].rate_per_second * working
+        steps = SHARE * cpus * speeds[name] * working
         values |= {f"{name}_seconds": completion, f"{name}_total": max(1, round(steps))}
     return values
 

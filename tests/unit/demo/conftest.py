@@ -12,7 +12,6 @@ from wharfinger.demo.workloads import (
     FILLERS,
     SERVICES,
     TARGETED,
-    SoloSpeed,
     manifests,
     reservations,
     targets,
@@ -26,9 +25,8 @@ STATED = reservations(TARGETED, 0.2, 0, 1.0)
 
 def values(cpus: float = 2.0, rate: float = 100.0, latency: float = 0.002) -> dict[str, object]:
     """Of the manifests."""
-    speeds = dict.fromkeys(TARGETED, SoloSpeed(rate, latency))
     return {
-        **targets(speeds, cpus, SECONDS),
+        **targets(dict.fromkeys(TARGETED, rate), latency, cpus, SECONDS),
         **{f"{name}_millicpus": round(1000 * STATED[name]) for name in TARGETED},
         **{f"{name}_port": 8000 + at for at, name in enumerate(SERVICES)},
         "profile_seconds": 1.0,
