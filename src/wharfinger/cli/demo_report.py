@@ -179,7 +179,7 @@ def _where_better(mine: Row, theirs: Row) -> Iterator[str]:
     if _is_sooner(*ends):
         yield f"{name} was done {_gap(*ends)}"
     elif shares[0] > shares[1] + NOTABLE_SHARE:
-        held, not_held = percent(shares[0]), percent(mine["held_share"])
+        held, not_held = map(percent, shares)
         yield f"{name} held its target in {held} of its seconds, not {not_held}"
     if name in SERVICES and _is_sooner(*waits):
         yield f"{name} was served {_gap(*waits)}"

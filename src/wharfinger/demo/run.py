@@ -52,10 +52,6 @@ class Demo:
         run_seconds: Length of each of the two runs.
         picture: Its file.
         keep: Leave the manager of the first run up.
-        cpus: Of all servers.
-        values: Of the manifests.
-        reserved_cpus: By name.
-        notes: What cannot be shown here.
     """
 
     directory: Path
@@ -67,10 +63,11 @@ class Demo:
     run_seconds: float
     picture: Path
     keep: bool
-    cpus: float = 0.0
-    values: dict[str, object] = field(default_factory=dict)
-    reserved_cpus: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    # What is known before the runs: CPUs of all servers, and what the manifests are filled with.
+    _cpus: float = 0.0
+    _values: dict[str, object] = field(default_factory=dict)
+    _reserved: dict[str, float] = field(default_factory=dict)
+    _notes: list[str] = field(default_factory=list)
 
     def run(self) -> dict[str, Any]:
         """Measure, state targets, run twice, compare: what ``-o json`` prints (docs/demo.md).
@@ -96,7 +93,7 @@ class Demo:
             **main.result,
             "baseline": baseline.result,
             "seed": self.seed,
-            "notes": [*self.notes, *missing],
+            "notes": [*self._notes, *missing],
             "files": [] if missing else [str(self.picture)],
         }
 
@@ -121,38 +118,38 @@ class Demo:
                     unit = "requests" if name in SERVICES else "steps"
                     self.tell(f"      {name}: {speed:.0f} {unit}/s")
                     speeds[name], latencies[name] = speed, latency
-        self.cpus = round(sum(server["cpus"] for server in servers), 3)
+        self._cpus = round(sum(server["cpus"] for server in servers), 3)
         max_cpus = min(server["cpus"] for server in servers)
-        self.reserved_cpus = reservations(TARGETED, SHARE * self.cpus, self.seed, max_cpus)
-        self.values = targets(speeds, latencies[SURGING], self.cpus, self.run_seconds)
-        self.values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
-        self.values |= {
-            f"{name}_millicpus": round(1000 * cpus) for name, cpus in self.reserved_cpus.items()
+        self._reserved = reservations(TARGETED, SHARE * self._cpus, self.seed, max_cpus)
+        self._values = targets(speeds, latencies[SURGING], self._cpus, self.run_seconds)
+        self._values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
+        self._values |= {
+            f"{name}_millicpus": round(1000 * cpus) for name, cpus in self._reserved.items()
         }
         self._tell_targets()
-        self.notes = limits(servers)
+        self._notes = limits(servers)
         if noise > NOISE:
-            self.notes.append(
+            self._notes.append(
                 f"others used {noise:.0%} of these CPUs before the demo began: what it shows is "
                 "noisy"
             )
-            self.tell(f"      {self.notes[-1]}")
+            self.tell(f"      {self._notes[-1]}")
 
     def _manifests(self, directory: Path, epoch: float) -> str:
         here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
-        return manifests(self.values | here)
+        return manifests(self._values | here)
 
     def _tell_targets(self) -> None:
-        need = SHARE * self.cpus
+        need = SHARE * self._cpus
         needed = len(TARGETED) * need
         self.tell(
-            f"[2/5] targets: shares of that which need {needed:.2f} of {self.cpus:g} CPUs, "
+            f"[2/5] targets: shares of that which need {needed:.2f} of {self._cpus:g} CPUs, "
             f"{needed + (SURGE - 1) * need:.2f} in the surge"
         )
         forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
         for name in TARGETED:
-            keys = [key for key in forms if f"{name}_{key}" in self.values]
-            target = ", ".join(forms[key].format(self.values[f"{name}_{key}"]) for key in keys)
+            keys = [key for key in forms if f"{name}_{key}" in self._values]
+            target = ", ".join(forms[key].format(self._values[f"{name}_{key}"]) for key in keys)
             self.tell(f"      {name}: {target} (needs {need:.2f} CPUs)")
 
     def _save_known_programs(self) -> Path:
@@ -166,11 +163,11 @@ class Demo:
     def _run_once(self, cluster: DemoCluster) -> DemoRun:
         """From submission to the end; the manager is left up without workloads."""
         cluster.start()
-        timeline = Timeline(cluster.policy, time.time(), self.cpus)
+        timeline = Timeline(cluster.policy, time.time(), self._cpus)
         cluster.submit(self._manifests(cluster.work, timeline.epoch))
         timeline.watch(cluster, self.run_seconds, self.show)
         clients = {name: read_clients(cluster.work / f"{name}.clients") for name in SERVICES}
-        result = judge(timeline, clients, self.reserved_cpus, self.run_seconds)
+        result = judge(timeline, clients, self._reserved, self.run_seconds)
         cluster.clear()
         return DemoRun(timeline, clients, result, self.run_seconds / 2)
 
