@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from wharfinger.cli import human
+from wharfinger.cli import format as fmt
 from wharfinger.demo.timeline import Row, Timeline
 from wharfinger.demo.workloads import FILLERS, TARGETED
 
@@ -90,11 +90,11 @@ class DemoProgress:
             table.add_row(
                 name,
                 row["phase"],
-                ",".join(row["servers"]) or human.NONE,
-                human.target(row["target"]) if row["target"] else row["type"],
+                ",".join(row["servers"]) or fmt.NONE,
+                fmt.target(row["target"]) if row["target"] else row["type"],
                 _achieved(row),
-                Text(human.met(row["met"]), style=COLORS[row["met"]]),
-                human.NONE if name in FILLERS else f"{row['cpus']:.2f}",
+                Text(fmt.yes_no(row["met"]), style=COLORS[row["met"]]),
+                fmt.NONE if name in FILLERS else f"{row['cpus']:.2f}",
                 f"{_cpus_now(timeline, name):.2f}",
             )
         return table
@@ -110,8 +110,8 @@ def _make_live(stream: TextIO, view: Any) -> "Live":
 
 def _achieved(row: Row) -> str:
     values = (row["achieved"] or {}).items()
-    words = [human.term(name, value) for name, value in values if value is not None]
-    return " ".join(words) or human.NONE
+    words = [fmt.term(name, value) for name, value in values if value is not None]
+    return " ".join(words) or fmt.NONE
 
 
 def _state(row: Mapping[str, Any]) -> str:

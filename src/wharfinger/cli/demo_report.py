@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from wharfinger.cli import human
-from wharfinger.cli.output import Column, table
+from wharfinger.cli import format as fmt
+from wharfinger.cli.format import Column, table
 from wharfinger.demo.verdict import HELD_SHARE, SETTLE_SECONDS
 from wharfinger.demo.workloads import (
     BASELINE,
@@ -55,23 +55,23 @@ def percent(share: float | None) -> str:
     >>> percent(0.934), percent(0.998), percent(None)
     ('93%', '99%', '-')
     """
-    return human.percent(0.99 if share is not None and 0.99 < share < 1 else share)
+    return fmt.percent(0.99 if share is not None and 0.99 < share < 1 else share)
 
 
 def _whole_seconds(seconds: float | None) -> str:
-    return human.NONE if seconds is None else f"{seconds:.0f} s"
+    return fmt.NONE if seconds is None else f"{seconds:.0f} s"
 
 
 def _predicted(row: Row) -> str:
     if row["predicted"] is None:
-        return human.NONE
+        return fmt.NONE
     return "{mean:.2f} ({low:.2f}-{high:.2f})".format_map(row["predicted"])
 
 
 def _achieved(row: Row) -> str:
     """What came of a workload, in its target's terms."""
-    stated = {name: row["achieved"][name] for name in human.stated(row["target"])}
-    words = [human.term(name, value) for name, value in stated.items() if value is not None]
+    stated = {name: row["achieved"][name] for name in fmt.stated(row["target"])}
+    words = [fmt.term(name, value) for name, value in stated.items() if value is not None]
     if row["name"] in SERVICES:
         return f"{' '.join(words)}; held {percent(row['held_share'])}" if words else "never served"
     if words:
@@ -92,7 +92,7 @@ def _waited(row: Row) -> float | None:
 def _adjusted_at(run: Row) -> Callable[[Row], str]:
     def cell(row: Row) -> str:
         steps = [step for step in run["adjustments"] if step["name"] == row["name"]]
-        return ", ".join(_whole_seconds(step["at_seconds"]) for step in steps) or human.NONE
+        return ", ".join(_whole_seconds(step["at_seconds"]) for step in steps) or fmt.NONE
 
     return cell
 
@@ -104,7 +104,7 @@ OUTCOME_COLUMNS: list[Column] = [
 ]
 MAIN_COLUMNS: list[Column] = [
     ("WORKLOAD", lambda row: row["name"]),
-    ("TARGET", lambda row: human.target(row["target"])),
+    ("TARGET", lambda row: fmt.target(row["target"])),
     ("PREDICTED", _predicted),
     *OUTCOME_COLUMNS,
 ]
