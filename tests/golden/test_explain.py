@@ -45,7 +45,7 @@ def _servers() -> str:
 def _workloads() -> str:
     story, _ = relieved()
     known = story.manager.state.workloads.values()
-    rows = [records.workload(r, story.now).model_dump(mode="json", by_alias=True) for r in known]
+    rows = [records.workload(r, story.now).as_json() for r in known]
     return table(rows, columns("workloads", "wide"))
 
 
@@ -58,7 +58,7 @@ def _described_server() -> str:
     story, _ = relieved()
     server = records.server_detail(story.manager, "server0", story.now)
     assert server is not None
-    return describe.server_text(server.model_dump(mode="json", by_alias=True))
+    return describe.server_text(server.as_json())
 
 
 def _events() -> str:
@@ -69,15 +69,14 @@ def _events() -> str:
         for at, (time, kind, payload) in enumerate(story.log, start=1)
         if kind != "ServerMeasured"
     ]
-    events = [history.event(entry, names).model_dump(mode="json") for entry in entries]
+    events = [history.event(entry, names).as_json() for entry in entries]
     return table(events, columns("events", "table"))
 
 
 def _dry_run() -> str:
     story = Story()
     decisions = [
-        records.decision(made).model_dump(mode="json")
-        for made in story.manager.preview(rate("encode", 120.0))
+        records.decision(made).as_json() for made in story.manager.preview(rate("encode", 120.0))
     ]
     preview = {"name": "encode", "created": True, "decisions": decisions}
     return submit.previews_text([preview])
