@@ -4,14 +4,14 @@ from dataclasses import replace
 from random import Random
 
 from tests.support.spreading import policy_named
-from wharfinger.contention.combined import Combined
 from wharfinger.classification.base import Profiling, ProfilingPlanner
+from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.adaptation import is_off_prediction
+from wharfinger.core.cluster_state import resident
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.core.pipeline import Manager, Mode, Step
-from wharfinger.core.cluster_state import resident
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.state import WorkloadRecord, held
 from wharfinger.model.configuration import Configuration, Setting

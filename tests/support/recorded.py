@@ -29,7 +29,7 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
-from wharfinger.policies.registry import make_policy
+from wharfinger.policies.registry import contention_of, make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.simulator.results.recording import read_recording
 from wharfinger.simulator.run import RunSpec, prepare
@@ -241,6 +241,7 @@ class Narrow(Story):
             make_policy(self.policy),
             Fifo(max_waiting=2),
             planner=self.planner,
+            contention=contention_of(self.policy),
             state=None if snapshot is None else decode_state(snapshot),
             keep_ended=self.keep_ended,
             mode=self.mode,
