@@ -23,6 +23,8 @@ from wharfinger.testing.harness import expect
 from wharfinger.testing.policy import PLATFORMS, make_request, make_residents, make_view
 
 CONFIDENCE = 0.8
+DIGITS = 9
+"""The last bits may hang on how large the arrays are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,14 @@ def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequ
         cost.waste,
     )
     words = [assessment.worst(row) for row in rows if cost.violation[row] > 0]
-    numbers = [assessment.numbers(row) for row in rows if assessment.suffered.mean[row] > 0]
-    return [column.tolist() for column in columns], words, numbers
+    slowed = [row for row in rows if assessment.suffered.mean[row] > 0]
+    numbers = [sorted(assessment.numbers(row).items()) for row in slowed]
+    rounded = [[(key, round(value, DIGITS)) for key, value in each] for each in numbers]
+    return (
+        [np.round(column.astype(np.float64), DIGITS).tolist() for column in columns],
+        words,
+        rounded,
+    )
 
 
 def _check_empty(
