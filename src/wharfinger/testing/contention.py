@@ -126,7 +126,8 @@ def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequ
         cost.waste,
     )
     words = [assessment.worst(row) for row in rows if cost.violation[row] > 0]
-    slowed = [row for row in rows if assessment.suffered.mean[row] > 0]
+    known = assessment.correctable
+    slowed = [row for row in rows if known is not None and known.mean[row] > 0]
     numbers = [sorted(assessment.numbers(row).items()) for row in slowed]
     rounded = [[(key, round(value, DIGITS)) for key, value in each] for each in numbers]
     return (
