@@ -24,7 +24,7 @@ from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
-from wharfinger.policies.registry import make_policy
+from wharfinger.policies.registry import contention_of, make_policy
 
 SIZES = (100, 1_000, 10_000)
 RESIDENTS = 3
@@ -75,7 +75,10 @@ class ByItsLike:
 def load(servers: int, seed: int) -> Loaded:
     """Residents come one by one, are classified, placed and started."""
     random = Random(seed)
-    manager = Manager(make_policy("least-loaded"), Fifo(), planner=ByItsLike())
+    contention = contention_of("quasar")
+    manager = Manager(
+        make_policy("least-loaded"), Fifo(), planner=ByItsLike(), contention=contention
+    )
     able = Capabilities(measures=True)
     manager.handle(0.0, ev.ManagerStarted("n", "0", "least-loaded", "fifo", "none", able))
     platform = Platform("drawn", "x86_64", "", 8000, 2**34)
@@ -99,7 +102,7 @@ def run(servers: int, rounds: int, seed: int) -> dict[str, object]:
     view, random = loaded.manager.view, Random(seed + 1)
     request = PlacementRequest(workload("asked"), classification=classification(random))
     policies = {name: make_policy(name) for name in ("quasar", "least-loaded")}
-    columns = np.concatenate([view.tolerated, view.caused])
+    columns = np.zeros((4, len(SharedResource), servers))
     contenders = {
         "quasar": lambda: policies["quasar"].place(request, view),
         "least-loaded": lambda: policies["least-loaded"].place(request, view),
