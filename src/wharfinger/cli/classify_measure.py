@@ -12,9 +12,9 @@ from wharfinger.classification.known import site_directory
 from wharfinger.cli import human
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.output import Column, show, table
+from wharfinger.engines.local.profiler import LocalProfiler
 from wharfinger.errors import Conflict, InvalidInput, Unavailable
 from wharfinger.profiler import campaign
-from wharfinger.profiler.engine import EngineProfiler
 from wharfinger.profiler.quiet import Disturbance, watch
 from wharfinger.programs.catalogue import chosen
 from wharfinger.programs.program import Program
@@ -69,7 +69,7 @@ def _measure(
     directory: Path,
     idle: Disturbance,
 ) -> campaign.Outcome:
-    engine = EngineProfiler.local(directory / campaign.WORK / "engine")
+    engine = LocalProfiler(directory / campaign.WORK / "engine")
     with _cleared(directory), engine as profiler:
         if not profiler.profiles:
             raise Unavailable("programs can't be run in profiling copies here; see docs/sandbox.md")

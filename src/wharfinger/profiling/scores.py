@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from wharfinger.model.performance import Quantity
+from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
 
@@ -22,7 +22,7 @@ class ScoreSettings:
         min_error: No performance is known better: the machine's own drift.
         use_error: Relative error of CPU time.
         capacity_error: Relative error of what a service could answer, told from what it did.
-        busy_share: Of its CPU, above which a service is taken to be saturated.
+        saturated_share: Of its CPU, above which a service is taken to be saturated.
         congested_share: A source that achieves less of what it was asked for had to share.
         min_io_bytes_per_second: With less, it is for want of CPU time, not of the device, that a
             source falls short.
@@ -32,7 +32,7 @@ class ScoreSettings:
     min_error: float = 0.005
     use_error: float = 0.05
     capacity_error: float = 0.2
-    busy_share: float = 0.9
+    saturated_share: float = SATURATED_SHARE
     congested_share: float = 0.95
     min_io_bytes_per_second: float = 16384.0
 
@@ -76,7 +76,7 @@ def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
     [400.0, 40.0]
     """
     used_millicpus = used_cpus * MILLICPUS_PER_CPU
-    if not 0 < used_millicpus < SETTINGS.busy_share * cpu_millicpus:
+    if not 0 < used_millicpus < SETTINGS.saturated_share * cpu_millicpus:
         return entry
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, used_millicpus))
     return Entry(entry.value * usable / used_millicpus, max(entry.error, SETTINGS.capacity_error))

@@ -67,6 +67,8 @@ class Formula:
     def withdraw(self, step: Withdraw) -> Entry | str | None:
         self.steps.append(step)
         self._intensity = 0.0
+        if step.resource is INTEGER:
+            return None
         return Entry(20.0) if step.slowed else "not slowed"
 
     def now(self) -> float:
