@@ -12,14 +12,12 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from wharfinger.errors import InvalidInput
-from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, next_step
-from wharfinger.ibench.scores import tolerated
+from wharfinger.ibench.ramp import Measure, RampPlan, Sample, next_step
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import (
-    MAX_INTENSITY,
     PROBE_INTENSITY,
     Procedure,
     cut_short,
@@ -48,8 +46,7 @@ from wharfinger.profiling.steps import (
 _Result = TypeVar("_Result")
 Steps = Generator[Step, Any, _Result]
 
-TIME_OVER = "the plan's time was over before a whole run was"
-TOO_SELDOM = "it says too seldom how it performs for the time that there is"
+NO_READING = "it tells too seldom how it performs, or ends too late, for the time that there is"
 
 
 class Interpreter:
@@ -72,8 +69,6 @@ class Interpreter:
         self._alone: list[Stretch] = []
         self._end = inf
         self._reserved_starts = 0
-        self._whole = not self._procedure.by_rate
-        self._work = 1.0
         self._steps = self._measure()
 
     def advance(self, outcome: Stretch | Interruption | None = None) -> ReadFor | None:
@@ -108,28 +103,30 @@ class Interpreter:
             return self._port.inject(step)
         return self._port.withdraw(step)
 
+    # --- the whole plan ---------------------------------------------------------------------------
+
     def _measure(self) -> Steps[None]:
         try:
-            if self._whole:
-                yield from self._by_whole_runs()
-                return
-            try:
-                yield from self._by_rate()
-            except ProgramEnded as ended:
-                yield from self._by_whole_runs(ended)
+            yield from self._go_through()
         except (RunFailed, StartsUsedUp) as over:
             self._observations.stopped = str(over)
 
-    # --- a program that tells how it performs while it runs ---------------------------------------
-
-    def _by_rate(self) -> Steps[None]:
+    def _go_through(self) -> Steps[None]:
         first, *others = self._plan.cpu_millicpus
-        yield RunAt(first, warm_up_seconds=self._procedure.warm_up_seconds)
-        self._end = self._port.now() + self._plan.seconds - self._procedure.warm_up_seconds
-        yield from self._run_alone(first)
-        sources_last = self._procedure.probes > 0
+        yield from self._run_first(first)
+        if not any(stretch.values for stretch in self._alone):
+            if not self._procedure.by_rate:
+                self._observations.stopped = (
+                    f"it did not end within {self._plan.seconds:g} s, and its manifest does not "
+                    "say how to measure it: write spec.measure"
+                )
+                return
+            reason = f"too few numbers in time: {self._port.why_silent()}"
+            self._observations.silence(f"performance/{first}", reason)
+        elif not self._procedure.by_rate:
+            self._observations.total = self._observations.total or 1.0
         self._reserved_starts = len(others)  # Each may need one, should the program end.
-        if not sources_last and self._alone:
+        if not self._procedure.sources_last and self._alone:
             yield from self._beside_sources()
             self._observations.add_performance(first, self._alone)
         for cpu_millicpus in others:
@@ -141,70 +138,81 @@ class Interpreter:
             self._observations.add_further(place, further.setting, [stretch])
         for known in self._plan.beside:
             yield from self._run_beside(known)
-        if sources_last:
+        if self._procedure.sources_last:
             yield from self._beside_sources()
+        if not self._procedure.by_rate:
+            yield from self._run_again(first)
+
+    # --- the workload alone -----------------------------------------------------------------------
+
+    def _run_first(self, first: int) -> Steps[None]:
+        """At the first allocation; a program that ends too soon is timed as a whole from now on."""
+        try:
+            yield RunAt(first, warm_up_seconds=self._procedure.warm_up_seconds)
+            self._end = self._port.now() + self._procedure.seconds
+            yield from self._run_alone(first)
+        except ProgramEnded as ended:
+            if len(self._alone) >= self._procedure.min_stretches:
+                return
+            self._procedure = Procedure.whole(self._plan.seconds)
+            self._end = self._port.now() + self._plan.seconds - ended.stretch.seconds
+            self._alone = [ended.stretch]
+            self._observations.total = self._observations.total or ended.work
+            self._note_first(first)
 
     def _run_alone(self, first: int) -> Steps[None]:
-        """At the first allocation; with what the program uses meanwhile."""
         soon = self._port.now() + self._procedure.share_seconds
         try:
-            until = self._until(first)
-            yield from self._read_stretches(self._alone, until, soon, None)
-        except ProgramEnded:
-            if len(self._alone) < self._procedure.min_stretches:
-                raise
+            yield from self._read_stretches(self._alone, self._until(first), soon, None)
         finally:
-            used = [s.used_cpus for s in self._alone if s.used_cpus is not None]
-            self._observations.add_performance(first, self._alone, fmean(used) if used else None)
-            self._observations.add_cpu_use(used)
-        if not self._alone:
-            reason = f"too few numbers in time: {self._port.why_silent()}"
-            self._observations.silence(f"performance/{first}", reason)
+            self._note_first(first)
+
+    def _note_first(self, first: int) -> None:
+        self._observations.add_performance(first, self._alone, _used(self._alone))
+        used = [s.used_cpus for s in self._alone if s.used_cpus is not None]
+        self._observations.add_cpu_use(used)
 
     def _run_at(self, cpu_millicpus: int) -> Steps[None]:
         """At a further allocation, until its share of the time is over."""
         what = f"performance/{cpu_millicpus}"
-        found: list[Stretch] = []
+        stretches: list[Stretch] = []
         try:
             changed = yield RunAt(cpu_millicpus)
         except RunFailed as refused:
             self._observations.silence(what, str(refused))
             return
         until = self._until(cpu_millicpus)
-        soon = (
-            min(until, self._port.now() + self._procedure.share_seconds) if until == inf else until
-        )
-        reserved = self._reserved_starts
+        by_the_clock = self._procedure.by_rate and until < inf
+        soon = until if by_the_clock else self._port.now() + self._procedure.share_seconds
         try:
-            if changed:  # The stretch of the change itself.
-                yield ReadFor(self._procedure.stretch_seconds, until, reserved)
-            yield from self._read_stretches(found, until, soon, reserved)
+            if changed and self._procedure.by_rate:  # The stretch of the change itself.
+                yield ReadFor(self._procedure.stretch_seconds, until, self._reserved_starts)
+            yield from self._read_stretches(stretches, until, soon, self._reserved_starts)
         except StartsUsedUp as used_up:
             self._observations.silence(what, str(used_up))
         finally:
-            used = [s.used_cpus for s in found if s.used_cpus is not None]
-            self._observations.add_performance(cpu_millicpus, found, fmean(used) if used else None)
+            self._observations.add_performance(cpu_millicpus, stretches, _used(stretches))
 
     def _read_stretches(
-        self,
-        found: list[Stretch],
-        until: float,
-        soon: float,
-        reserved_starts: int | None,
+        self, stretches: list[Stretch], until: float, soon: float, reserved_starts: int | None
     ) -> Steps[None]:
-        while stretch := (yield ReadFor(self._procedure.stretch_seconds, until, reserved_starts)):
-            found.append(stretch)
-            if len(found) >= self._procedure.min_stretches and self._port.now() >= soon:
+        procedure = self._procedure
+        while stretch := (yield ReadFor(procedure.stretch_seconds, until, reserved_starts)):
+            stretches.append(stretch)
+            if len(stretches) >= procedure.min_stretches and self._port.now() >= soon:
                 return
 
     def _until(self, cpu_millicpus: int) -> float:
-        """When the others after this allocation need the rest of the time."""
-        if self._procedure.probes:
-            return inf
-        others_after = (
-            len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
-        )
-        return self._end - others_after * self._procedure.share_seconds
+        """When the allocations after this one need the rest of the time."""
+        left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
+        return self._end - left * self._procedure.share_seconds
+
+    def _run_again(self, first: int) -> Steps[None]:
+        """Whole runs, as time and starts are left: the noise shows."""
+        yield RunAt(first)
+        while stretch := (yield ReadFor(inf, self._end)):
+            self._alone.append(stretch)
+            self._observations.add_performance(first, self._alone)
 
     def _run_beside(self, known: str) -> Steps[None]:
         """A known program alone, and then the two."""
@@ -222,63 +230,6 @@ class Interpreter:
         else:
             self._observations.add_beside(known, alone.neighbor or 0.0, both)
 
-    # --- a program of which only its end tells anything -------------------------------------------
-
-    def _by_whole_runs(self, first_run: ProgramEnded | None = None) -> Steps[None]:
-        """One run for each thing to learn, as far as time and starts go.
-
-        Args:
-            first_run: One that has already been, at the first allocation; ``None`` = none.
-        """
-        self._whole, self._reserved_starts, self._alone = True, 0, []
-        self._end = self._port.now() + self._plan.seconds
-        first, *others = self._plan.cpu_millicpus
-        if first_run is not None:
-            stretch = first_run.stretch
-            self._work = first_run.work or 1.0
-            self._end -= stretch.seconds
-        else:
-            yield RunAt(first)
-            stretch = yield ReadFor(inf, self._end)
-        if not self._take_first(first, stretch):
-            return
-        for cpu_millicpus in others:
-            yield RunAt(cpu_millicpus)
-            if run := (yield from self._whole_run()):
-                self._observations.add_performance(cpu_millicpus, [run])
-            else:
-                self._observations.silence(f"performance/{cpu_millicpus}", TIME_OVER)
-        yield from self._beside_sources()
-        yield RunAt(first)  # What time and starts are left: its noise shows.
-        while run := (yield from self._whole_run()):
-            self._alone.append(run)
-            self._observations.add_performance(first, self._alone)
-
-    def _take_first(self, first: int, stretch: Stretch | None) -> bool:
-        """Whether it was a whole run, to which others can be compared."""
-        if stretch is None or stretch.seconds <= 0:
-            raise RunFailed("it ended before its time could be taken")
-        self._observations.add_cpu_use([] if stretch.used_cpus is None else [stretch.used_cpus])
-        if Quantity.RATE not in stretch.values:
-            self._observations.stopped = (
-                f"it did not end within {self._plan.seconds:g} s, and its manifest does not say "
-                "how to measure it: write spec.measure"
-            )
-            return False
-        self._observations.total = self._observations.total or self._work
-        self._alone.append(self._worked(stretch))
-        self._observations.add_performance(first, self._alone)
-        return True
-
-    def _whole_run(self) -> Steps[Stretch | None]:
-        """``None`` where there is no time or no start left for a whole one."""
-        stretch: Stretch | None = yield ReadFor(inf, self._end)
-        whole = stretch is not None and Quantity.RATE in stretch.values
-        return self._worked(stretch) if stretch is not None and whole else None
-
-    def _worked(self, run: Stretch) -> Stretch:
-        return Stretch(run.seconds, {Quantity.RATE: self._work / run.seconds})
-
     # --- beside sources of interference -----------------------------------------------------------
 
     def _beside_sources(self) -> Steps[None]:
@@ -295,18 +246,18 @@ class Interpreter:
                 return
 
     def _inject(self, resource: SharedResource) -> Steps[None]:
-        began = self._port.now()
+        began, probed = self._port.now(), list[float]()
         gap_seconds = yield Inject(resource, 0.0)
+        until = self._source_until(resource, began)
         interruption: Interruption | None = None
-        probed: list[float] = []
         try:
-            if self._whole:
-                self._end += self._port.now() - began  # Its set-up is no time of measuring.
-                yield from self._look(resource, (MAX_INTENSITY,), self._end, TIME_OVER)
+            yield from self._probe(resource, probed)
+            room = (until - self._port.now()) / max(self._procedure.sample_seconds, gap_seconds)
+            ramp = ramp_plan(room, self._plan.tolerance)
+            if ramp is None:
+                yield from self._look(resource, looks_for(room - 1), until)
             else:
-                until = self._source_until(resource)
-                yield from self._probe(resource, probed)
-                yield from self._ramp(resource, until, gap_seconds)
+                yield from self._ramp(resource, ramp, until)
         except Interruption as cause:
             interruption = cause
         slowed = self._observations.is_slowed(resource)
@@ -315,14 +266,15 @@ class Interpreter:
         if interruption is not None:
             raise interruption
 
-    def _source_until(self, resource: SharedResource) -> float:
+    def _source_until(self, resource: SharedResource, began: float) -> float:
+        if not self._procedure.by_rate:
+            self._end += self._port.now() - began  # Its set-up is no time of measuring.
+            return self._end
         until = self._port.now() + self._procedure.source_seconds
         sources_after = len(self._plan.sources) - 1 - self._plan.sources.index(resource)
         others = len(self._plan.cpu_millicpus) - 1
-        rest = (
-            others * self._procedure.share_seconds + sources_after * self._procedure.source_seconds
-        )
-        self._end = max(self._end, until + rest)
+        rest = sources_after * self._procedure.source_seconds
+        self._end = max(self._end, until + rest + others * self._procedure.share_seconds)
         return until
 
     def _probe(self, resource: SharedResource, probed: list[float]) -> Steps[None]:
@@ -333,59 +285,40 @@ class Interpreter:
             stretch = yield ReadFor(self._procedure.sample_seconds)
             probed.append(stretch.neighbor)
 
-    def _ramp(self, resource: SharedResource, until: float, gap_seconds: float) -> Steps[None]:
-        room = (until - self._port.now()) / max(self._procedure.sample_seconds, gap_seconds)
-        plan = ramp_plan(room, self._plan.tolerance)
-        if plan is None:
-            yield from self._look(resource, looks_for(room - 1), until, TOO_SELDOM)
-            return
-        try:
-            yield from self._ramp_by(plan, resource, until)
-        except InvalidInput as error:
-            self._observations.silence(f"tolerated/{resource.value}", str(error))
+    def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
+        """Raise the source until performance has dropped by the tolerance.
 
-    def _ramp_by(self, plan: RampPlan, resource: SharedResource, until: float) -> Steps[None]:
-        """Raise the source until performance has dropped by the tolerance."""
-        reference, samples = dict.fromkeys(PERFORMANCES, 1.0), list[Sample]()
-        if not self._procedure.probes:
-            reference = self._reference()
-            recent = [relative(stretch.values, reference) for stretch in self._alone]
-            told = [value for value in recent if value is not None]
-            samples += [Sample(0.0, value) for value in told[-plan.max_samples_per_visit :]]
+        What was measured alone just before is not measured anew, but where the sources come last.
+        """
+        anew = self._procedure.sources_last
+        reference = dict.fromkeys(PERFORMANCES, 1.0) if anew else self._reference()
+        recent = [] if anew else [relative(stretch.values, reference) for stretch in self._alone]
+        told = [value for value in recent if value is not None]
+        samples = [Sample(0.0, value) for value in told[-ramp.max_samples_per_visit :]]
         intensity = PROBE_INTENSITY if self._procedure.probes else 0.0
         try:
-            while isinstance(step := next_step(plan, samples), Measure):
+            while isinstance(step := next_step(ramp, samples), Measure):
                 if step.intensity != intensity:
                     intensity = step.intensity
                     yield Inject(resource, intensity)
-                stretch = yield ReadFor(
-                    self._procedure.sample_seconds, until, self._reserved_starts
-                )
-                if stretch is not None and intensity == 0 and not self._procedure.probes:
+                stretch = yield from self._sample(until)
+                if stretch is not None and intensity == 0 and not anew:
                     self._alone.append(stretch)
                 ratio = None if stretch is None else relative(stretch.values, reference)
                 if ratio is None:
-                    self._keep_part(resource, cut_short(plan, samples), intensity)
+                    self._observations.add_ramp_until(resource, cut_short(ramp, samples), intensity)
                     return
                 samples.append(Sample(intensity, ratio))
+        except InvalidInput as error:
+            self._observations.silence(f"tolerated/{resource.value}", str(error))
         except (NeighborFell, RunFailed, StartsUsedUp):
-            self._keep(resource, cut_short(plan, samples))
+            self._observations.add_ramp(resource, cut_short(ramp, samples))
             raise
-        self._keep(resource, step)
-
-    def _keep_part(self, resource: SharedResource, found: Tolerance, intensity: float) -> None:
-        self._keep(resource, found)
-        if found.censored:
-            reason = f"time was over at intensity {intensity:g}"
-            bound = ": a lower bound" if found.low > 0 else ""
-            self._observations.silence(f"tolerated/{resource.value}", reason + bound)
-
-    def _keep(self, resource: SharedResource, found: Tolerance) -> None:
-        if found.low > 0 or not found.censored:
-            self._observations.tolerated[resource] = tolerated(found)
+        else:
+            self._observations.add_ramp(resource, step)
 
     def _look(
-        self, resource: SharedResource, intensities: Sequence[float], until: float, why_none: str
+        self, resource: SharedResource, intensities: Sequence[float], until: float
     ) -> Steps[None]:
         """With too few numbers to judge their noise: each intensity once."""
         reference, ratios = self._reference(), dict[float, float]()
@@ -404,11 +337,9 @@ class Interpreter:
                 entry = tolerated_of_few(ratios, self._plan.tolerance)
                 self._observations.tolerated[resource] = entry
             else:
-                self._observations.silence(f"tolerated/{resource.value}", why_none)
+                self._observations.silence(f"tolerated/{resource.value}", NO_READING)
 
     def _sample(self, until: float) -> Steps[Stretch | None]:
-        if self._whole:
-            return (yield from self._whole_run())
         stretch: Stretch | None = yield ReadFor(
             self._procedure.sample_seconds, until, self._reserved_starts
         )
@@ -421,3 +352,8 @@ class Interpreter:
         alone = {quantity: entry.value for quantity, entry in entries}
         wanted = {q: value for q, value in alone.items() if q in self._observations.wanted}
         return wanted or alone
+
+
+def _used(stretches: Sequence[Stretch]) -> float | None:
+    used = [s.used_cpus for s in stretches if s.used_cpus is not None]
+    return fmean(used) if used else None

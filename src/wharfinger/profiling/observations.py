@@ -5,6 +5,8 @@ Filled by ``interpreter``. What is absent at the end has a reason beside it.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from wharfinger.ibench.ramp import Tolerance
+from wharfinger.ibench.scores import tolerated
 from wharfinger.model.configuration import Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
@@ -131,6 +133,19 @@ class Observations:
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
 
     # --- interference ----------------------------------------------------------------------------
+
+    def add_ramp(self, resource: SharedResource, found: Tolerance) -> None:
+        """What a ramp has shown, if it has shown anything."""
+        if found.low > 0 or not found.censored:
+            self.tolerated[resource] = tolerated(found)
+
+    def add_ramp_until(self, resource: SharedResource, found: Tolerance, intensity: float) -> None:
+        """What a ramp has shown for which there was no more time."""
+        self.add_ramp(resource, found)
+        if found.censored:
+            reason = f"time was over at intensity {intensity:g}"
+            bound = ": a lower bound" if found.low > 0 else ""
+            self.silence(f"tolerated/{resource.value}", reason + bound)
 
     def is_slowed(self, resource: SharedResource) -> bool:
         """Whether the source was seen to slow the workload."""

@@ -23,48 +23,57 @@ MIN_STRETCH_SECONDS, MAX_STRETCH_SECONDS = 0.2, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """How a plan's seconds are divided, and what is measured anew.
+    """How a plan's seconds are divided.
 
     Attributes:
-        warm_up_seconds: Discarded at the beginning.
+        seconds: Of measuring, after the warm-up.
         share_seconds: Of each allocation.
-        stretch_seconds: Of one reading.
+        stretch_seconds: Of one reading; infinite = a whole run.
         sample_seconds: Of one reading beside a source.
         source_seconds: Of each source at most.
+        warm_up_seconds: Discarded at the beginning.
         min_stretches: Readings that a performance alone needs.
         by_rate: The program tells how it performs while it runs; else its whole runs are timed.
-        probes: How often each source is looked at as a probe. Where it is, its ramp measures the
-            performance alone anew, all sources come last, and nothing is cut short by time.
+        sources_last: After all allocations, and not when the first one was just measured.
+        probes: How often each source is looked at as a probe, before it is raised.
 
     >>> procedure = Procedure.timed(8.0, allocations=2, sources=2)
     >>> round(procedure.share_seconds, 3), round(procedure.stretch_seconds, 3)
     (0.9, 0.2)
     """
 
-    warm_up_seconds: float
+    seconds: float
     share_seconds: float
     stretch_seconds: float
     sample_seconds: float
     source_seconds: float
-    min_stretches: int
+    warm_up_seconds: float = 0.0
+    min_stretches: int = 1
     by_rate: bool = True
+    sources_last: bool = True
     probes: int = 0
 
     @classmethod
-    def timed(
-        cls, seconds: float, *, allocations: int, sources: int, by_rate: bool = True
-    ) -> "Procedure":
+    def timed(cls, seconds: float, *, allocations: int, sources: int) -> "Procedure":
         """By the clock: a share for each allocation, three for each source, and the warm-up."""
         warm_up = max(MIN_WARM_UP_SECONDS, WARM_UP_SHARE * seconds)
         warm_up = min(warm_up, MAX_WARM_UP_SECONDS, seconds / 2)
         share = (seconds - warm_up) / (allocations + SOURCE_SHARES * sources)
         stretch = min(MAX_STRETCH_SECONDS, max(MIN_STRETCH_SECONDS, share / STRETCHES))
-        return cls(warm_up, share, stretch, stretch, SOURCE_SHARES * share, 3, by_rate)
+        return cls(
+            seconds - warm_up, share, stretch, stretch, SOURCE_SHARES * share, warm_up,
+            min_stretches=3, sources_last=False,
+        )  # fmt: skip
+
+    @classmethod
+    def whole(cls, seconds: float) -> "Procedure":
+        """One whole run for each thing to learn."""
+        return cls(seconds, 0.0, inf, inf, inf, by_rate=False)
 
     @classmethod
     def probing(cls, share_seconds: float, sample_seconds: float) -> "Procedure":
-        """One reading at each allocation; each source is a probe first."""
-        return cls(0.0, share_seconds, share_seconds, sample_seconds, inf, 1, probes=PROBES)
+        """One reading at each allocation, however long all takes; each source is a probe first."""
+        return cls(inf, share_seconds, share_seconds, sample_seconds, inf, probes=PROBES)
 
 
 def ramp_plan(samples: float, tolerance: float) -> RampPlan | None:

@@ -22,8 +22,8 @@ class Stretch:
 
     Attributes:
         seconds: How long.
-        values: By quantity, in its unit; latency in seconds. Of a whole run the rate is runs per
-            second, and absent where the run did not come to its end.
+        values: By quantity, in its unit; latency in seconds. None, where a whole run did not come
+            to its end.
         used_cpus: CPU seconds per second meanwhile; ``None`` = not known.
         neighbor: Of what runs beside the workload: a known program's rate; of a source that is
             probed, its rate over that alone.
@@ -122,7 +122,7 @@ class ProgramEnded(Interruption):
 
     Attributes:
         stretch: The whole run.
-        work: That it told of as done; 0 = of none.
+        work: That it does; 1 where it told of none.
     """
 
     def __init__(self, stretch: Stretch, work: float) -> None:

@@ -48,8 +48,8 @@ BEGIN_SECONDS = 20.0
 """For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 MIN_STARTS = 4
 """Of a plan: Quasar's has at most four runs; one with more to measure has as many."""
-FIRST_NUMBER_SECONDS = 30.0
-"""For a program to get ready until it says its first number."""
+FIRST_NUMBER_SECONDS, SOON_SECONDS = 30.0, 1e-6
+"""For a program to get ready until it says its first number; and between that and the next."""
 EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 """Shared by all servers of this machine, and seen at the source."""
 
@@ -70,11 +70,12 @@ def measure(job: Job, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline)
         total=job.workload.measure.progress_total,
     )
     session = ProfilingSession(job, runs, upper_base, lifeline)
-    procedure = Procedure.timed(
-        plan.seconds,
-        allocations=len(plan.cpu_millicpus),
-        sources=len(plan.sources),
-        by_rate=session.by_rate,
+    procedure = (
+        Procedure.timed(
+            plan.seconds, allocations=len(plan.cpu_millicpus), sources=len(plan.sources)
+        )
+        if session.by_rate
+        else Procedure.whole(plan.seconds)
     )
     interpreter = Interpreter(plan, procedure, observations, session)
     try:
@@ -114,6 +115,7 @@ class ProfilingSession:
         self._cpu_millicpus = 0
         self._since = 0.0
         self._use = _Use()
+        self._work = 1.0
         self._source: RunningSource | None = None
         self._source_ends = ExitStack()
         self._max_starts = max(MIN_STARTS, len(job.plan.cpu_millicpus) + len(job.plan.sources))
@@ -129,7 +131,6 @@ class ProfilingSession:
         changes = False
         if self._run is None and self.by_rate:
             self._begin(0)
-            self._await_first()
             self._warm_up(step.warm_up_seconds)
         elif self._run is not None and not self._run.over:
             self._run.resize(step.cpu_millicpus)
@@ -261,22 +262,11 @@ class ProfilingSession:
         newest = max((began, *heard.times(primary, began)[-1:]))
         return time.monotonic() - newest > max(STALL_SECONDS, STALL_GAPS * gap)
 
-    def _await_first(self) -> None:
-        """Wait for the first number."""
-        patience = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
-        until = time.monotonic() + patience
-        while True:
-            over = self._present.over
-            self._heard.look()
-            if self._primary is not None and self._heard.heard.usual_gap(self._primary):
-                return
-            if over:
-                raise self._program_ended()
-            if time.monotonic() >= until:
-                raise RunFailed(f"nothing was heard in {patience:.0f} s: {self.why_silent()}")
-            self._lifeline.wait(POLL_SECONDS, self._present.pidfd)
-
     def _warm_up(self, seconds: float) -> None:
+        """Once it has told something."""
+        patience = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
+        if self.read(ReadFor(SOON_SECONDS, time.monotonic() + patience, None)) is None:
+            raise RunFailed(f"nothing was heard in {patience:.0f} s: {self.why_silent()}")
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self.read(ReadFor(left, until, None))
@@ -311,14 +301,15 @@ class ProfilingSession:
 
         A sandbox that is gone before it has seen its program's end tells no time: once more then.
         """
-        stretch: Stretch | None = None
-        while time.monotonic() < until and not (stretch and stretch.seconds > 0):
+        while time.monotonic() < until:
             try:
                 self._begin(0)
             except StartsUsedUp:
-                return stretch
+                return None
             stretch = self._await_end(until)
-        return stretch
+            if stretch.seconds > 0:
+                return stretch
+        return None
 
     def _await_end(self, until: float) -> Stretch:
         began = time.monotonic()
@@ -329,15 +320,27 @@ class ProfilingSession:
             self._lifeline.wait(min(left, LOOK_SECONDS), self._present.pidfd)
             if self._source is None and self._runs.started == 1:
                 self._use.look_at_io(self._present)
-        return _whole(self._end_well())
+        return self._whole()
 
     def _program_ended(self) -> ProgramEnded:
-        """What the first run was, as a whole, once it is over.
+        """What the first run was, as a whole, once it is over."""
+        self._work = self._heard.heard.work() or 1.0
+        stretch = self._whole()
+        if stretch.seconds <= 0:
+            raise RunFailed("it ended before its time could be taken")
+        return ProgramEnded(stretch, self._work)
+
+    def _whole(self) -> Stretch:
+        """The run that is over.
 
         Raises:
             RunFailed: It ended otherwise than well.
         """
-        return ProgramEnded(_whole(self._end_well()), self._heard.heard.work())
+        end = self._end_well()
+        seconds = end.ran_seconds
+        if seconds <= 0:
+            return Stretch(0.0)
+        return Stretch(seconds, {Quantity.RATE: self._work / seconds}, end.cpu_seconds / seconds)
 
     def _end_well(self) -> RunEnd:
         end = self._present.end()
@@ -386,14 +389,6 @@ class _Use:
             before = self._io_bytes or {}
             total = sum(max(0, count - before.get(pid, 0)) for pid, count in moved.items())
             self.io_bytes_per_second = total / (time.monotonic() - self._began)
-
-
-def _whole(end: RunEnd) -> Stretch:
-    """A run per so many seconds."""
-    seconds = end.ran_seconds
-    if seconds <= 0:
-        return Stretch(0.0)
-    return Stretch(seconds, {Quantity.RATE: 1 / seconds}, end.cpu_seconds / seconds)
 
 
 def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
