@@ -158,19 +158,20 @@ class Interpreter:
             self._end = self._port.now() + self._plan.seconds - ended.stretch.seconds
             self._alone = [ended.stretch]
             self._observations.total = self._observations.total or ended.work
-            self._note_first(first)
+            self._note(first, self._alone)
+            self._observations.add_cpu_use(_used_cpus(self._alone))
 
     def _run_alone(self, first: int) -> Steps[None]:
         soon = self._port.now() + self._procedure.share_seconds
         try:
             yield from self._read_stretches(self._alone, self._until(first), soon, None)
         finally:
-            self._note_first(first)
+            self._note(first, self._alone)
+            self._observations.add_cpu_use(_used_cpus(self._alone))
 
-    def _note_first(self, first: int) -> None:
-        self._observations.add_performance(first, self._alone, _used(self._alone))
-        used = [s.used_cpus for s in self._alone if s.used_cpus is not None]
-        self._observations.add_cpu_use(used)
+    def _note(self, cpu_millicpus: int, stretches: Sequence[Stretch]) -> None:
+        used = _used_cpus(stretches) if self._procedure.by_rate else []
+        self._observations.add_performance(cpu_millicpus, stretches, fmean(used) if used else None)
 
     def _run_at(self, cpu_millicpus: int) -> Steps[None]:
         """At a further allocation, until its share of the time is over."""
@@ -191,7 +192,7 @@ class Interpreter:
         except StartsUsedUp as used_up:
             self._observations.silence(what, str(used_up))
         finally:
-            self._observations.add_performance(cpu_millicpus, stretches, _used(stretches))
+            self._note(cpu_millicpus, stretches)
 
     def _read_stretches(
         self, stretches: list[Stretch], until: float, soon: float, reserved_starts: int | None
@@ -354,6 +355,5 @@ class Interpreter:
         return wanted or alone
 
 
-def _used(stretches: Sequence[Stretch]) -> float | None:
-    used = [s.used_cpus for s in stretches if s.used_cpus is not None]
-    return fmean(used) if used else None
+def _used_cpus(stretches: Sequence[Stretch]) -> list[float]:
+    return [s.used_cpus for s in stretches if s.used_cpus is not None]
