@@ -230,7 +230,19 @@ class SourceAssessment(Assessment):
             None if score is None else (score.mean, score.std**2)
             for score in (self._caused.get(source), self._tolerated.get(source))
         )
-        add_exceeded(*levels, residents, caused, tolerated, self._z, exceeded, norm)
+        least, least_variance, total, total_variance = levels
+        add_exceeded(
+            least,
+            least_variance,
+            total,
+            total_variance,
+            residents,
+            caused,
+            tolerated,
+            self._z,
+            exceeded,
+            norm,
+        )
 
     def worst(self, row: int) -> str:
         """The source that is exceeded most."""

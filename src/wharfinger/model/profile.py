@@ -20,6 +20,8 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 
+RAMP_ALLOCATIONS = 4.0
+"""A source's ramp is given as much of a plan's time as measuring at so many allocations."""
 EXTRAPOLATION_LOG_STD = 0.3
 """Added for each doubling of CPU beyond what a curve has columns for."""
 
