@@ -34,7 +34,7 @@ from benchmarks._harness import report
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
 from wharfinger.estimators.evaluation import Plan, evaluate
-from wharfinger.estimators.reading import read_matrix
+from wharfinger.files.matrices import read_matrix
 
 ERRORS = ("mean_relative_error", "mean_absolute_log_error")
 DEFAULT = "default"

@@ -41,8 +41,8 @@ from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.estimators.matrix import Matrix
-from wharfinger.estimators.reading import read_matrix
 from wharfinger.estimators.tasks import group_folds, number_groups
+from wharfinger.files.matrices import read_matrix
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.profile import Entry
 

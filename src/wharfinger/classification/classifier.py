@@ -14,12 +14,11 @@ import numpy as np
 
 from wharfinger.classification.classifications import LEAST_ERROR, Classifications, Found
 from wharfinger.classification.held import held_throughput
-from wharfinger.classification.known import as_performance
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
-from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import (
     Classification,
     Curve,

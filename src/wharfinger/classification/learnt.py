@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import hypot, log
-from pathlib import PurePath
 
 from wharfinger.classification.forgetting import corrected
-from wharfinger.classification.known import as_performance
 from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
 from wharfinger.model.configuration import Configuration
-from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
 
@@ -46,15 +44,19 @@ def program_of(command: Sequence[str]) -> str:
     >>> program_of(["gzip", "-9", "file"])
     'gzip'
     """
-    name = PurePath(command[0]).name
+    name = _last(command[0])
     if name.rstrip("0123456789.") not in INTERPRETERS:
         return name
     for word in command[1:]:
         if word == "-c":
             return name  # What follows is the program itself, and nobody else's business.
         if not word.startswith("-") and "=" not in word:
-            return PurePath(word).name
+            return _last(word)
     return name
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def row_name(command: Sequence[str]) -> str:

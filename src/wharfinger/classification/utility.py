@@ -5,13 +5,10 @@ classifier learns from ``UtilityMatrix.known_to``, a plain ``Matrix`` of what wa
 origin and the age of each entry stay here. Frozen: every change gives another.
 """
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 
@@ -149,18 +146,6 @@ class UtilityMatrix:
         }
         return cls(kind, tuple(columns), made)
 
-    @classmethod
-    def from_matrix(cls, kind: Kind, matrix: Matrix) -> "UtilityMatrix":
-        """Of a plain matrix, measured offline; gaps stay gaps."""
-        rows = {
-            name: {
-                c: float(v) for c, v in zip(matrix.columns, row, strict=True) if not math.isnan(v)
-            }
-            for name, row in zip(matrix.rows, matrix.values, strict=True)
-        }
-        made = cls.of(kind, rows, dict(zip(matrix.rows, matrix.groups, strict=True)))
-        return replace(made, columns=matrix.columns)
-
     def known_to(self, type_: WorkloadType | None) -> Matrix | None:
         """What a workload of that type is classified by: rows of its type, where they are enough.
 
@@ -188,7 +173,7 @@ class UtilityMatrix:
 
     def with_row(self, name: str, row: UtilityRow) -> "UtilityMatrix":
         """Another, with one more workload or with another in its place; new columns come last."""
-        self._check(row.entries.items())
+        self.check(row.entries.items())
         columns = (*self.columns, *(c for c in row.entries if c not in self.columns))
         return replace(self, columns=columns, rows={**self.rows, name: row})
 
@@ -203,105 +188,20 @@ class UtilityMatrix:
         if row is None:
             raise NotFound(f"the {self.kind} matrix has no row {name!r}")
         old = row.entries.get(column)
-        self._check([(column, new)])
+        self.check([(column, new)])
         entry = corrected(old, new, self.kind.transform, self.half_life_seconds)
         return self.with_row(name, replace(row, entries={**row.entries, column: entry}))
 
-    def _check(self, entries: Iterable[tuple[str, Entry]]) -> None:
+    def check(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        """Raise where one is no column, or no value, of this classification.
+
+        Raises:
+            InvalidInput: One is not.
+        """
         for column, entry in entries:
             problem = _problem(self.kind, entry) or _column_problem(self.kind, column)
             if problem:
                 raise InvalidInput(f"{self.kind}, column {column!r}: {problem}")
-
-    # --- files ----------------------------------------------------------------------------------
-
-    def write(self, path: Path) -> None:
-        """As CSV, one line an entry; ``read`` gives the same again.
-
-        Raises:
-            OSError: It can't be written.
-        """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(HEADER)
-        for name, row in self.rows.items():
-            for column, entry in row.entries.items():
-                writer.writerow([name, row.group, row.type or "", column, *_fields(entry)])
-        path.write_text(text.getvalue())
-
-    @classmethod
-    def read(cls, kind: Kind, path: Path) -> "UtilityMatrix":
-        """What ``write`` has written, or a person.
-
-        Raises:
-            InvalidInput: It is missing or broken: file, line, value, mend, in one line.
-        """
-        matrix = cls(kind, (), {})
-        rows: dict[str, UtilityRow] = {}
-        for number, fields in _lines(path):
-            try:
-                name, column, row, entry = _parsed(fields)
-                matrix._check([(column, entry)])
-            except (InvalidInput, ValueError) as error:
-                raise InvalidInput(f"{path}:{number}: {error}") from None
-            earlier = rows.get(name, row).entries
-            rows[name] = replace(row, entries={**earlier, column: entry})
-        columns = dict.fromkeys(column for row in rows.values() for column in row.entries)
-        return replace(matrix, columns=tuple(columns), rows=rows)
-
-
-HEADER = ("row", "group", "type", "column", "value", "error", "censored", "origin", "measured_at")
-
-
-def _fields(entry: Entry) -> Sequence[str]:
-    at = "" if entry.measured_at is None else repr(float(entry.measured_at))
-    mark = "censored" if entry.censored else ""
-    return repr(float(entry.value)), repr(float(entry.error)), mark, entry.origin.value, at
-
-
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}; name a file that can be read") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path}: it is not UTF-8; save it as that") from None
-    reader = csv.reader(io.StringIO(text))
-    if tuple(next(reader, ())) != HEADER:
-        raise InvalidInput(f"{path}:1: the first line must be {','.join(HEADER)}")
-    for fields in reader:
-        if fields and len(fields) != len(HEADER):
-            raise InvalidInput(
-                f"{path}:{reader.line_num}: {len(fields)} fields, but there are {len(HEADER)} names"
-            )
-        if fields:
-            yield reader.line_num, dict(zip(HEADER, fields, strict=True))
-
-
-def _parsed(fields: Mapping[str, str]) -> tuple[str, str, UtilityRow, Entry]:
-    """Row, column, the row with no entry yet, and the entry."""
-    if not fields["row"] or not fields["column"]:
-        raise InvalidInput("an entry has a row and a column; give both")
-    type_ = WorkloadType(fields["type"]) if fields["type"] else None
-    entry = Entry(
-        _number("value", fields["value"]),
-        _number("error", fields["error"] or "0"),
-        fields["censored"] == "censored",
-        Origin(fields["origin"] or Origin.OFFLINE),
-        _number("measured_at", fields["measured_at"]) if fields["measured_at"] else None,
-    )
-    row = UtilityRow(fields["group"] or fields["row"], type_)
-    return fields["row"], fields["column"], row, entry
-
-
-def _number(field_name: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise InvalidInput(f"{field_name} {text!r} is not a number") from None
-    if not math.isfinite(number):
-        raise InvalidInput(f"{field_name} {text!r} is not finite; leave the line out")
-    return number
 
 
 def _column_problem(kind: Kind, column: str) -> str:

@@ -3,9 +3,11 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
+from wharfinger.catalog.known import SCALE, SCORE_SCALE, KnownPrograms
+from wharfinger.catalog.known_files import load_known
 from wharfinger.cli.classify import estimators
 from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
@@ -14,8 +16,8 @@ from wharfinger.estimators.design import Satisfied
 from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy
 from wharfinger.estimators.evaluation import evaluate as run
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
-from wharfinger.estimators.reading import read_matrix
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS
+from wharfinger.files.matrices import read_matrix
 
 
 def evaluate(arguments: argparse.Namespace) -> int:
@@ -35,14 +37,14 @@ def evaluate(arguments: argparse.Namespace) -> int:
         _evaluate_known(arguments, names, plan)
         return OK
     with Progress("evaluating") as progress:
-        found = run(read_matrix(arguments.matrix), names, plan, progress.share)
+        found = run(read_matrix(arguments.matrix), names, plan, progress.share, clock=perf_counter)
     document = _document(found, plan)
     show(document, arguments.output, lambda: _text(document))
     return OK
 
 
 def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan) -> None:
-    known = KnownPrograms.load(Path(arguments.known) if arguments.known else None)
+    known = load_known(Path(arguments.known) if arguments.known else None)
     documents = [
         _known_document("scale-up", known.scale_up, names, replace(plan, scale=SCALE, higher=True)),
         *(
@@ -57,7 +59,7 @@ def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> 
     """With as many entries revealed as leave one to predict."""
     plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
     with Progress(f"evaluating {name}") as progress:
-        document = _document(run(matrix, names, plan, progress.share), plan)
+        document = _document(run(matrix, names, plan, progress.share, clock=perf_counter), plan)
     head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
     if matrix.transform is Transform.IDENTITY:
         scores = {

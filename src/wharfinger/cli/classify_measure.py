@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from wharfinger.classification.known import site_directory
+from wharfinger.catalog import campaign
+from wharfinger.catalog.known_files import site_directory
+from wharfinger.catalog.listing import chosen
+from wharfinger.catalog.program import Program
+from wharfinger.catalog.quiet import Disturbance, watch
 from wharfinger.cli import human
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import Conflict, InvalidInput, Unavailable
-from wharfinger.profiler import campaign
 from wharfinger.profiler.engine import EngineProfiler
-from wharfinger.profiler.quiet import Disturbance, watch
-from wharfinger.programs.catalogue import chosen
-from wharfinger.programs.program import Program
 
 DEFAULT_SECONDS = 1.0
 MOST_BUSY, MOST_STEAL = 0.05, 0.02

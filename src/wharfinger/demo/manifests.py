@@ -44,7 +44,7 @@ class Place:
 
 def program(*words: str) -> list[str]:
     """The command of one of our programs, by the Python that runs this."""
-    return [sys.executable, "-m", f"wharfinger.programs.{words[0]}", *words[1:]]
+    return [sys.executable, "-m", f"wharfinger.catalog.programs.{words[0]}", *words[1:]]
 
 
 def base(member: Member, command: Sequence[str], directory: Path) -> dict[str, Any]:

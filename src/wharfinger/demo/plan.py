@@ -48,7 +48,7 @@ class Member:
         name: Of the workload.
         about: In a few words, for people.
         kind: What it is.
-        program: A module of ``wharfinger.programs`` and its options.
+        program: A module of ``wharfinger.catalog.programs`` and its options.
         share: Of all CPUs, what its target needs by what it does alone; 0 = no target.
         done_by: A batch job's target, as a share of the run's length.
         protocol: Of a service's load generator.

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wharfinger.classification.known import KnownPrograms
+from wharfinger.catalog.known_files import load_known, save_known
+from wharfinger.catalog.listing import groups_run_by
 from wharfinger.demo import solo
 from wharfinger.demo.cluster import Cluster, Connect
 from wharfinger.demo.manifests import Place, manifest, program
@@ -27,7 +28,6 @@ from wharfinger.demo.report import Report, Run
 from wharfinger.demo.screen import Screen
 from wharfinger.demo.timeline import Course, Observer, busy_seconds
 from wharfinger.demo.verdict import judge, read_clients
-from wharfinger.programs.catalogue import groups_run_by
 
 STEPS = 5
 NOISE = 0.15
@@ -116,7 +116,7 @@ def play(settings: Settings, connect: Connect, screen: Screen) -> Report:
 def keep_strangers(directory: Path) -> Path:
     """The known programs without those that take part: none is recognised by its own row."""
     own = (groups_run_by(program(*member.program)) for member in MEMBERS)
-    KnownPrograms.load().without(frozenset().union(*own)).save(directory)
+    save_known(load_known().without(frozenset().union(*own)), directory)
     return directory
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from wharfinger.estimators.evaluation import Plan, evaluate
 from wharfinger.estimators.matrix import Matrix, Scale
-from wharfinger.estimators.reading import read_matrix
 from wharfinger.experiments.ground_truth import at
+from wharfinger.files.matrices import read_matrix
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.ground_truth import Resident
 from wharfinger.simulator.truth.physics.application import Application

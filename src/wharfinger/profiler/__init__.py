@@ -1,7 +1,6 @@
-"""What one program needs and minds, without a manager; and the known programs, all of them.
+"""What one program needs and minds, without a manager.
 
-``run`` profiles one program on this machine and lets nothing be left; ``campaign`` measures the
-catalogue and keeps it as the known programs' matrices.
+``run`` profiles one program on this machine and lets nothing be left.
 """
 
 from wharfinger.profiler.run import profile_workload

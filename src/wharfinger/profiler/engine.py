@@ -1,6 +1,6 @@
 """Runs profiling plans by an engine, one after another, with no manager above it.
 
-``campaign`` calls it for each known program.
+``catalog.campaign`` calls it for each known program.
 """
 
 import time

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from wharfinger.catalog.known_files import load_known
 from wharfinger.classification.classifier import Classifier
-from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.core.events import ManagerStarted
 from wharfinger.core.pipeline import Manager, Mode
@@ -93,7 +93,7 @@ def assemble(
     engine = make_engine(directory, options)
     # Only who sizes by predictions pays for them on start-up.
     predicts = options.policy == Quasar.name
-    known = KnownPrograms.load(options.known).matrices if predicts else None
+    known = load_known(options.known).matrices if predicts else None
     classifier = None if known is None else LearningClassifier(known, directory.path / "learnt")
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
@@ -140,7 +140,7 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
 
     def make(started: ManagerStarted, state: ManagerState | None) -> Manager:
         if started.policy == Quasar.name and not planners:
-            known = Classifier(KnownPrograms.load(options.known).matrices)
+            known = Classifier(load_known(options.known).matrices)
             planners[Quasar.name] = JointPlanner(known.classifications)
         return Manager(
             make_policy(started.policy, policy),

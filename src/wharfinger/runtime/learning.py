@@ -6,7 +6,6 @@ which it keeps in the state directory. What is new is learnt from by a process b
 of the log: what was predicted is logged, and a row that a crash loses is measured again.
 """
 
-import csv
 import logging
 import os
 import subprocess
@@ -32,7 +31,7 @@ CHILD_SECONDS = 1.0
 """Between two looks at a child that is at work."""
 MOST_CHILD_SECONDS = 1800.0
 """After these a child is taken to hang; at idle priority it may wait for long."""
-_DAMAGE = (OSError, ValueError, csv.Error, WharfingerError)
+_DAMAGE = (OSError, ValueError, WharfingerError)
 """What is learnt besides is never worth a manager."""
 ROWS, ALL = "rows", "all"
 """Folders: what was learnt, and what the child learns from."""

@@ -1,7 +1,7 @@
 """Rows are filled in from few entries, and are the less sure the less was measured."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -61,7 +61,16 @@ def matrices(programs: Programs) -> dict[Kind, UtilityMatrix]:
     found = {Kind.SCALE_UP: programs.scale_up}
     if programs.measured_scores:
         found |= {Kind.TOLERATED: programs.tolerated, Kind.CAUSED: programs.caused}
-    return {kind: UtilityMatrix.from_matrix(kind, matrix) for kind, matrix in found.items()}
+    return {kind: utility(kind, matrix) for kind, matrix in found.items()}
+
+
+def utility(kind: Kind, matrix: Matrix) -> UtilityMatrix:
+    rows = {
+        name: {c: float(v) for c, v in zip(matrix.columns, row, strict=True) if not np.isnan(v)}
+        for name, row in zip(matrix.rows, matrix.values, strict=True)
+    }
+    made = UtilityMatrix.of(kind, rows, dict(zip(matrix.rows, matrix.groups, strict=True)))
+    return replace(made, columns=matrix.columns)
 
 
 CLASSIFIER = Classifier(matrices(Programs()))

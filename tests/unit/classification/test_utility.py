@@ -1,7 +1,5 @@
 """Entries keep where they come from; corrections forget; files bring back what was written."""
 
-from pathlib import Path
-
 import pytest
 
 from wharfinger.classification.forgetting import corrected
@@ -109,41 +107,3 @@ def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
         matrix.corrected("a", "x", observed(0.0, 0.0))
     with pytest.raises(InvalidInput, match="0 to 100"):
         UtilityMatrix(Kind.CAUSED, (), {}).with_row("a", UtilityRow("a", None, {"x": Entry(101.0)}))
-
-
-def test_files_bring_back_every_entry(tmp_path: Path) -> None:
-    entries = {
-        "integer": Entry(12.5, 3.0, origin=Origin.PROFILED, measured_at=1e9 + 0.25),
-        "tlb": Entry(100.0, 0.0, censored=True, origin=Origin.OFFLINE),
-    }
-    row = UtilityRow("program, with a comma", SERVICE, entries)
-    matrix = UtilityMatrix(Kind.TOLERATED, (), {}).with_row("a, b", row)
-    path = tmp_path / "tolerated.csv"
-    matrix.write(path)
-    again = UtilityMatrix.read(Kind.TOLERATED, path)
-    assert dict(again.rows) == dict(matrix.rows)
-    assert again.columns == matrix.columns
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("a,g,,1,zero,,,,", "2: value 'zero' is not a number"),
-        ("a,g,,1,0,,,,", "2: .*above 0"),
-        ("a,g,,1,inf,,,,", "2: value 'inf' is not finite"),
-        ("a,g,,1,1,-1,,,", "2: .*error -1: none is below 0"),
-        ("a,g,,1,1", "2: 5 fields, but there are 9 names"),
-        ("a,g,cluster,1,1,,,,", "2: 'cluster' is not a valid WorkloadType"),
-        (",g,,1,1,,,,", "2: an entry has a row and a column"),
-    ],
-)
-def test_a_broken_file_is_told_by_its_line(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(f"row,group,type,column,value,error,censored,origin,measured_at\n{line}\n")
-    with pytest.raises(InvalidInput, match=message):
-        UtilityMatrix.read(Kind.SCALE_OUT, path)
-    path.write_text("rows\n")
-    with pytest.raises(InvalidInput, match="the first line must be"):
-        UtilityMatrix.read(Kind.SCALE_OUT, path)
-    with pytest.raises(InvalidInput, match="No such file"):
-        UtilityMatrix.read(Kind.SCALE_OUT, tmp_path / "none.csv")
