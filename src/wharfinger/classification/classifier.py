@@ -12,7 +12,7 @@ from math import exp, hypot, log, sqrt
 
 import numpy as np
 
-from wharfinger.classification.classifications import LEAST_ERROR, Classifications, Found
+from wharfinger.classification.classifications import LEAST_ERROR, Classifications, Observations
 from wharfinger.classification.held import held_throughput
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.errors import InvalidInput
@@ -119,8 +119,7 @@ class Classifier:
         self, kind: Kind, measurements: Measurements, type_: WorkloadType | None
     ) -> dict[str, Estimate]:
         """Performance along one axis, relative to where the curves were measured."""
-        found = _found(measurements, type_)
-        axis = self.classifications.axis(kind, found)
+        axis = self.classifications.axis(kind, _observations(measurements, type_))
         if axis is None:
             return {}
         if kind is Kind.HETEROGENEITY and axis.reference not in axis.prediction.columns:
@@ -247,13 +246,13 @@ def _asked(measurements: Measurements, curves: Mapping[Quantity, Curve]) -> floa
 _PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)
 
 
-def _found(measurements: Measurements, type_: WorkloadType | None) -> Found:
+def _observations(measurements: Measurements, type_: WorkloadType | None) -> Observations:
     """The runs elsewhere, and the first one here, which they are relative to."""
     quantity = next((q for q in _PREFERRED if measurements.further.get(q)), None)
     here = measurements.performance.get(quantity, {}) if quantity else {}
     known = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
     if quantity is None or not known:
-        return Found(Setting(measurements.platform, Configuration(1000)), type=type_)
+        return Observations(Setting(measurements.platform, Configuration(1000)), type=type_)
     runs = {one.setting: one.entry for one in measurements.further[quantity]}
     planned = {setting.configuration.cpu_millicpus for setting in runs}
     cpu = max(planned & known.keys(), default=max(known))
@@ -264,4 +263,4 @@ def _found(measurements: Measurements, type_: WorkloadType | None) -> Found:
         for setting, entry in runs.items()
         if entry.value > 0
     }
-    return Found(reference, performance, type=type_)
+    return Observations(reference, performance, type=type_)

@@ -15,7 +15,7 @@ import numpy as np
 from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
-from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
@@ -37,8 +37,6 @@ class Kind(StrEnum):
     """Interference that it bears, by source, 0-100."""
     CAUSED = "caused"
     """Interference that it exerts, by source, 0-100."""
-    EXHAUSTIVE = "exhaustive"
-    """Performance by setting, all of the first three at once: Table 2's alternative."""
 
     @property
     def is_score(self) -> bool:
@@ -209,8 +207,6 @@ def _column_problem(kind: Kind, column: str) -> str:
     try:
         if kind is Kind.SCALE_UP:
             Configuration.parse(column)
-        elif kind is Kind.EXHAUSTIVE:
-            Setting.parse(column)
         elif kind is Kind.SCALE_OUT and not _is_count(column):
             return "a column is a number of servers"
         elif kind.is_score and column not in {source.value for source in SharedResource}:

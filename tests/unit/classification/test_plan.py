@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.unit.classification.test_combination import CPUS, PLATFORMS, REFERENCE, SERVERS, made
+from tests.unit.classification.test_axis import CPUS, PLATFORMS, REFERENCE, SERVERS, made
+from wharfinger.classification.axis import axes_between
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.combination import axes_between
 from wharfinger.classification.plan import MOST_RUNS, Possible, joint_plan
 from wharfinger.classification.utility import Kind, UtilityMatrix
 from wharfinger.model.configuration import Configuration

@@ -87,7 +87,6 @@ def test_rows_of_few_entries_do_not_put_the_others_out() -> None:
         (Kind.SCALE_OUT, "x1"),
         (Kind.SCALE_OUT, "0"),
         (Kind.CAUSED, "noise"),
-        (Kind.EXHAUSTIVE, "usual"),
     ],
 )
 def test_a_column_that_is_none_is_refused(kind: Kind, column: str) -> None:
