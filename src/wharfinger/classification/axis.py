@@ -16,7 +16,7 @@ import numpy as np
 from wharfinger.classification.utility import Kind
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 
 AXES = (Kind.SCALE_UP, Kind.SCALE_OUT, Kind.HETEROGENEITY)

@@ -14,8 +14,8 @@ import numpy as np
 from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.utility import Kind
 from wharfinger.estimators.design import best_column, reduce, variance_design
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.recommender import Recommender
+from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import WorkloadType

@@ -11,10 +11,10 @@ from math import erf, exp, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.classification.axis import UNKNOWN_STD
 from wharfinger.classification.held import at_bound, latency_under
+from wharfinger.model.arrays import Array
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
@@ -178,9 +178,9 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
 
 def pressed(
     classification: Classification,
-    caused: NDArray[np.float64],
-    caused_variance: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    caused: Array,
+    caused_variance: Array,
+) -> tuple[Array, Array]:
     """What neighbours take away of the logarithm of performance.
 
     Args:
@@ -205,9 +205,7 @@ def pressed(
     return np.minimum(drop, MOST_DROPPED), np.minimum(variance, 1.0)
 
 
-def slower(
-    classification: Classification, platforms: Sequence[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
     Args:

@@ -15,10 +15,11 @@ from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import Limits, Stop, design
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.matrix import Matrix, Scale
 from wharfinger.estimators.recommender import fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.files.matrices import read_matrix, read_seconds
+from wharfinger.model.arrays import Array
 
 
 def predict(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 RIDGE = 1e-9
 """Of the mean variance: keeps K_oo regular where two columns are the same."""

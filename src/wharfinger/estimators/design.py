@@ -13,8 +13,8 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.conditional import LEAST_VARIANCE, RIDGE
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 SAME = 1e-9
 """Costs and variances that differ by this share of themselves are equal."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 ITERATIONS = 100
 TOLERANCE = 1e-10

@@ -13,11 +13,12 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import Satisfied, next_improvement, variance_design
-from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.matrix import Matrix, Scale
 from wharfinger.estimators.metrics import Outcome, outcome, summary
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+from wharfinger.model.arrays import Array
 
 FOLDS = 5
 

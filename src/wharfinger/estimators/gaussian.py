@@ -27,10 +27,11 @@ from wharfinger.estimators.conditional import (
 )
 from wharfinger.estimators.effects import Effects, row_weights, shrunk_columns, two_way
 from wharfinger.estimators.estimator import Finish, FoldIn
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.ppca import complete
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds
+from wharfinger.model.arrays import Array
 from wharfinger.native import Conditional
 
 SHRINKAGES = (0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0)

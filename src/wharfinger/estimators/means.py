@@ -11,8 +11,9 @@ import numpy as np
 
 from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian, Prior
 from wharfinger.estimators.effects import Effects, row_weights, two_way
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 
 def pack_prior(prior: Prior) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,8 +24,8 @@ from wharfinger.estimators import conditional
 from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian, Prior
 from wharfinger.estimators.effects import robust_two_way, row_weights, two_way
 from wharfinger.estimators.gaussian import Moments, about_mean, moments_about
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 ROBUST_ROUNDS = 4
 

@@ -12,9 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian, Prior
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.means import fit_effects, pack_prior, unpack_prior
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 NEIGHBOURS = 5
 SAME = 1e-9

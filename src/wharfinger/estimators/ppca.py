@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wharfinger.estimators.conditional import LEAST_VARIANCE
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 MAX_RANK = 8
 ITERATIONS = 25

@@ -22,9 +22,10 @@ from wharfinger.estimators.estimator import (
     Learned,
     Prediction,
 )
-from wharfinger.estimators.matrix import Array, Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.estimators.registry import make_estimator
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+from wharfinger.model.arrays import Array
 
 CALIBRATED_COUNTS = (1, 2, 4)
 CALIBRATION_FOLDS = 10

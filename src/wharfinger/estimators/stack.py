@@ -22,7 +22,7 @@ import numpy as np
 from wharfinger.estimators.conditional import LEAST_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.estimators.estimator import Finish, FoldIn
 from wharfinger.estimators.gaussian import SHRINKAGES, Settings, prior_of
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.mixture import (
     Family,
@@ -34,6 +34,7 @@ from wharfinger.estimators.mixture import (
     predict_means,
 )
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds
+from wharfinger.model.arrays import Array
 from wharfinger.native import Mixtures
 
 CLOSENESS = (0.0, 0.5, 0.8, 0.95, 0.99)

@@ -24,8 +24,9 @@ import numpy as np
 
 from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian
 from wharfinger.estimators.effects import fit_levels
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 RATES = (0.02, 0.1)
 REGULARISATIONS = (0.02, 0.1, 0.4)

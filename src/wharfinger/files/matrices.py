@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.matrix import Array, Matrix, Transform
+from wharfinger.estimators.matrix import Matrix, Transform
 from wharfinger.files.tabular import Line, Table
+from wharfinger.model.arrays import Array
 
 GROUP = "group"
 SECONDS_HEADER = ("column", "seconds")

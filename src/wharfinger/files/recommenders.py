@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.matrix import Array, Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.estimators.recommender import Calibration, Recommender
 from wharfinger.estimators.registry import make_estimator
 from wharfinger.files.atomic import write_whole
+from wharfinger.model.arrays import Array
 
 FORMAT = 1
 PREFIX = "learned."

@@ -5,15 +5,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import read_table
-
-Array: TypeAlias = NDArray[np.float64]
+from wharfinger.model.arrays import Array
 
 
 class Pattern(StrEnum):
