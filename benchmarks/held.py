@@ -4,7 +4,7 @@
 
 The HTTP service of the catalog runs in profiling copies, with several amounts of CPU, under loads
 from a third of what it could do up to all of it, evenly spaced. *Held* is the load at which its
-latency crosses the bound, between two that were tried; *told* is what ``held_throughput`` makes of
+latency crosses the bound, between two that were tried; *told* is what ``slo_throughput`` makes of
 each run alone. Takes some four minutes, and a machine that does nothing else."""
 
 import socket
@@ -16,7 +16,7 @@ from math import log
 from pathlib import Path
 
 from benchmarks._harness import arguments, report
-from wharfinger.classification.held import held_throughput
+from wharfinger.classification.slo_throughput import slo_throughput
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import (
@@ -79,7 +79,7 @@ def run(cpu_millicpus: int, rate_per_second: float | None) -> Seen:
         found[quantity][cpu_millicpus]
         for quantity in (Quantity.THROUGHPUT, Quantity.LATENCY, Quantity.CPU)
     )
-    told = held_throughput(
+    told = slo_throughput(
         could, latency, cpu_millicpus, used.value, BOUND.below_seconds, BOUND.percentile
     )
     return Seen(rate_per_second, could.value, latency.value, used.value, told.value)

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from wharfinger import __version__
-from wharfinger.catalog.known import Known, KnownPrograms, Machine
+from wharfinger.catalog.known import KnownProgram, KnownPrograms, MeasuringMachine
 from wharfinger.catalog.known_files import save_known
 from wharfinger.catalog.listing import PROGRAMS, SEED, prepare
 from wharfinger.catalog.program import Program
@@ -62,7 +62,7 @@ def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CampaignSettings:
     """What a campaign is asked for.
 
     Attributes:
@@ -93,7 +93,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeasuredRow:
     """One program's file.
 
     Attributes:
@@ -118,7 +118,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CampaignStep:
     """What is being done, for whoever watches.
 
     Attributes:
@@ -135,7 +135,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CampaignOutcome:
     """What a campaign came to.
 
     Attributes:
@@ -153,7 +153,7 @@ class Outcome:
     failed: Mapping[str, str]
 
 
-def plan_for(program: Program, server: str, settings: Settings) -> ProfilingPlan:
+def plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
     """The exhaustive plan: every allocation, every source.
 
     A whole CPU comes first, because interference is injected at the first allocation.
@@ -171,11 +171,11 @@ def plan_for(program: Program, server: str, settings: Settings) -> ProfilingPlan
 
 def run(
     programs: Sequence[Program],
-    settings: Settings,
+    settings: CampaignSettings,
     server: Server,
     measure: Measure,
-    progress: Callable[[Step], None] = lambda _: None,
-) -> Outcome:
+    progress: Callable[[CampaignStep], None] = lambda _: None,
+) -> CampaignOutcome:
     """Measure what is not measured yet, and write the matrices.
 
     Args:
@@ -201,10 +201,10 @@ def run(
 class _Campaign:
     def __init__(
         self,
-        settings: Settings,
+        settings: CampaignSettings,
         server: Server,
         measure: Measure,
-        progress: Callable[[Step], None],
+        progress: Callable[[CampaignStep], None],
     ) -> None:
         self._settings = settings
         self._server = server
@@ -216,7 +216,7 @@ class _Campaign:
             server.platform.cpu_model, cpus_of(server), settings.allocations, settings.seconds
         )
 
-    def run(self, programs: Sequence[Program]) -> Outcome:
+    def run(self, programs: Sequence[Program]) -> CampaignOutcome:
         self._rows.mkdir(parents=True, exist_ok=True)
         here = read_rows(self._rows)
         self._check(here)
@@ -227,9 +227,9 @@ class _Campaign:
         failed = self._measure_all([p for p in possible if p.name not in kept])
         known = self._gather({**skipped, **failed}, begun)
         done = tuple(p.name for p in possible if p.name not in {*kept, *failed})
-        return Outcome(known, done, tuple(kept), skipped, failed)
+        return CampaignOutcome(known, done, tuple(kept), skipped, failed)
 
-    def _check(self, here: Mapping[str, Row]) -> None:
+    def _check(self, here: Mapping[str, MeasuredRow]) -> None:
         for row in here.values():
             if row.conditions != self._conditions:
                 raise Conflict(
@@ -245,7 +245,7 @@ class _Campaign:
         for number, program in enumerate(programs, start=1):
             plan = plan_for(program, self._server.name, self._settings)
             left = _left_seconds(plan.seconds, number, len(programs), time.monotonic() - begun)
-            self._progress(Step(number, len(programs), program.name, left))
+            self._progress(CampaignStep(number, len(programs), program.name, left))
             try:
                 self._measure_one(program, plan)
             except (EngineFault, Unavailable) as error:
@@ -257,9 +257,9 @@ class _Campaign:
         prepare(program, directory)
         earlier, begun = CpuTimes.read(), time.monotonic()
         found = self._measure(program.name, program.workload(directory), plan)
-        if not Known.of(program.name, program.group, found).performance:
+        if not KnownProgram.of(program.name, program.group, found).performance:
             raise EngineFault(_silence(found))
-        row = Row(
+        row = MeasuredRow(
             program.name,
             program.group,
             program.digest,
@@ -279,7 +279,7 @@ class _Campaign:
             raise Unavailable(f"no program could be measured: {words or 'none was named'}")
         order = {program.name: number for number, program in enumerate(PROGRAMS)}
         ordered = sorted(rows.values(), key=lambda row: order.get(row.program, len(order)))
-        programs = tuple(Known.of(r.program, r.group, r.measurements) for r in ordered)
+        programs = tuple(KnownProgram.of(r.program, r.group, r.measurements) for r in ordered)
         spent = sum(row.seconds for row in ordered)
         steal = sum(row.steal_share * row.seconds for row in ordered) / max(spent, 1e-9)
         known = KnownPrograms(programs, self._described(ordered, skipped, steal))
@@ -287,10 +287,10 @@ class _Campaign:
         return known
 
     def _described(
-        self, rows: Sequence[Row], skipped: Mapping[str, str], steal_share: float
-    ) -> Machine:
+        self, rows: Sequence[MeasuredRow], skipped: Mapping[str, str], steal_share: float
+    ) -> MeasuringMachine:
         system = os.uname()
-        return Machine(
+        return MeasuringMachine(
             cpu_model=self._conditions.cpu_model,
             cpus=self._conditions.cpus,
             memory_bytes=self._server.platform.memory_bytes,
@@ -307,7 +307,7 @@ class _Campaign:
         )
 
 
-def read_rows(directory: Path) -> dict[str, Row]:
+def read_rows(directory: Path) -> dict[str, MeasuredRow]:
     """Rows that are done, by program.
 
     Raises:
@@ -316,7 +316,7 @@ def read_rows(directory: Path) -> dict[str, Row]:
     rows = {}
     for path in sorted(directory.glob("*.json")):
         try:
-            row = msgspec.json.decode(path.read_bytes(), type=Row)
+            row = msgspec.json.decode(path.read_bytes(), type=MeasuredRow)
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"{path}: {error}; remove it to measure it again") from error
         rows[row.program] = row

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownProgram:
     """One known program.
 
     Attributes:
@@ -46,7 +46,7 @@ class Known:
     caused: Mapping[SharedResource, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, group: str, found: Measurements) -> "Known":
+    def of(cls, name: str, group: str, found: Measurements) -> "KnownProgram":
         """From one profiling; a performance of zero is none, and has no logarithm."""
         performance = {
             quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
@@ -58,7 +58,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MeasuringMachine:
     """Where, when and how; ``machine.json``.
 
     Attributes:
@@ -105,18 +105,20 @@ class KnownPrograms:
         further: Matrices that are measured on several servers or platforms, where a site has them.
     """
 
-    programs: tuple[Known, ...]
-    machine: Machine
+    programs: tuple[KnownProgram, ...]
+    machine: MeasuringMachine
     source: Path | None = None
-    further: Mapping[Kind, UtilityMatrix] = field(default_factory=dict)
+    further: Mapping[Aspect, UtilityMatrix] = field(default_factory=dict)
 
     @property
-    def matrices(self) -> dict[Kind, UtilityMatrix]:
+    def matrices(self) -> dict[Aspect, UtilityMatrix]:
         """What there is to classify by, entry by entry; those that have no row are left out."""
-        own = {kind: self._utility(kind) for kind in (Kind.SCALE_UP, Kind.TOLERATED, Kind.CAUSED)}
+        own = {
+            kind: self._utility(kind) for kind in (Aspect.SCALE_UP, Aspect.TOLERATED, Aspect.CAUSED)
+        }
         return {kind: matrix for kind, matrix in (own | {**self.further}).items() if matrix.rows}
 
-    def _utility(self, kind: Kind) -> UtilityMatrix:
+    def _utility(self, kind: Aspect) -> UtilityMatrix:
         measured = _epoch_seconds(self.machine.measured_at)
         made = UtilityMatrix(kind, (), {})
         for known in self.programs:
@@ -190,11 +192,13 @@ class KnownPrograms:
         return Matrix.of(rows, columns, groups, Transform.IDENTITY)
 
 
-def _rows_of(known: Known, kind: Kind) -> Iterator[tuple[str, WorkloadType, Mapping[str, Entry]]]:
+def _rows_of(
+    known: KnownProgram, kind: Aspect
+) -> Iterator[tuple[str, WorkloadType, Mapping[str, Entry]]]:
     """Rows of one program in one matrix: name, type, entries by column."""
     type_ = _type_of(known)
-    if kind is not Kind.SCALE_UP:
-        scores = known.tolerated if kind is Kind.TOLERATED else known.caused
+    if kind is not Aspect.SCALE_UP:
+        scores = known.tolerated if kind is Aspect.TOLERATED else known.caused
         if scores:
             yield known.name, type_, {str(source): entry for source, entry in scores.items()}
         return
@@ -207,7 +211,7 @@ def _rows_of(known: Known, kind: Kind) -> Iterator[tuple[str, WorkloadType, Mapp
         yield known.name + suffix, type_, entries
 
 
-def _type_of(known: Known) -> WorkloadType:
+def _type_of(known: KnownProgram) -> WorkloadType:
     """What answers queries is a service."""
     serves = known.performance.keys() & {Quantity.THROUGHPUT, Quantity.LATENCY}
     return WorkloadType.LATENCY_CRITICAL if serves else WorkloadType.SINGLE_NODE

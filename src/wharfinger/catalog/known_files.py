@@ -22,11 +22,11 @@ from typing import TypeVar
 
 import msgspec
 
-from wharfinger.catalog.known import FORMAT, Known, KnownPrograms, Machine
-from wharfinger.classification.utility import Kind
+from wharfinger.catalog.known import FORMAT, KnownProgram, KnownPrograms, MeasuringMachine
+from wharfinger.classification.utility import Aspect
 from wharfinger.errors import InvalidInput
 from wharfinger.files.atomic import write_whole
-from wharfinger.files.tabular import Line, Table, csv_text, read_table
+from wharfinger.files.tabular import Table, TableLine, csv_text, read_table
 from wharfinger.files.utility_matrices import read_utility
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
@@ -36,7 +36,7 @@ SHIPPED = Path(__file__).with_name("measured")
 """Measured by those who made this version, on the machine that its ``machine.json`` names."""
 SCALE_UP, NOISE, MACHINE = "scale_up.csv", "noise.csv", "machine.json"
 SCORES = ("tolerated", "caused")
-BESIDE = (Kind.SCALE_OUT, Kind.HETEROGENEITY)
+BESIDE = (Aspect.SCALE_OUT, Aspect.HETEROGENEITY)
 MEND = "measure again with wharfinger classify measure, or restore the file"
 
 _NAMES = ("program", "group")
@@ -81,13 +81,13 @@ def load_known(path: Path | None = None) -> KnownPrograms:
     return KnownPrograms(programs, machine, path, further)
 
 
-def _read_machine(path: Path) -> Machine:
+def _read_machine(path: Path) -> MeasuringMachine:
     try:
         plain = msgspec.json.decode(path.read_bytes())
         stated = plain.get("format") if isinstance(plain, dict) else None
         if stated != FORMAT:
             raise InvalidInput(f"{path}: format {stated!r}; this version reads {FORMAT}; {MEND}")
-        return msgspec.convert(plain, Machine)
+        return msgspec.convert(plain, MeasuringMachine)
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}; name a directory that holds it") from None
     except msgspec.MsgspecError as error:
@@ -101,9 +101,9 @@ class _Reader:
         self._path = path
         self._errors: dict[Key, float] = {}
         self._censored: set[Key] = set()
-        self._rows: dict[str, Known] = {}
+        self._rows: dict[str, KnownProgram] = {}
 
-    def read(self) -> dict[str, Known]:
+    def read(self) -> dict[str, KnownProgram]:
         """All programs by name, in the order of the tables."""
         self._read_noise()
         for line, columns in _lines(self._path / SCALE_UP, (*_NAMES, "quantity"), _allocation):
@@ -121,14 +121,14 @@ class _Reader:
                     self._put(replace(known, caused=scores))
         return self._rows
 
-    def _known(self, line: Line) -> Known:
+    def _known(self, line: TableLine) -> KnownProgram:
         name, group = line.text("program"), line.text("group")
-        return self._rows.get(name, Known(name, group))
+        return self._rows.get(name, KnownProgram(name, group))
 
-    def _put(self, known: Known) -> None:
+    def _put(self, known: KnownProgram) -> None:
         self._rows[known.name] = known
 
-    def _entry(self, line: Line, kind: str, column: str, high: float = inf) -> Entry:
+    def _entry(self, line: TableLine, kind: str, column: str, high: float = inf) -> Entry:
         value = line.number_of(column, high=high)
         if not value and kind not in SCORES:
             raise line.wrong(column, "is no performance, which is above 0")
@@ -148,7 +148,7 @@ class _Reader:
 
 def _lines(
     path: Path, names: tuple[str, ...], problem_of: Callable[[str], str]
-) -> Iterator[tuple[Line, list[str]]]:
+) -> Iterator[tuple[TableLine, list[str]]]:
     """The rows of a table with names in front and numbers behind, with what was measured of each.
 
     ``problem_of`` says what is wrong with a column's name.
@@ -172,7 +172,7 @@ def _lines(
         raise table.problem("no row follows the header")
 
 
-def _quantity(line: Line) -> Quantity:
+def _quantity(line: TableLine) -> Quantity:
     try:
         return Quantity(line["quantity"])
     except ValueError:

@@ -29,7 +29,7 @@ PORT = 7411
 """Where services listen. Their copies have a network of their own, so it is free there."""
 
 
-class Kind(StrEnum):
+class Category(StrEnum):
     """What a program does, for people."""
 
     COMPRESSION = "compression"
@@ -67,7 +67,7 @@ class Program:
 
     name: str
     group: str
-    kind: Kind
+    kind: Category
     command: tuple[str, ...]
     marks: tuple[str, ...]
     binaries: Mapping[str, str]

@@ -11,7 +11,7 @@ from functools import cached_property
 from math import hypot
 
 from wharfinger.classification.axis import Axis, axes_between, value_on
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.configuration import Configuration, Setting
@@ -19,11 +19,11 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Estimate
 from wharfinger.model.workload import WorkloadType
 
-LEAST_ERROR = 0.03
+MIN_ERROR = 0.03
 """Relative: runs of one program differ by this, however steady each is."""
-LEAST_POINTS = 5.0
+MIN_POINTS = 5.0
 """The same of a score."""
-MOST_POINTS = 100.0
+MAX_POINTS = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Observations:
     performance: Mapping[Setting, Entry] = field(default_factory=dict)
     type: WorkloadType | None = None
 
-    def along(self, kind: Kind) -> dict[str, Entry]:
+    def along(self, kind: Aspect) -> dict[str, Entry]:
         """What was measured along one axis, by its column; everything else as in the reference."""
         return {
             value_on(kind, setting): entry
@@ -62,10 +62,10 @@ class Classifications:
 
     def __init__(
         self,
-        matrices: Mapping[Kind, UtilityMatrix],
+        matrices: Mapping[Aspect, UtilityMatrix],
         estimator: str = DEFAULT_ESTIMATOR,
         seed: int = 0,
-        fitted: Iterable[tuple[Kind, Recommender]] = (),
+        fitted: Iterable[tuple[Aspect, Recommender]] = (),
     ) -> None:
         self._matrices = matrices
         self._estimator = estimator
@@ -74,10 +74,10 @@ class Classifications:
         self._by_rows = {(kind, one.matrix.rows): one for kind, one in fitted}
 
     @cached_property
-    def _by_type(self) -> dict[tuple[Kind, WorkloadType | None], Recommender | None]:
+    def _by_type(self) -> dict[tuple[Aspect, WorkloadType | None], Recommender | None]:
         return {}
 
-    def recommender(self, kind: Kind, type_: WorkloadType | None = None) -> Recommender | None:
+    def recommender(self, kind: Aspect, type_: WorkloadType | None = None) -> Recommender | None:
         """What was learnt for one classification of one type; ``None`` = nobody was measured."""
         if (kind, type_) not in self._by_type:
             self._by_type[kind, type_] = self._fit(kind, type_)
@@ -85,7 +85,7 @@ class Classifications:
 
     def allocations(self, type_: WorkloadType | None = None) -> dict[int, int]:
         """Columns of scale-up that say nothing but CPU (thousandths): where each is, ascending."""
-        recommender = self.recommender(Kind.SCALE_UP, type_)
+        recommender = self.recommender(Aspect.SCALE_UP, type_)
         columns = recommender.matrix.columns if recommender else ()
         if columns not in self._plain:
             named = enumerate(map(Configuration.parse, columns))
@@ -93,14 +93,14 @@ class Classifications:
             self._plain[columns] = dict(sorted(plain.items()))
         return self._plain[columns]
 
-    def fit_all(self) -> list[tuple[Kind, Recommender]]:
+    def fit_all(self) -> list[tuple[Aspect, Recommender]]:
         """Learn now all that is learnt when it is first asked for."""
         for kind in self._matrices:
             for type_ in (None, *WorkloadType):
                 self.recommender(kind, type_)
         return [(kind, fitted) for (kind, _), fitted in self._by_rows.items()]
 
-    def _fit(self, kind: Kind, type_: WorkloadType | None) -> Recommender | None:
+    def _fit(self, kind: Aspect, type_: WorkloadType | None) -> Recommender | None:
         matrix = self._matrices.get(kind)
         known = matrix.known_to(type_) if matrix else None
         if known is None:
@@ -111,7 +111,7 @@ class Classifications:
             self._by_rows[kind, known.rows] = fitted
         return self._by_rows[kind, known.rows]
 
-    def axis(self, kind: Kind, observed: Observations) -> Axis | None:
+    def axis(self, kind: Aspect, observed: Observations) -> Axis | None:
         """One of scale-up, scale-out and heterogeneity; ``None`` = nobody was measured along it."""
         recommender = self.recommender(kind, observed.type)
         if recommender is None:
@@ -120,13 +120,13 @@ class Classifications:
         entries = observed.along(kind) if observed.performance else {reference: Entry(1.0)}
         columns = set(recommender.matrix.columns)
         known = {column: entry.value for column, entry in entries.items() if column in columns}
-        errors = [max(LEAST_ERROR, e.error) for c, e in entries.items() if c != reference]
-        noise = max(errors, default=LEAST_ERROR if observed.performance else 0.0)
+        errors = [max(MIN_ERROR, e.error) for c, e in entries.items() if c != reference]
+        noise = max(errors, default=MIN_ERROR if observed.performance else 0.0)
         return Axis(kind, reference, recommender.predict(known), noise**2)
 
     def scores(
         self,
-        kind: Kind,
+        kind: Aspect,
         entries: Mapping[SharedResource, Entry],
         type_: WorkloadType | None = None,
     ) -> dict[SharedResource, Estimate]:
@@ -146,11 +146,11 @@ class Classifications:
 
 def measured_score(entry: Entry) -> Estimate:
     """A measured score; a lower bound says: anything from there to 100, each as likely."""
-    error = max(LEAST_POINTS, entry.error)
-    if not entry.censored or entry.value >= MOST_POINTS:
+    error = max(MIN_POINTS, entry.error)
+    if not entry.censored or entry.value >= MAX_POINTS:
         return _score(entry.value, error)
-    uniform = (MOST_POINTS - entry.value) / 12**0.5
-    return _score((entry.value + MOST_POINTS) / 2, hypot(error, uniform))
+    uniform = (MAX_POINTS - entry.value) / 12**0.5
+    return _score((entry.value + MAX_POINTS) / 2, hypot(error, uniform))
 
 
 def _score(mean: float, std: float) -> Estimate:

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from wharfinger.classification.axis import UNKNOWN_STD
-from wharfinger.classification.held import at_bound, latency_under
+from wharfinger.classification.slo_throughput import at_bound, latency_under
 from wharfinger.model.arrays import Array
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
@@ -25,10 +25,10 @@ START_SECONDS = 0.5
 """Between a decision and the program's first work."""
 DROP = 0.05
 """By how much performance has fallen at the tolerated score (Paragon 2.3)."""
-LEAST_SCORE = 10.0
+MIN_SCORE = 10.0
 """Tolerated scores below are taken for this: no ramp tries a lower intensity, so what is found
 below is a line drawn from nothing, and mostly noise."""
-MOST_DROPPED = 2.3
+MAX_DROPPED = 2.3
 """No pressure takes away more than this, of the logarithm: nine tenths."""
 
 
@@ -197,12 +197,12 @@ def pressed(
         tolerated = classification.tolerated.get(source)
         if tolerated is None:
             continue
-        score = max(tolerated.mean, LEAST_SCORE)
+        score = max(tolerated.mean, MIN_SCORE)
         slope = -log(1 - DROP) / score
         drop += slope * caused[at]
         spread = slope**2 * caused_variance[at]
         variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
-    return np.minimum(drop, MOST_DROPPED), np.minimum(variance, 1.0)
+    return np.minimum(drop, MAX_DROPPED), np.minimum(variance, 1.0)
 
 
 def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:

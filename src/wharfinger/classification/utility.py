@@ -20,11 +20,11 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
 
-LEAST_PROGRAMS = 8
+MIN_PROGRAMS = 8
 """With fewer programs of its type a workload is classified by those of all types."""
 
 
-class Kind(StrEnum):
+class Aspect(StrEnum):
     """What is classified (Quasar 3.2), each by a matrix of its own."""
 
     SCALE_UP = "scale-up"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
     @property
     def is_score(self) -> bool:
         """Points, and not a performance."""
-        return self in (Kind.TOLERATED, Kind.CAUSED)
+        return self in (Aspect.TOLERATED, Aspect.CAUSED)
 
     @property
     def transform(self) -> Transform:
@@ -84,7 +84,7 @@ class UtilityMatrix:
         rows: By workload.
         half_life_seconds: After so long an entry counts half against a newer one.
 
-    >>> matrix = UtilityMatrix.of(Kind.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
+    >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
     >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))
     >>> later.rows["sort"].entries["2"].origin.value, round(later.rows["sort"].entries["2"].value)
     ('observed', 17)
@@ -92,7 +92,7 @@ class UtilityMatrix:
     18.0
     """
 
-    kind: Kind
+    kind: Aspect
     columns: tuple[str, ...]
     rows: Mapping[str, UtilityRow]
     half_life_seconds: float = MATRIX_HALF_LIFE_SECONDS
@@ -100,7 +100,7 @@ class UtilityMatrix:
     @classmethod
     def of(
         cls,
-        kind: Kind,
+        kind: Aspect,
         rows: Mapping[str, Mapping[str, float]],
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
@@ -122,7 +122,7 @@ class UtilityMatrix:
     @classmethod
     def of_entries(
         cls,
-        kind: Kind,
+        kind: Aspect,
         rows: Mapping[str, Mapping[str, Entry]],
         groups: Mapping[str, str] | None = None,
     ) -> "UtilityMatrix":
@@ -157,7 +157,7 @@ class UtilityMatrix:
         alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
         # A row of few entries tells too little to do without the others.
         well = {r.group for r in alike.values() if 2 * len(r.measured) >= len(self.columns)}
-        if type_ is not None and len(well) >= LEAST_PROGRAMS:
+        if type_ is not None and len(well) >= MIN_PROGRAMS:
             rows = alike
         if not rows:
             return None
@@ -202,12 +202,12 @@ class UtilityMatrix:
                 raise InvalidInput(f"{self.kind}, column {column!r}: {problem}")
 
 
-def _column_problem(kind: Kind, column: str) -> str:
+def _column_problem(kind: Aspect, column: str) -> str:
     """Why that is no column of such a matrix; empty = it is."""
     try:
-        if kind is Kind.SCALE_UP:
+        if kind is Aspect.SCALE_UP:
             Configuration.parse(column)
-        elif kind is Kind.SCALE_OUT and not _is_count(column):
+        elif kind is Aspect.SCALE_OUT and not _is_count(column):
             return "a column is a number of servers"
         elif kind.is_score and column not in {source.value for source in SharedResource}:
             return "that is no source of interference"
@@ -220,7 +220,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) > 0
 
 
-def _problem(kind: Kind, entry: Entry) -> str:
+def _problem(kind: Aspect, entry: Entry) -> str:
     """Why this is no entry of that matrix; empty = it is."""
     if kind.is_score and not 0 <= entry.value <= 100:
         return f"{entry.value:g}: interference is from 0 to 100"

@@ -13,7 +13,7 @@ from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
-from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy
+from wharfinger.estimators.evaluation import Evaluation, EvaluationPlan, Strategy
 from wharfinger.estimators.evaluation import evaluate as run
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS
@@ -23,7 +23,7 @@ from wharfinger.files.matrices import read_matrix
 def evaluate(arguments: argparse.Namespace) -> int:
     """Hold programs out, predict them by each estimator, print how well that went."""
     names = estimators(arguments.estimator, list(ESTIMATORS))
-    plan = Plan(
+    plan = EvaluationPlan(
         reveal=arguments.reveal,
         strategy=Strategy(arguments.strategy),
         scale=Scale(arguments.scale),
@@ -43,7 +43,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan) -> None:
+def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: EvaluationPlan) -> None:
     known = load_known(Path(arguments.known) if arguments.known else None)
     documents = [
         _known_document("scale-up", known.scale_up, names, replace(plan, scale=SCALE, higher=True)),
@@ -55,7 +55,9 @@ def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan)
     show(documents, arguments.output, lambda: _known_text(documents, known))
 
 
-def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> dict[str, Any]:
+def _known_document(
+    name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan
+) -> dict[str, Any]:
     """With as many entries revealed as leave one to predict."""
     plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
     with Progress(f"evaluating {name}") as progress:
@@ -75,7 +77,7 @@ def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> 
     return {**head, **document}
 
 
-def _document(found: Evaluation, plan: Plan) -> dict[str, Any]:
+def _document(found: Evaluation, plan: EvaluationPlan) -> dict[str, Any]:
     return {
         "default": DEFAULT_ESTIMATOR,
         "estimators": found.estimators,

@@ -20,7 +20,7 @@ from wharfinger.errors import Conflict, InvalidInput, Unavailable
 from wharfinger.profiler.engine import EngineProfiler
 
 DEFAULT_SECONDS = 1.0
-MOST_BUSY, MOST_STEAL = 0.05, 0.02
+MAX_BUSY, MAX_STEAL = 0.05, 0.02
 """Of all CPUs' time: beyond these the numbers would say more of the others than of the programs."""
 WATCH_SECONDS = 2.0
 
@@ -54,7 +54,7 @@ def _quiet(*, anyway: bool) -> Disturbance:
         Conflict: Too much.
     """
     found = watch(WATCH_SECONDS)
-    disturbed = found.busy_share > MOST_BUSY or found.steal_share > MOST_STEAL
+    disturbed = found.busy_share > MAX_BUSY or found.steal_share > MAX_STEAL
     if disturbed and not anyway:
         raise Conflict(
             f"this machine is not quiet: others use {found.busy_share:.0%} of its CPUs' time and "
@@ -68,14 +68,14 @@ def _measure(
     programs: tuple[Program, ...],
     directory: Path,
     idle: Disturbance,
-) -> campaign.Outcome:
+) -> campaign.CampaignOutcome:
     engine = EngineProfiler.local(directory / campaign.WORK / "engine")
     with _cleared(directory), engine as profiler:
         if not profiler.profiles:
             raise Unavailable("programs can't be run in profiling copies here; see docs/sandbox.md")
         server = profiler.server
         cpus = campaign.cpus_of(server)
-        settings = campaign.Settings(
+        settings = campaign.CampaignSettings(
             directory=directory,
             seconds=arguments.seconds or DEFAULT_SECONDS,
             allocations=campaign.allocations(cpus, fractional=profiler.fractional),
@@ -109,11 +109,11 @@ def _command(arguments: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _progress() -> Callable[[campaign.Step | None], None]:
+def _progress() -> Callable[[campaign.CampaignStep | None], None]:
     """One line on standard error that is written over on a terminal; else a line a program."""
     there = sys.stderr.isatty()
 
-    def tell(step: campaign.Step | None) -> None:
+    def tell(step: campaign.CampaignStep | None) -> None:
         if step is None:
             sys.stderr.write("\r\x1b[K" if there else "")
         else:
@@ -127,7 +127,7 @@ def _progress() -> Callable[[campaign.Step | None], None]:
     return tell
 
 
-def _document(outcome: campaign.Outcome, directory: Path) -> dict[str, Any]:
+def _document(outcome: campaign.CampaignOutcome, directory: Path) -> dict[str, Any]:
     machine = outcome.known.machine
     return {
         "directory": str(directory),
@@ -151,7 +151,7 @@ def _text(document: dict[str, Any]) -> str:
         *(f"skipped {item['name']}: {item['reason']}" for item in document["skipped"]),
         *(f"failed {item['name']}: {item['reason']}" for item in document["failed"]),
     ]
-    if document["steal_share"] > MOST_STEAL:
+    if document["steal_share"] > MAX_STEAL:
         lines.append(f"{document['steal_share']:.1%} of the CPUs' time was stolen meanwhile")
     return "\n".join(lines)
 

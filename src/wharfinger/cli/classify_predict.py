@@ -13,7 +13,7 @@ from wharfinger.cli.classify import estimators, suggests
 from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, show, table
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.design import Limits, Stop, design
+from wharfinger.estimators.design import DesignLimits, Stop, design
 from wharfinger.estimators.estimator import Prediction
 from wharfinger.estimators.matrix import Matrix, Scale
 from wharfinger.estimators.recommender import fit
@@ -45,14 +45,14 @@ def predict(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _limits(arguments: argparse.Namespace, columns: Sequence[str]) -> Limits:
+def _limits(arguments: argparse.Namespace, columns: Sequence[str]) -> DesignLimits:
     given: Array | None = None
     if isinstance(arguments.seconds, str):
         given = read_seconds(arguments.seconds, columns)
     elif arguments.seconds is not None:
         given = np.full(len(columns), arguments.seconds)
     budget = inf if arguments.budget is None else arguments.budget
-    return Limits(given, budget, log1p(arguments.enough or 0.0))
+    return DesignLimits(given, budget, log1p(arguments.enough or 0.0))
 
 
 def _check_columns(tests: Matrix, training: Matrix, arguments: argparse.Namespace) -> None:
@@ -114,7 +114,7 @@ def _prediction_document(name: str, prediction: Prediction) -> dict[str, Any]:
     return {"name": name, "columns": columns}
 
 
-def _suggestions(prediction: Prediction, size: int, limits: Limits) -> dict[str, Any]:
+def _suggestions(prediction: Prediction, size: int, limits: DesignLimits) -> dict[str, Any]:
     """What to measure next, what that leaves, and why there is no more."""
     unknown = np.flatnonzero(prediction.log_std > 0)
     found = design(prediction.covariance, unknown, size, limits)

@@ -14,7 +14,7 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix, Transform
-from wharfinger.files.tabular import Line, Table
+from wharfinger.files.tabular import Table, TableLine
 from wharfinger.model.arrays import Array
 
 GROUP = "group"
@@ -80,7 +80,7 @@ def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
     return np.array([seconds[name] for name in columns])
 
 
-def _seconds(line: Line) -> float:
+def _seconds(line: TableLine) -> float:
     seconds = line.number_of("seconds")
     if seconds == 0:
         raise line.wrong("seconds", "is no time", "write seconds, above 0")

@@ -17,7 +17,7 @@ from wharfinger.model.units import quoted
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """One line below the header; ``line[column]`` is the text of a field.
 
     Attributes:
@@ -108,7 +108,7 @@ class Table:
         place = f"{self.path}:{self._first if number is None else number}"
         return InvalidInput("; ".join(filter(None, [f"{place}: {words}", self.mend or mend])))
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TableLine]:
         """Those below the header that are not empty.
 
         Raises:
@@ -121,7 +121,7 @@ class Table:
                     "leave what was not measured empty, and quote names with commas",
                     number,
                 )
-            yield Line(self, number, fields)
+            yield TableLine(self, number, fields)
 
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
         reader = csv.reader(text_lines(self.path, mend=self.mend), strict=True)
@@ -183,7 +183,7 @@ def read_table(
     *,
     exact: bool = True,
     mend: str = "",
-) -> Iterator[Line]:
+) -> Iterator[TableLine]:
     """The lines of a file of named columns; see ``Table.require``.
 
     Raises:

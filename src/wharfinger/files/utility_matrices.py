@@ -6,9 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.errors import InvalidInput
-from wharfinger.files.tabular import Line, csv_text, read_table
+from wharfinger.files.tabular import TableLine, csv_text, read_table
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
 
@@ -38,7 +38,7 @@ def _fields(entry: Entry) -> Sequence[str]:
     return repr(float(entry.value)), repr(float(entry.error)), mark, entry.origin.value, at
 
 
-def read_utility(kind: Kind, path: Path) -> UtilityMatrix:
+def read_utility(kind: Aspect, path: Path) -> UtilityMatrix:
     """What ``write_utility`` has written, or a person.
 
     Raises:
@@ -59,7 +59,7 @@ def read_utility(kind: Kind, path: Path) -> UtilityMatrix:
     return replace(matrix, columns=tuple(columns), rows=rows)
 
 
-def _entry(line: Line) -> Entry:
+def _entry(line: TableLine) -> Entry:
     return Entry(
         line.number_of("value"),
         line.number_of("error") if line["error"] else 0.0,
@@ -69,7 +69,7 @@ def _entry(line: Line) -> Entry:
     )
 
 
-def _word(line: Line, column: str, words: type[W]) -> W:
+def _word(line: TableLine, column: str, words: type[W]) -> W:
     try:
         return words(line[column])
     except ValueError:

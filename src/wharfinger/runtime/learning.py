@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.learnt import joined, learn
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import WharfingerError
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.profile import Classification, Measurements
@@ -50,7 +50,7 @@ class LearningClassifier:
 
     def __init__(
         self,
-        known: Mapping[Kind, UtilityMatrix],
+        known: Mapping[Aspect, UtilityMatrix],
         directory: Path,
         clock: Callable[[], float] = time.monotonic,
         estimator: str = DEFAULT_ESTIMATOR,
@@ -74,7 +74,7 @@ class LearningClassifier:
     @property
     def rows(self) -> int:
         """How many programs' rows of performance were learnt."""
-        matrix = self._learnt.get(Kind.SCALE_UP)
+        matrix = self._learnt.get(Aspect.SCALE_UP)
         return len(matrix.rows) if matrix else 0
 
     def classify(
@@ -168,7 +168,7 @@ class LearningClassifier:
         except OSError as error:
             log.warning("what was learnt of %d programs is not kept: %s", self.rows, error)
 
-    def _read(self, folder: str) -> dict[Kind, UtilityMatrix]:
+    def _read(self, folder: str) -> dict[Aspect, UtilityMatrix]:
         try:
             return refit.read_matrices(self._directory / folder)
         except _DAMAGE as error:
@@ -176,6 +176,6 @@ class LearningClassifier:
             return {}
 
 
-def _same(some: Mapping[Kind, UtilityMatrix], others: Mapping[Kind, UtilityMatrix]) -> bool:
+def _same(some: Mapping[Aspect, UtilityMatrix], others: Mapping[Aspect, UtilityMatrix]) -> bool:
     rows = [{kind: dict(matrix.rows) for kind, matrix in each.items()} for each in (some, others)]
     return rows[0] == rows[1]

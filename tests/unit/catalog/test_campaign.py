@@ -41,11 +41,11 @@ class Profiler:
         )
 
 
-def settings(directory: Path, seconds: float = 1.0) -> campaign.Settings:
-    return campaign.Settings(directory, seconds, campaign.allocations(2), "wharfinger ...")
+def settings(directory: Path, seconds: float = 1.0) -> campaign.CampaignSettings:
+    return campaign.CampaignSettings(directory, seconds, campaign.allocations(2), "wharfinger ...")
 
 
-def run(directory: Path, profiler: Profiler, names: list[str] = NAMES) -> campaign.Outcome:
+def run(directory: Path, profiler: Profiler, names: list[str] = NAMES) -> campaign.CampaignOutcome:
     return campaign.run(chosen(names), settings(directory), SERVER, profiler)
 
 
@@ -138,7 +138,7 @@ def test_a_broken_row_is_named(tmp_path: Path):
 
 
 def test_time_left_follows_what_was_done(tmp_path: Path):
-    steps: list[campaign.Step] = []
+    steps: list[campaign.CampaignStep] = []
     campaign.run(chosen(NAMES), settings(tmp_path), SERVER, Profiler(), steps.append)
     assert [step.program for step in steps] == ["gzip", "sed", "sort"]
     assert steps[0].left_seconds == pytest.approx(3 * 15.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.catalog.known import Known, KnownPrograms, Machine
+from wharfinger.catalog.known import KnownProgram, KnownPrograms, MeasuringMachine
 from wharfinger.catalog.known_files import SHIPPED, load_known, save_known, site_directory
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators import Transform
@@ -16,21 +16,23 @@ from wharfinger.model.performance import Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements
 
 INTEGER, STORAGE = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH
-MACHINE = Machine("A CPU", 2, 8 << 30, "Linux", "2026-11-21T00:00:00Z", "0.1", "c", 1, 1.0, 0.0, 0)
+MACHINE = MeasuringMachine(
+    "A CPU", 2, 8 << 30, "Linux", "2026-11-21T00:00:00Z", "0.1", "c", 1, 1.0, 0.0, 0
+)
 
 
 def made() -> KnownPrograms:
     rate, latency = Quantity.RATE, Quantity.LATENCY
     return KnownPrograms(
         (
-            Known(
+            KnownProgram(
                 "one, quoted",
                 "one",
                 {rate: {100: Entry(1 / 3, 0.02), 1000: Entry(3.0, 0.01)}},
                 {STORAGE: Entry(100.0, 2.0, censored=True), INTEGER: Entry(0.0, 1.5)},
                 {INTEGER: Entry(50.0)},
             ),
-            Known(
+            KnownProgram(
                 "two",
                 "two",
                 {
@@ -39,7 +41,7 @@ def made() -> KnownPrograms:
                 },
                 {INTEGER: Entry(12.5)},
             ),
-            Known("three", "two", {rate: {250: Entry(7.0)}}),
+            KnownProgram("three", "two", {rate: {250: Entry(7.0)}}),
         ),
         MACHINE,
     )
@@ -84,10 +86,10 @@ def test_whole_groups_are_left_out():
 
 def test_no_performance_is_no_entry():
     found = Measurements({Quantity.RATE: {100: Entry(0.0), 1000: Entry(2.0)}})
-    known = Known.of("a", "a", found)
+    known = KnownProgram.of("a", "a", found)
     assert known.performance == {Quantity.RATE: {1000: Entry(2.0)}}
     nothing = Measurements({Quantity.RATE: {100: Entry(0.0)}})
-    assert not Known.of("a", "a", nothing).performance
+    assert not KnownProgram.of("a", "a", nothing).performance
 
 
 def test_the_sites_own_come_before_what_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

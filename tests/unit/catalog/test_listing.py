@@ -11,7 +11,7 @@ import pytest
 import wharfinger.catalog.programs
 from wharfinger.catalog import listing
 from wharfinger.catalog.inputs import MAKERS, make_input
-from wharfinger.catalog.program import Kind
+from wharfinger.catalog.program import Category
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import load_manifests, workload_to_manifest
 
@@ -23,7 +23,7 @@ def test_there_are_enough_and_each_once():
     names = [program.name for program in listing.PROGRAMS]
     assert len(names) >= 40
     assert len(set(names)) == len(names)
-    assert {program.kind for program in listing.PROGRAMS} == set(Kind)
+    assert {program.kind for program in listing.PROGRAMS} == set(Category)
     assert sum(program.threads > 1 for program in listing.PROGRAMS) >= 5
 
 
@@ -41,8 +41,8 @@ def test_rows_of_one_binary_are_of_one_group():
     """By what tells a program from others, not by what each of them needs."""
     for one in listing.PROGRAMS:
         for other in listing.PROGRAMS:
-            if one.marks[:1] == other.marks[:1] and one.kind is not Kind.SERVICE:
-                assert one.group == other.group or other.kind is Kind.SERVICE
+            if one.marks[:1] == other.marks[:1] and one.kind is not Category.SERVICE:
+                assert one.group == other.group or other.kind is Category.SERVICE
 
 
 def test_no_program_is_the_demos_own():

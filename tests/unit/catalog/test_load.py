@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.catalog.programs.load import Schedule, Window, percentile
+from wharfinger.catalog.programs.load import LoadWindow, Schedule, percentile
 
 
 def times(schedule, until):
@@ -28,7 +28,7 @@ def test_as_many_requests_come_as_the_schedule_says():
 
 
 def test_what_is_stalled_counts_although_it_has_not_ended():
-    window = Window(3.0)
+    window = LoadWindow(3.0)
     window.add(0.5, 0.01, succeeded=True)
     window.forget(10.0)
     assert window.latencies([4.0, 1.0]) == [4.0]

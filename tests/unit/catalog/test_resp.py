@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.catalog.programs import resp
-from wharfinger.catalog.programs.keyvalue_service import Commands, Store
+from wharfinger.catalog.programs.keyvalue_service import Commands, KeyValueStore
 
 
 @given(
@@ -33,7 +33,7 @@ def test_what_is_no_command_is_refused(stream):
 
 
 def ask(*words):
-    return Commands(Store()).answer([word.encode() for word in words])
+    return Commands(KeyValueStore()).answer([word.encode() for word in words])
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_answers(words, answer):
 
 
 def test_values_lapse_and_count():
-    commands = Commands(Store())
+    commands = Commands(KeyValueStore())
     assert commands.answer([b"SET", b"a", b"5", b"PX", b"100000"]) == b"+OK\r\n"
     assert commands.answer([b"INCR", b"a"]) == b":6\r\n"
     assert commands.answer([b"SET", b"a", b"1", b"NX"]) == b"$-1\r\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.errors import InvalidInput
 from wharfinger.files.utility_matrices import read_utility, write_utility
 from wharfinger.model.profile import Entry, Origin
@@ -19,10 +19,10 @@ def test_files_bring_back_every_entry(tmp_path: Path) -> None:
         "tlb": Entry(100.0, 0.0, censored=True, origin=Origin.OFFLINE),
     }
     row = UtilityRow("program, with a comma", WorkloadType.LATENCY_CRITICAL, entries)
-    matrix = UtilityMatrix(Kind.TOLERATED, (), {}).with_row("a, b", row)
+    matrix = UtilityMatrix(Aspect.TOLERATED, (), {}).with_row("a, b", row)
     path = tmp_path / "tolerated.csv"
     write_utility(matrix, path)
-    again = read_utility(Kind.TOLERATED, path)
+    again = read_utility(Aspect.TOLERATED, path)
     assert dict(again.rows) == dict(matrix.rows)
     assert again.columns == matrix.columns
 
@@ -43,9 +43,9 @@ def test_a_broken_file_is_told_by_its_line(tmp_path: Path, line: str, message: s
     path = tmp_path / "x.csv"
     path.write_text(f"{HEADER}\n{line}\n")
     with pytest.raises(InvalidInput, match=message):
-        read_utility(Kind.SCALE_OUT, path)
+        read_utility(Aspect.SCALE_OUT, path)
     path.write_text("rows\n")
     with pytest.raises(InvalidInput, match="unknown column 'rows'"):
-        read_utility(Kind.SCALE_OUT, path)
+        read_utility(Aspect.SCALE_OUT, path)
     with pytest.raises(InvalidInput, match="No such file"):
-        read_utility(Kind.SCALE_OUT, tmp_path / "none.csv")
+        read_utility(Aspect.SCALE_OUT, tmp_path / "none.csv")

@@ -1,6 +1,6 @@
 """Compilers and interpreters of other languages."""
 
-from wharfinger.catalog.program import MEBIBYTE, Kind, Program, loop
+from wharfinger.catalog.program import MEBIBYTE, Category, Program, loop
 
 GCC = {"sh": "dash", "gcc": "gcc"}
 
@@ -8,7 +8,7 @@ LANGUAGES: tuple[Program, ...] = (
     Program(
         "gcc",
         "gcc",
-        Kind.COMPILER,
+        Category.COMPILER,
         loop("gcc -O1 -c -o source.o source.c"),
         ("gcc",),
         GCC,
@@ -17,7 +17,7 @@ LANGUAGES: tuple[Program, ...] = (
     Program(
         "make-2-jobs",
         "gcc",
-        Kind.COMPILER,
+        Category.COMPILER,
         loop("make -s -C project -j2"),
         ("make",),
         {**GCC, "make": "make"},
@@ -27,7 +27,7 @@ LANGUAGES: tuple[Program, ...] = (
     Program(
         "python-compileall",
         "python-compileall",
-        Kind.COMPILER,
+        Category.COMPILER,
         loop("'{python}' -I -S -m compileall -q -f package"),
         ("compileall",),
         {"sh": "dash"},
@@ -36,7 +36,7 @@ LANGUAGES: tuple[Program, ...] = (
     Program(
         "node",
         "node",
-        Kind.INTERPRETER,
+        Category.INTERPRETER,
         ("node", "rows.js"),
         ("node",),
         {"node": "nodejs"},
@@ -46,7 +46,7 @@ LANGUAGES: tuple[Program, ...] = (
     Program(
         "java",
         "java",
-        Kind.INTERPRETER,
+        Category.INTERPRETER,
         ("java", "-Xmx128m", "-XX:+UseSerialGC", "Maps.java"),
         ("java",),
         {"java": "default-jdk-headless", "javac": "default-jdk-headless"},

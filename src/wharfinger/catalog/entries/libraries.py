@@ -1,6 +1,6 @@
 """Python's library and NumPy, by ``wharfinger.catalog.programs.kernels``."""
 
-from wharfinger.catalog.program import MEBIBYTE, Kind, Program, kernel
+from wharfinger.catalog.program import MEBIBYTE, Category, Program, kernel
 
 ALIASES = {
     "re": ("regex",),
@@ -17,7 +17,7 @@ ALIASES = {
 """Other words for the same work, in the commands of others."""
 
 
-def _python(name: str, kind: Kind, *, threads: int = 1) -> Program:
+def _python(name: str, kind: Category, *, threads: int = 1) -> Program:
     label = f"python-{name}" + (f"-{threads}" if threads > 1 else "")
     command = kernel(name, "--threads", str(threads))
     return Program(
@@ -30,7 +30,7 @@ def _numpy(name: str, *, threads: int = 1) -> Program:
     return Program(
         label,
         f"numpy-{name}",
-        Kind.NUMERIC,
+        Category.NUMERIC,
         kernel(name, "--threads", str(threads)),
         (name, *ALIASES.get(name, ())),
         {},
@@ -40,18 +40,18 @@ def _numpy(name: str, *, threads: int = 1) -> Program:
 
 
 LIBRARIES: tuple[Program, ...] = (
-    _python("json", Kind.TEXT),
-    _python("re", Kind.TEXT),
-    _python("pickle", Kind.INTERPRETER),
-    _python("deflate", Kind.COMPRESSION),
-    _python("pbkdf2", Kind.HASHING),
-    _python("threaded-hash", Kind.HASHING, threads=2),
-    _python("pool", Kind.NUMERIC, threads=2),
-    _python("difflib", Kind.TEXT),
-    _python("decimal", Kind.NUMERIC),
-    _python("xml", Kind.TEXT),
-    _python("objects", Kind.INTERPRETER),
-    _python("ast", Kind.COMPILER),
+    _python("json", Category.TEXT),
+    _python("re", Category.TEXT),
+    _python("pickle", Category.INTERPRETER),
+    _python("deflate", Category.COMPRESSION),
+    _python("pbkdf2", Category.HASHING),
+    _python("threaded-hash", Category.HASHING, threads=2),
+    _python("pool", Category.NUMERIC, threads=2),
+    _python("difflib", Category.TEXT),
+    _python("decimal", Category.NUMERIC),
+    _python("xml", Category.TEXT),
+    _python("objects", Category.INTERPRETER),
+    _python("ast", Category.COMPILER),
     _numpy("matmul"),
     _numpy("matmul", threads=2),
     _numpy("svd"),

@@ -3,7 +3,7 @@
 None of them is one that the demo runs. Files that are asked for are ``document/0`` and so on.
 """
 
-from wharfinger.catalog.program import MEBIBYTE, Kind, Program
+from wharfinger.catalog.program import MEBIBYTE, Category, Program
 
 DOCUMENTS = "document"
 FILES = (
@@ -33,7 +33,7 @@ SERVICES: tuple[Program, ...] = (
     Program(
         "python-http-files",
         "python-http-files",
-        Kind.SERVICE,
+        Category.SERVICE,
         ("{python}", "-I", "-c", FILES, "{port}"),
         ("http.server", "SimpleHTTPRequestHandler"),
         {},
@@ -43,7 +43,7 @@ SERVICES: tuple[Program, ...] = (
     Program(
         "python-web-application",
         "python-web-application",
-        Kind.SERVICE,
+        Category.SERVICE,
         (
             "{python}",
             "-P",
@@ -61,7 +61,7 @@ SERVICES: tuple[Program, ...] = (
     Program(
         "node-http",
         "node-http",
-        Kind.SERVICE,
+        Category.SERVICE,
         ("node", "server.js", "{port}"),
         ("node", "server.js"),
         {"node": "nodejs"},
@@ -72,7 +72,7 @@ SERVICES: tuple[Program, ...] = (
     Program(
         "nginx-2-workers",
         "nginx",
-        Kind.SERVICE,
+        Category.SERVICE,
         ("sh", "-c", NGINX, "nginx", "{port}"),
         ("nginx",),
         {"nginx": "nginx-light", "sh": "dash", "sed": "sed"},
@@ -83,7 +83,7 @@ SERVICES: tuple[Program, ...] = (
     Program(
         "redis",
         "redis",
-        Kind.SERVICE,
+        Category.SERVICE,
         (
             *("redis-server", "--port", "{port}", "--bind", "127.0.0.1"),
             *("--save", "", "--appendonly", "no"),

@@ -1,6 +1,6 @@
 """Databases and file systems: programs that wait for storage, or work the kernel."""
 
-from wharfinger.catalog.program import Kind, Program, loop
+from wharfinger.catalog.program import Category, Program, loop
 
 SQLITE, COREUTILS = {"sh": "dash", "sqlite3": "sqlite3"}, {"sh": "dash", "dd": "coreutils"}
 
@@ -14,7 +14,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "sqlite-query",
         "sqlite",
-        Kind.DATABASE,
+        Category.DATABASE,
         loop(f'sqlite3 orders.db "{_JOIN}" >/dev/null'),
         ("sqlite3", "wharfinger.catalog.programs.database"),
         SQLITE,
@@ -23,7 +23,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "sqlite-insert",
         "sqlite",
-        Kind.DATABASE,
+        Category.DATABASE,
         loop(f'sqlite3 log.db "pragma synchronous=full; {_INSERT}; {_INSERT}; {_INSERT};"'),
         ("sqlite3", "wharfinger.catalog.programs.database"),
         SQLITE,
@@ -32,7 +32,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "dd-synced",
         "dd",
-        Kind.STORAGE,
+        Category.STORAGE,
         loop("dd if=/dev/zero of=blocks.bin bs=64k count=32 conv=fsync status=none"),
         ("dd",),
         COREUTILS,
@@ -40,7 +40,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "dd-direct-writes",
         "dd",
-        Kind.STORAGE,
+        Category.STORAGE,
         loop("dd if=/dev/zero of=blocks.bin bs=16k count=12 oflag=dsync status=none"),
         ("dd",),
         COREUTILS,
@@ -48,7 +48,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "tar",
         "tar",
-        Kind.STORAGE,
+        Category.STORAGE,
         loop("tar -cf - tree | cat >/dev/null"),
         ("tar",),
         {"sh": "dash", "tar": "tar", "cat": "coreutils"},
@@ -57,7 +57,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "find",
         "find",
-        Kind.STORAGE,
+        Category.STORAGE,
         loop("find tree tree tree tree -name '*1*.txt' -size +1k -newer tree >/dev/null"),
         ("find",),
         {"sh": "dash", "find": "findutils"},
@@ -66,7 +66,7 @@ STORAGE: tuple[Program, ...] = (
     Program(
         "copy-files",
         "cp",
-        Kind.STORAGE,
+        Category.STORAGE,
         loop("cp -r tree copied && rm -r copied"),
         ("cp",),
         {"sh": "dash", "cp": "coreutils", "rm": "coreutils"},

@@ -1,11 +1,11 @@
 """Command-line tools: compression, hashing, text, sorting, images."""
 
-from wharfinger.catalog.program import Kind, Program, loop
+from wharfinger.catalog.program import Category, Program, loop
 
 
 def _tool(
     name: str,
-    kind: Kind,
+    kind: Category,
     work: str,
     binaries: dict[str, str],
     *inputs: str,
@@ -39,31 +39,31 @@ MARKS = {
 TEXT, LARGE = "words.txt", "words-large.txt"
 
 _COMPRESSION = (
-    _tool("gzip", Kind.COMPRESSION, f"gzip -6 -c {TEXT} >/dev/null", GZIP, TEXT),
-    _tool("gunzip", Kind.COMPRESSION, f"gzip -d -c {TEXT}.gz >/dev/null", GZIP, f"{TEXT}.gz"),
-    _tool("bzip2", Kind.COMPRESSION, f"bzip2 -c {TEXT} >/dev/null", {"bzip2": "bzip2"}, TEXT),
-    _tool("xz", Kind.COMPRESSION, f"xz -T1 -1 -c {TEXT} >/dev/null", XZ, TEXT),
+    _tool("gzip", Category.COMPRESSION, f"gzip -6 -c {TEXT} >/dev/null", GZIP, TEXT),
+    _tool("gunzip", Category.COMPRESSION, f"gzip -d -c {TEXT}.gz >/dev/null", GZIP, f"{TEXT}.gz"),
+    _tool("bzip2", Category.COMPRESSION, f"bzip2 -c {TEXT} >/dev/null", {"bzip2": "bzip2"}, TEXT),
+    _tool("xz", Category.COMPRESSION, f"xz -T1 -1 -c {TEXT} >/dev/null", XZ, TEXT),
     _tool(
         "xz-2-threads",
-        Kind.COMPRESSION,
+        Category.COMPRESSION,
         f"xz -T2 -1 --block-size=131072 -c {LARGE} >/dev/null",
         XZ,
         LARGE,
         threads=2,
     ),
-    _tool("zstd", Kind.COMPRESSION, f"zstd -q -9 -c {TEXT} >/dev/null", ZSTD, TEXT),
+    _tool("zstd", Category.COMPRESSION, f"zstd -q -9 -c {TEXT} >/dev/null", ZSTD, TEXT),
     _tool(
         "zstd-2-threads",
-        Kind.COMPRESSION,
+        Category.COMPRESSION,
         f"zstd -q -9 -T2 -B262144 -c {LARGE} >/dev/null",
         ZSTD,
         LARGE,
         threads=2,
     ),
-    _tool("lz4", Kind.COMPRESSION, f"lz4 -q -3 -c {LARGE} >/dev/null", {"lz4": "lz4"}, LARGE),
+    _tool("lz4", Category.COMPRESSION, f"lz4 -q -3 -c {LARGE} >/dev/null", {"lz4": "lz4"}, LARGE),
     _tool(
         "pigz-2-threads",
-        Kind.COMPRESSION,
+        Category.COMPRESSION,
         f"pigz -p 2 -c {LARGE} >/dev/null",
         {"pigz": "pigz"},
         LARGE,
@@ -74,21 +74,21 @@ _COMPRESSION = (
 _HASHING = (
     _tool(
         "sha256sum",
-        Kind.HASHING,
+        Category.HASHING,
         "sha256sum random.bin random.bin >/dev/null",
         {"sha256sum": COREUTILS},
         "random.bin",
     ),
     _tool(
         "b2sum",
-        Kind.HASHING,
+        Category.HASHING,
         "b2sum random.bin random.bin >/dev/null",
         {"b2sum": COREUTILS},
         "random.bin",
     ),
     _tool(
         "openssl-cipher",
-        Kind.HASHING,
+        Category.HASHING,
         "openssl enc -aes-256-ctr -pbkdf2 -iter 20000 -salt -in random.bin -out /dev/null "
         "-pass file:key.txt",
         OPENSSL,
@@ -97,7 +97,7 @@ _HASHING = (
     ),
     _tool(
         "openssl-keys",
-        Kind.HASHING,
+        Category.HASHING,
         "openssl ecparam -name secp384r1 -genkey -noout -out /dev/null",
         OPENSSL,
     ),
@@ -106,21 +106,21 @@ _HASHING = (
 _TEXT = (
     _tool(
         "grep",
-        Kind.TEXT,
+        Category.TEXT,
         r"grep -Ec '(ba|den)[a-z]*(ko|lis) .*([a-z]{3,6}) .*\2(so|tu)' words.txt >/dev/null",
         {"grep": "grep"},
         TEXT,
     ),
     _tool(
         "sed",
-        Kind.TEXT,
+        Category.TEXT,
         r"sed -E 's/(ba|ko)([a-z]+) ([a-z]+)/\3 \2\1/g;s/den/DEN/g' words.txt >/dev/null",
         {"sed": "sed"},
         TEXT,
     ),
     _tool(
         "awk",
-        Kind.TEXT,
+        Category.TEXT,
         "awk -f visits.awk access.log >/dev/null",
         {"awk": "mawk"},
         "access.log",
@@ -128,26 +128,26 @@ _TEXT = (
     ),
     _tool(
         "perl",
-        Kind.TEXT,
+        Category.TEXT,
         "perl visits.pl >/dev/null",
         {"perl": "perl-base"},
         "access.log",
         "visits.pl",
     ),
-    _tool("bc", Kind.NUMERIC, "bc -l pi.bc </dev/null >/dev/null", {"bc": "bc"}, "pi.bc"),
+    _tool("bc", Category.NUMERIC, "bc -l pi.bc </dev/null >/dev/null", {"bc": "bc"}, "pi.bc"),
 )
 
 _SORTING = (
     _tool(
         "sort",
-        Kind.SORTING,
+        Category.SORTING,
         "LC_ALL=C sort --parallel=1 -n numbers.txt >/dev/null",
         {"sort": COREUTILS},
         "numbers.txt",
     ),
     _tool(
         "sort-2-threads",
-        Kind.SORTING,
+        Category.SORTING,
         "LC_ALL=C sort --parallel=2 numbers.txt numbers.txt >/dev/null",
         {"sort": COREUTILS},
         "numbers.txt",
@@ -155,7 +155,7 @@ _SORTING = (
     ),
     _tool(
         "sort-external",
-        Kind.SORTING,
+        Category.SORTING,
         "LC_ALL=C sort --parallel=1 -S 512k -T . numbers.txt >sorted.txt",
         {"sort": COREUTILS},
         "numbers.txt",
@@ -165,7 +165,7 @@ _SORTING = (
 _IMAGE = (
     _tool(
         "imagemagick-resize",
-        Kind.IMAGE,
+        Category.IMAGE,
         "convert image.ppm -resize 50% -sharpen 0x1 jpg:/dev/null",
         MAGICK,
         "image.ppm",
@@ -173,7 +173,7 @@ _IMAGE = (
     ),
     _tool(
         "netpbm-scale",
-        Kind.IMAGE,
+        Category.IMAGE,
         "pamscale 0.7 image.ppm | pnmtopng >/dev/null 2>&1",
         {"pamscale": "netpbm", "pnmtopng": "netpbm"},
         "image.ppm",
@@ -181,14 +181,14 @@ _IMAGE = (
     ),
     _tool(
         "cjpeg",
-        Kind.IMAGE,
+        Category.IMAGE,
         "cjpeg -optimize -progressive -quality 90 image.ppm >/dev/null",
         {"cjpeg": "libjpeg-turbo-progs"},
         "image.ppm",
     ),
     _tool(
         "ffmpeg-2-threads",
-        Kind.IMAGE,
+        Category.IMAGE,
         "ffmpeg -v error -f lavfi -i testsrc=size=320x240:rate=25:duration=0.4 -threads 2 "
         "-c:v mpeg4 -f null -",
         {"ffmpeg": "ffmpeg"},

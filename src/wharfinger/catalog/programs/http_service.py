@@ -65,7 +65,7 @@ class Metrics:
         )
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One client; requests may follow each other without waiting (pipelining).
 
     Args:
@@ -159,7 +159,7 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     metrics = Metrics()
-    return serve(lambda: Connection(arguments.rows, metrics), arguments.host, arguments.port)
+    return serve(lambda: HttpConnection(arguments.rows, metrics), arguments.host, arguments.port)
 
 
 if __name__ == "__main__":

@@ -23,14 +23,14 @@ LEVEL = 3
 OK = b"+OK\r\n"
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """A command can't be carried out; its message goes to the client."""
 
 
-class Store:
+class KeyValueStore:
     """Keys, values and when they lapse.
 
-    >>> store = Store()
+    >>> store = KeyValueStore()
     >>> store.set(b"a", b"x" * 5000)
     >>> store.get(b"a") == b"x" * 5000, store.get(b"b")
     (True, None)
@@ -53,14 +53,14 @@ class Store:
         """The value as it was set; ``None`` = there is none.
 
         Raises:
-            Refused: Its checksum does not fit.
+            CommandRefused: Its checksum does not fit.
         """
         if not self.has(key):
             return None
         large, checksum, kept = self._values[key]
         value = zlib.decompress(kept) if large else kept
         if zlib.crc32(value) != checksum:
-            raise Refused("the value's checksum does not fit")
+            raise CommandRefused("the value's checksum does not fit")
         return value
 
     def has(self, key: bytes) -> bool:
@@ -86,7 +86,7 @@ class Store:
 class Commands:
     """What clients may ask for, by name."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: KeyValueStore) -> None:
         self._store = store
         self._known: dict[bytes, tuple[int, Callable[[list[bytes]], bytes]]] = {
             b"PING": (0, lambda words: resp.bulk(words[0]) if words else b"+PONG\r\n"),
@@ -118,7 +118,7 @@ class Commands:
             return resp.error(f"wrong number of arguments for '{shown.lower()}' command")
         try:
             return call(words[1:])
-        except Refused as refusal:
+        except CommandRefused as refusal:
             return resp.error(str(refusal))
 
     def _set(self, words: list[bytes]) -> bytes:
@@ -129,18 +129,18 @@ class Commands:
             if option in (b"EX", b"PX") and options:
                 seconds = _integer(options.pop(0)) / (1 if option == b"EX" else 1000)
                 if seconds <= 0:
-                    raise Refused("invalid expire time in 'set' command")
+                    raise CommandRefused("invalid expire time in 'set' command")
             elif option in (b"NX", b"XX"):
                 if self._store.has(key) == (option == b"NX"):
                     return resp.bulk(None)
             else:
-                raise Refused("syntax error")
+                raise CommandRefused("syntax error")
         self._store.set(key, value, seconds)
         return OK
 
     def _mset(self, words: list[bytes]) -> bytes:
         if len(words) % 2:
-            raise Refused("wrong number of arguments for 'mset' command")
+            raise CommandRefused("wrong number of arguments for 'mset' command")
         for key, value in zip(words[::2], words[1::2], strict=True):
             self._store.set(key, value)
         return OK
@@ -156,7 +156,7 @@ class Commands:
 
     def _select(self, words: list[bytes]) -> bytes:
         if _integer(words[0]) != 0:
-            raise Refused("DB index is out of range")
+            raise CommandRefused("DB index is out of range")
         return OK
 
 
@@ -166,11 +166,11 @@ def _integer(text: bytes) -> int:
     except ValueError:
         value = 1 << 63
     if not -(1 << 63) <= value < 1 << 63:
-        raise Refused("value is not an integer or out of range")
+        raise CommandRefused("value is not an integer or out of range")
     return value
 
 
-class Connection(asyncio.Protocol):
+class KeyValueConnection(asyncio.Protocol):
     """One client; commands may follow each other without waiting (pipelining)."""
 
     def __init__(self, commands: Commands) -> None:
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         return self._transport.write(b"".join(answers))
 
 
-def fill(store: Store, count: int, value_bytes: int) -> None:
+def fill(store: KeyValueStore, count: int, value_bytes: int) -> None:
     """Values to read, no two alike."""
     text = sample_text(value_bytes + count)
     for number in range(count):
@@ -220,10 +220,10 @@ def main() -> int:
         "--value-bytes", type=whole, default=262144, metavar="N", help="of these (default: 262144)"
     )
     arguments = parser.parse_args()
-    store = Store()
+    store = KeyValueStore()
     fill(store, arguments.fill, arguments.value_bytes)
     commands = Commands(store)
-    return serve(lambda: Connection(commands), arguments.host, arguments.port)
+    return serve(lambda: KeyValueConnection(commands), arguments.host, arguments.port)
 
 
 if __name__ == "__main__":

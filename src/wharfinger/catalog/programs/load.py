@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wharfinger.catalog.programs.load_clients import CLIENTS, Client, Request
+from wharfinger.catalog.programs.load_clients import CLIENTS, LoadClient, Request
 from wharfinger.catalog.programs.serving import port
 from wharfinger.catalog.programs.steps import stop_in_order, whole
 
@@ -75,7 +75,7 @@ class Schedule:
 
 
 @dataclass(slots=True)
-class Window:
+class LoadWindow:
     """What became of the requests of the last seconds.
 
     Attributes:
@@ -125,9 +125,9 @@ class Generator:
         self._options = options
         self._schedule = schedule
         self._random = random.Random(options.seed)
-        self._window = Window(options.window)
-        self._idle: list[Client] = []
-        self._busy: set[Client] = set()
+        self._window = LoadWindow(options.window)
+        self._idle: list[LoadClient] = []
+        self._busy: set[LoadClient] = set()
         self._waiting: deque[float] = deque()
         self._number = 0
         self._connected_at: float | None = None
@@ -179,7 +179,7 @@ class Generator:
         while self._waiting and self._idle:
             self._send(self._idle[-1], self._waiting.popleft())
 
-    def _send(self, client: Client, intended: float) -> None:
+    def _send(self, client: LoadClient, intended: float) -> None:
         self._idle.remove(client)
         self._busy.add(client)
         self._number += 1
@@ -187,7 +187,7 @@ class Generator:
 
     # --- ends ----------------------------------------------------------------------------------
 
-    def ended(self, client: Client, request: Request, succeeded: bool) -> None:
+    def ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
         """A client has its answer, or will never have one."""
         now = self._now()
         latency = now - request.intended
@@ -205,7 +205,7 @@ class Generator:
         elif self._waiting:
             self._send(client, self._waiting.popleft())
 
-    def lost(self, client: Client) -> None:
+    def lost(self, client: LoadClient) -> None:
         """A connection has ended; another takes its place."""
         if client in self._idle:
             self._idle.remove(client)

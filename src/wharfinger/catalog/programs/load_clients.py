@@ -29,14 +29,14 @@ class Request:
 class Owner(Protocol):
     """Whoever keeps the connections."""
 
-    def ended(self, client: "Client", request: Request, succeeded: bool) -> None:
+    def ended(self, client: "LoadClient", request: Request, succeeded: bool) -> None:
         """A request has its answer, or will never have one."""
 
-    def lost(self, client: "Client") -> None:
+    def lost(self, client: "LoadClient") -> None:
         """A connection has ended."""
 
 
-class Client(asyncio.Protocol):
+class LoadClient(asyncio.Protocol):
     """One connection with at most one request under way.
 
     Args:
@@ -108,7 +108,7 @@ class Client(asyncio.Protocol):
         raise NotImplementedError
 
 
-class HttpClient(Client):
+class HttpClient(LoadClient):
     """``GET /document/N``."""
 
     def encoded(self, number: int) -> bytes:
@@ -134,7 +134,7 @@ class HttpClient(Client):
         return begin[9:12] == b"200"
 
 
-class KeyValueClient(Client):
+class KeyValueClient(LoadClient):
     """``GET key:N``, and ``SET`` where writes are asked for."""
 
     def __init__(self, owner: Owner, options: argparse.Namespace) -> None:
@@ -165,5 +165,5 @@ class KeyValueClient(Client):
         return begin[:1] in (b"+", b"$") and not begin.startswith(b"$-1")
 
 
-CLIENTS: dict[str, type[Client]] = {"http": HttpClient, "redis": KeyValueClient}
+CLIENTS: dict[str, type[LoadClient]] = {"http": HttpClient, "redis": KeyValueClient}
 """By the name that ``--protocol`` takes."""

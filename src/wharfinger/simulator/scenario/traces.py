@@ -12,7 +12,7 @@ from math import inf, isfinite, nan
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
-from wharfinger.files.tabular import Line, read_table
+from wharfinger.files.tabular import TableLine, read_table
 from wharfinger.model.units import format_bytes
 from wharfinger.model.workload import WorkloadType
 
@@ -256,7 +256,7 @@ def _job_columns(columns: JobColumns) -> tuple[str | None, ...]:
     )
 
 
-def _job(line: Line, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
+def _job(line: TableLine, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
     """One row; ``None`` where it can't be used, whose reason is counted."""
     columns, units = trace.columns, trace.units
     arrival = _number(line, columns.arrival)
@@ -290,18 +290,18 @@ def _unusable(arrival: float, cpu: int, duration: float) -> str:
     return "that ask for no CPU" if cpu <= 0 else ""
 
 
-def _duration(line: Line, columns: JobColumns, arrival: float) -> float:
+def _duration(line: TableLine, columns: JobColumns, arrival: float) -> float:
     if columns.duration is not None:
         return _number(line, columns.duration)
     start = arrival if columns.start is None else _number(line, columns.start)
     return _number(line, columns.end) - start if _has(line, columns.end) else nan
 
 
-def _has(line: Line, column: str | None) -> bool:
+def _has(line: TableLine, column: str | None) -> bool:
     return column is not None and line[column].strip().lower() not in ("", "nan")
 
 
-def _number(line: Line, column: str | None) -> float:
+def _number(line: TableLine, column: str | None) -> float:
     """A number; NaN where there is none."""
     return nan if column is None else line.measured(column)
 
@@ -317,7 +317,7 @@ def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:
     )
 
 
-def _server(line: Line, columns: NodeColumns, units: Units) -> TraceServer:
+def _server(line: TableLine, columns: NodeColumns, units: Units) -> TraceServer:
     cpu = round(line.number_of(columns.cpu) * units.millicpus)
     memory = round(line.number_of(columns.memory) * units.memory_bytes)
     if cpu < 1:

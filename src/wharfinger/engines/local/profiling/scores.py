@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from wharfinger.classification.held import BUSY
-from wharfinger.model.performance import Quantity
+from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
 
@@ -72,7 +71,7 @@ def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
     [400.0, 40.0]
     """
     used_millicpus = used_cpus * MILLICPUS_PER_CPU
-    if not 0 < used_millicpus < BUSY * cpu_millicpus:
+    if not 0 < used_millicpus < SATURATED_SHARE * cpu_millicpus:
         return entry
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, used_millicpus))
     return Entry(entry.value * usable / used_millicpus, max(entry.error, CAPACITY_ERROR))

@@ -17,19 +17,18 @@ saturated, λ = X says nothing of k, and that of M/M/1 is taken.
 
 from math import log, sqrt
 
+from wharfinger.model.performance import SATURATED_SHARE
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Curve, Entry, Estimate
 
-BUSY = 0.9
-"""Share of the CPU that it can use above which a service is taken to be saturated."""
 LAW_ERROR = 0.5
 """Relative error of k / B: real services queue in other ways than the law's."""
-LEAST_SHARE = 0.05
+MIN_SHARE = 0.05
 """Of X: a service that can't hold its bound at all is told by this, which has a logarithm."""
-MOST_ERROR = 1.0
+MAX_ERROR = 1.0
 
 
-def held_throughput(
+def slo_throughput(
     throughput: Entry,
     latency: Entry,
     cpu_millicpus: int,
@@ -48,23 +47,23 @@ def held_throughput(
         percentile: That B bounds, 0 to 100.
 
     >>> x = Entry(100.0, 0.05)
-    >>> [round(held_throughput(x, Entry(0.02), 1000, used, 0.04, 99).value) for used in (0.2, 0.5)]
+    >>> [round(slo_throughput(x, Entry(0.02), 1000, used, 0.04, 99).value) for used in (0.2, 0.5)]
     [60, 75]
-    >>> round(held_throughput(x, Entry(0.5), 1000, 1.0, 0.1, 99).value)
+    >>> round(slo_throughput(x, Entry(0.5), 1000, 1.0, 0.1, 99).value)
     54
     """
     could = throughput.value
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, 1000 * used_cpus)) / MILLICPUS_PER_CPU
     share = min(used_cpus / usable, 1.0)
-    if share >= BUSY:
+    if share >= SATURATED_SHARE:
         if latency.value <= below_seconds:
             return throughput
         k = -log(1 - min(percentile, 99.999) / 100)
     else:
         k = latency.value * could * (1 - share)
-    held = max(could - k / below_seconds, LEAST_SHARE * could)
+    held = max(could - k / below_seconds, MIN_SHARE * could)
     error = sqrt(throughput.error**2 + (LAW_ERROR * (could - held) / held) ** 2)
-    return Entry(held, min(error, MOST_ERROR), False, latency.origin, latency.measured_at)
+    return Entry(held, min(error, MAX_ERROR), False, latency.origin, latency.measured_at)
 
 
 def at_bound(held: Curve, could: Curve, was_seconds: float, below_seconds: float) -> Curve:
@@ -80,7 +79,7 @@ def at_bound(held: Curve, could: Curve, was_seconds: float, below_seconds: float
     for cpu, estimate in zip(held.cpu_millicpus, held.estimates, strict=True):
         most = could.at(cpu).mean
         waits = max(most - estimate.mean, 0.0) * was_seconds / below_seconds
-        estimates.append(Estimate(max(most - waits, LEAST_SHARE * most), estimate.std))
+        estimates.append(Estimate(max(most - waits, MIN_SHARE * most), estimate.std))
     return Curve(held.cpu_millicpus, tuple(estimates))
 
 
@@ -99,16 +98,16 @@ def latency_under(
     estimates = []
     for cpu in held.cpu_millicpus:
         most, bound = could.at(cpu), held.at(cpu)
-        spare = max(most.mean - asked_per_second, LEAST_SPARE * most.mean)
-        waits = max(most.mean - bound.mean, LEAST_SPARE * most.mean)
+        spare = max(most.mean - asked_per_second, MIN_SPARE * most.mean)
+        waits = max(most.mean - bound.mean, MIN_SPARE * most.mean)
         by_held = bound.mean / waits * bound.std
         by_most = (most.mean / waits - most.mean / spare) * most.std
-        std = min(sqrt(by_held**2 + by_most**2), MOST_LATENCY_STD)
+        std = min(sqrt(by_held**2 + by_most**2), MAX_LATENCY_STD)
         estimates.append(Estimate(below_seconds * waits / spare, std))
     return Curve(held.cpu_millicpus, tuple(estimates))
 
 
-LEAST_SPARE = 0.02
+MIN_SPARE = 0.02
 """Of X."""
-MOST_LATENCY_STD = 1.5
+MAX_LATENCY_STD = 1.5
 """Of the logarithm: near saturation a latency can be anything, and wider says no more."""
