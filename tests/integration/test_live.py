@@ -126,7 +126,7 @@ def stepped(python: str = sys.executable, load_python: str = sys.executable) -> 
         "pages",
         python,
         "-m",
-        "wharfinger.programs.http_service",
+        "wharfinger.catalog.programs.http_service",
         "--port",
         port,
         type="latency-critical",
@@ -134,7 +134,13 @@ def stepped(python: str = sys.executable, load_python: str = sys.executable) -> 
         profile={"seconds": 3},
         measure={
             "load": {
-                "command": [load_python, "-m", "wharfinger.programs.load", *load.split(), port],
+                "command": [
+                    load_python,
+                    "-m",
+                    "wharfinger.catalog.programs.load",
+                    *load.split(),
+                    port,
+                ],
                 "regex": REPORT,
             }
         },

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.estimators.evaluation import Plan, evaluate
+from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
 from wharfinger.estimators.matrix import Matrix, Scale
-from wharfinger.estimators.reading import read_matrix
 from wharfinger.experiments.ground_truth import at
+from wharfinger.files.matrices import read_matrix
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.ground_truth import Resident
 from wharfinger.simulator.truth.physics.application import Application
@@ -136,7 +136,7 @@ def spread(matrix: Matrix) -> float:
 
 def errors(known: Known, names: Sequence[str], repeats: int, seed: int) -> dict[str, float]:
     """Mean relative error of each estimator that is told two entries of a new row."""
-    plan = Plan(
+    plan = EvaluationPlan(
         reveal=2,
         scale=known.scale,
         pairs=known.pairs,

@@ -5,8 +5,6 @@ Who calls: ``wharfinger.policies.placement``, ``wharfinger.contention``, ``wharf
 in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 """
 
-from pathlib import Path
-
 from wharfinger.native._conditional import Conditional
 from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
@@ -26,15 +24,4 @@ __all__ = [
     "ibench_path",
     "least_loaded",
     "next_in_turn",
-    "supervisor_path",
 ]
-
-
-def supervisor_path() -> Path:
-    """Where the compiled supervisor (``native/supervisor``) is installed."""
-    return Path(__file__).with_name("wharfinger-supervisor")
-
-
-def ibench_path() -> Path:
-    """Where the compiled sources of interference (``native/ibench``) are installed."""
-    return Path(__file__).with_name("wharfinger-ibench")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cluster import ProfileTheLabelled, workload
 from tests.unit.classification.test_learnt import found, of
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core.pipeline import Manager
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import Quantity
@@ -33,14 +33,14 @@ class Clock:
         return self.now
 
 
-def known() -> dict[Kind, UtilityMatrix]:
+def known() -> dict[Aspect, UtilityMatrix]:
     """Programs that gain from all CPU there is."""
     rng = np.random.default_rng(0)
     rows = {
         f"p{n}": {Configuration(cpu).name: cpu * math.exp(rng.normal(0, 0.03)) for cpu in CPUS}
         for n in range(9)
     }
-    return {Kind.SCALE_UP: UtilityMatrix.of(Kind.SCALE_UP, rows)}
+    return {Aspect.SCALE_UP: UtilityMatrix.of(Aspect.SCALE_UP, rows)}
 
 
 def learning(path: Path, clock: Clock) -> LearningClassifier:
@@ -129,10 +129,10 @@ def test_what_is_broken_is_passed_over(tmp_path: Path, folder: str, caplog) -> N
 
 
 def test_what_the_site_has_taken_away_is_not_learnt_from(tmp_path: Path) -> None:
-    scores = UtilityMatrix.of(Kind.TOLERATED, {"p": {"integer": 1.0}})
-    refit.write_matrices({**known(), Kind.TOLERATED: scores}, tmp_path)
+    scores = UtilityMatrix.of(Aspect.TOLERATED, {"p": {"integer": 1.0}})
+    refit.write_matrices({**known(), Aspect.TOLERATED: scores}, tmp_path)
     refit.write_matrices(known(), tmp_path)
-    assert set(refit.read_matrices(tmp_path)) == {Kind.SCALE_UP}
+    assert set(refit.read_matrices(tmp_path)) == {Aspect.SCALE_UP}
 
 
 def test_what_can_not_be_learnt_harms_nobody(tmp_path: Path, caplog) -> None:

@@ -5,16 +5,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
-from wharfinger.simulator.truth.csv_lines import csv_lines
-
-Array: TypeAlias = NDArray[np.float64]
+from wharfinger.files.tabular import read_table
+from wharfinger.model.arrays import Array
 
 
 class Pattern(StrEnum):
@@ -118,7 +114,7 @@ def arrival_times(
 def _recorded(recorded: Recorded, count: int) -> Array:
     """The first of them, from the first."""
     column = recorded.column
-    lines = csv_lines(Path(recorded.path), [column], exact=False)
+    lines = read_table(recorded.path, [column], exact=False)
     times = np.sort(np.array([line.number_of(column) for line in lines]))
     if len(times) < count:
         raise InvalidInput(

@@ -3,14 +3,11 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, log
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
-
-Array: TypeAlias = NDArray[np.float64]
+from wharfinger.model.arrays import Array
 
 
 class Shape(StrEnum):

@@ -9,13 +9,13 @@ many as it takes, which start together, or is left out, as the scenario says.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
+from wharfinger.files.tabular import text_lines
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.traces import (
     MIB,
@@ -69,13 +69,14 @@ def read_swf(trace: SwfTrace) -> Trace:
     path, jobs = Path(trace.path), []
     header: dict[str, str] = {}
     skipped: Counter[str] = Counter()
-    for number, line in _lines(path):
+    for number, text in enumerate(text_lines(path, "an SWF file", errors="replace"), start=1):
+        line = text.strip()
         if line.startswith(";"):
             name, colon, value = line[1:].partition(":")
             if colon:
                 header.setdefault(name.strip(), value.strip())
             continue
-        job = _job(path, number, line.split(), skipped)
+        job = _job(path, number, line.split(), skipped) if line else None
         if job is not None:
             jobs.append(job)
     chosen = in_window(jobs, trace.window, skipped)
@@ -105,16 +106,6 @@ def _spread(job: TraceJob, servers: int) -> TraceJob:
     if servers == 1:
         return job
     return replace(job, servers=servers, memory_bytes=max(MIB, -(-job.memory_bytes // servers)))
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line.strip()
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}; name an SWF file") from None
 
 
 def _job(path: Path, number: int, fields: list[str], skipped: Counter[str]) -> TraceJob | None:

@@ -8,13 +8,13 @@ Rows that can't be used are counted by the reason, and said: none is dropped in 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, isinf, nan
+from math import inf, isfinite, nan
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
+from wharfinger.files.tabular import TableLine, read_table
 from wharfinger.model.units import format_bytes
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.truth.csv_lines import Line, csv_lines
 
 MIB = 1024**2
 
@@ -200,7 +200,7 @@ def read_csv_trace(trace: CsvTrace) -> Trace:
     skipped: Counter[str] = Counter()
     path = directory / trace.jobs
     needed = [name for name in _job_columns(trace.columns) if name]
-    rows = (_job(line, trace, skipped) for line in csv_lines(path, needed, exact=False))
+    rows = (_job(line, trace, skipped) for line in read_table(path, needed, exact=False))
     jobs = in_window((job for job in rows if job), trace.window, skipped)
     if not jobs:
         raise InvalidInput(f"{path}: no row can be used: {tell(skipped) or 'there is none'}")
@@ -256,7 +256,7 @@ def _job_columns(columns: JobColumns) -> tuple[str | None, ...]:
     )
 
 
-def _job(line: Line, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
+def _job(line: TableLine, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
     """One row; ``None`` where it can't be used, whose reason is counted."""
     columns, units = trace.columns, trace.units
     arrival = _number(line, columns.arrival)
@@ -268,12 +268,12 @@ def _job(line: Line, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
         return None
     memory = _number(line, columns.memory) if _has(line, columns.memory) else 0.0
     return TraceJob(
-        line.fields[columns.name] if columns.name else f"row-{line.number}",
+        line[columns.name] if columns.name else f"row-{line.number}",
         arrival * units.seconds,
         duration * units.seconds,
         cpu,
         max(MIB, round(memory * units.memory_bytes)),
-        trace.types.get(line.fields[columns.type], trace.default_type)
+        trace.types.get(line[columns.type], trace.default_type)
         if columns.type
         else trace.default_type,
     )
@@ -290,32 +290,20 @@ def _unusable(arrival: float, cpu: int, duration: float) -> str:
     return "that ask for no CPU" if cpu <= 0 else ""
 
 
-def _duration(line: Line, columns: JobColumns, arrival: float) -> float:
+def _duration(line: TableLine, columns: JobColumns, arrival: float) -> float:
     if columns.duration is not None:
         return _number(line, columns.duration)
     start = arrival if columns.start is None else _number(line, columns.start)
     return _number(line, columns.end) - start if _has(line, columns.end) else nan
 
 
-def _has(line: Line, column: str | None) -> bool:
-    return column is not None and line.fields[column].strip().lower() not in ("", "nan")
+def _has(line: TableLine, column: str | None) -> bool:
+    return column is not None and line[column].strip().lower() not in ("", "nan")
 
 
-def _number(line: Line, column: str | None) -> float:
-    """A number; NaN where the field is empty.
-
-    Raises:
-        InvalidInput: It is something else: then the mapping is wrong, not the row.
-    """
-    if column is None or not line.fields[column].strip():
-        return nan
-    try:
-        number = float(line.fields[column])
-    except ValueError:
-        raise line.wrong(column, " is not a number; map another column") from None
-    if isinf(number):
-        raise line.wrong(column, " is not finite; leave it empty where it is not known")
-    return number
+def _number(line: TableLine, column: str | None) -> float:
+    """A number; NaN where there is none."""
+    return nan if column is None else line.measured(column)
 
 
 def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:
@@ -325,19 +313,21 @@ def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:
     path = directory / trace.nodes
     needed = [columns.cpu, columns.memory, *columns.platform]
     return tuple(
-        _server(line, columns, trace.units) for line in csv_lines(path, needed, exact=False)
+        _server(line, columns, trace.units) for line in read_table(path, needed, exact=False)
     )
 
 
-def _server(line: Line, columns: NodeColumns, units: Units) -> TraceServer:
+def _server(line: TableLine, columns: NodeColumns, units: Units) -> TraceServer:
     cpu = round(line.number_of(columns.cpu) * units.millicpus)
     memory = round(line.number_of(columns.memory) * units.memory_bytes)
     if cpu < 1:
-        raise line.wrong(columns.cpu, " is no CPU; leave the server out")
+        raise line.wrong(columns.cpu, "is no CPU", "leave the server out")
     if memory < MIB:
-        raise line.wrong(columns.memory, f" is less than {format_bytes(MIB)}; leave the server out")
+        raise line.wrong(
+            columns.memory, f"is less than {format_bytes(MIB)}", "leave the server out"
+        )
     return TraceServer(
-        "-".join(text for text in (line.fields[name].strip() for name in columns.platform) if text),
+        "-".join(text for text in (line[name].strip() for name in columns.platform) if text),
         cpu,
         memory,
     )

@@ -27,15 +27,13 @@ from dataclasses import dataclass, replace
 from math import sqrt, tanh
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import WharfingerError
+from wharfinger.model.arrays import Array
 from wharfinger.simulator.truth.physics.application import GRID_BYTES, usl
 from wharfinger.simulator.truth.physics.coefficients import LINE_BYTES, SOURCE, Row, row_of
 from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.solver import GAINS, Asked, Constants, bandwidths
-
-Array = NDArray[np.float64]
 
 HIT_PRESSURE = 0.05
 LEAST_SHARE = 64.0
