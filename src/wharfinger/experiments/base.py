@@ -1,7 +1,8 @@
 """What an experiment is: a paper's table or figure, or a comparison of ours, by one command.
 
 ``registry.py`` names them, ``wharfinger experiment run`` runs one, ``results.py`` keeps what came
-of it. An experiment says what it takes; what it is not told it chooses itself.
+of it. Nearly all are data in one of two frames: ``RunExperiment`` (policies × scenarios × seeds)
+or ``GroundTruthStudy`` (a function of a drawn population).
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ class Arguments:
         tables: Directory of measured tables.
         servers: Of the simulated cluster; ``None`` = as the experiment has it.
         workloads: In one run; the same.
-        regime: Of the physics; ``None`` = the default one.
+        regime: Of the physics; ``None`` = the experiment's.
     """
 
     repeats: int
@@ -37,6 +38,11 @@ class Arguments:
     servers: int | None = None
     workloads: int | None = None
     regime: str | None = None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All of them."""
+        return tuple(range(self.seed, self.seed + self.repeats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +85,12 @@ class Row:
 
     @classmethod
     def of(
-        cls, name: str, found: Interval | None, unit: str, published: float | None = None
+        cls, name: str, mean: Interval | None, unit: str, published: float | None = None
     ) -> Self:
-        """The number that a comparison found."""
-        if found is None:
+        """A mean over seeds, if there is one."""
+        if mean is None:
             return cls(name, published, None, None, None, unit)
-        return cls(name, published, found.mean, found.low, found.high, unit)
+        return cls(name, published, mean.mean, mean.low, mean.high, unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,27 +115,30 @@ class ExperimentResult:
 
 
 class Experiment(Protocol):
-    """One table or figure."""
+    """One table or figure.
+
+    Attributes:
+        name: As it is asked for.
+        about: One line.
+        source: Paper and section, table or figure; where nothing was published, it says so.
+        repeats: Seeds, where it is not told how many.
+    """
 
     @property
-    def name(self) -> str:
-        """As it is asked for."""
+    def name(self) -> str: ...  # noqa: D102 - above, as are the next three
 
     @property
-    def about(self) -> str:
-        """One line."""
+    def about(self) -> str: ...  # noqa: D102
 
     @property
-    def source(self) -> str:
-        """Paper and section, table or figure; where nothing was published, it says so."""
+    def source(self) -> str: ...  # noqa: D102
+
+    @property
+    def repeats(self) -> int: ...  # noqa: D102
 
     @property
     def takes(self) -> frozenset[str]:
         """Which of ``tables``, ``servers``, ``workloads`` and ``regime`` it can be told."""
-
-    @property
-    def repeats(self) -> int:
-        """Seeds, where it is not told how many."""
 
     def check(self, arguments: Arguments) -> None:
         """Refuse at once what could not be run.
