@@ -167,7 +167,7 @@ def _one(arguments: argparse.Namespace) -> int:
     if arguments.plots:
         from wharfinger.experiments import comparison  # noqa: PLC0415 - as above
 
-        kept = comparison.kept_of(outcome, comparison.Group("", (), _DRAWN))
+        kept = comparison.kept_of(outcome, comparison.RunGroup("", (), _DRAWN))
         alone = comparison.summarise([(spec.policy, [kept])])
         document["files"] = _draw(arguments.plots, alone, outcome.scenario)
     show(document, arguments.output, lambda: _text(document, arguments.output == "wide"))
@@ -228,7 +228,7 @@ def _value(key: str, value: Any) -> str:
 def _compare(arguments: argparse.Namespace) -> int:
     from wharfinger.cli.comparison import split_policies  # noqa: PLC0415 - as above
     from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
-    from wharfinger.experiments.comparison import Group, as_json, compare  # noqa: PLC0415
+    from wharfinger.experiments.comparison import RunGroup, as_json, compare  # noqa: PLC0415
     from wharfinger.simulator.run import prepare, run  # noqa: PLC0415 - as above
 
     names = split_policies(arguments.compare)
@@ -239,7 +239,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     words = f"comparing {len(names)} policies"
     with Progress(words) as progress:
         repeats = arguments.repeats or REPEATS
-        group = Group(arguments.scenario, specs, _DRAWN if arguments.plots else ())
+        group = RunGroup(arguments.scenario, specs, _DRAWN if arguments.plots else ())
         found = compare(run, group, repeats, arguments.processes, progress.count)
     documents = as_json(found)
     files: list[str] = []

@@ -1,18 +1,17 @@
-"""What an experiment is: a paper's table or figure, or a comparison of ours, by one command.
+"""What goes into an experiment, and what comes of it.
 
-``registry.py`` names them, ``wharfinger experiment run`` runs one, ``results.py`` keeps what came
-of it. Nearly all are data in one of two frames: ``RunExperiment`` (policies × scenarios × seeds)
-or ``GroundTruthStudy`` (a function of a drawn population).
+An experiment is a paper's table or figure, or a comparison of ours, by one command: data in one of
+two frames, ``RunExperiment`` or ``GroundTruthStudy``. ``results.py`` keeps what came of it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from wharfinger.experiments.comparison import Comparison, Run
 from wharfinger.experiments.parallel import Progress
-from wharfinger.experiments.statistics import Interval
+from wharfinger.experiments.statistics import MeanInterval
 from wharfinger.experiments.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One number of a table or figure.
 
     Attributes:
@@ -85,7 +84,7 @@ class Row:
 
     @classmethod
     def of(
-        cls, name: str, mean: Interval | None, unit: str, published: float | None = None
+        cls, name: str, mean: MeanInterval | None, unit: str, published: float | None = None
     ) -> Self:
         """A mean over seeds, if there is one."""
         if mean is None:
@@ -108,48 +107,7 @@ class ExperimentResult:
 
     name: str
     seeds: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     notes: tuple[str, ...] = ()
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     pictures: "Mapping[str, Callable[[], Figure]]" = field(default_factory=dict)
-
-
-class Experiment(Protocol):
-    """One table or figure.
-
-    Attributes:
-        name: As it is asked for.
-        about: One line.
-        source: Paper and section, table or figure; where nothing was published, it says so.
-        repeats: Seeds, where it is not told how many.
-    """
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - above, as are the next three
-
-    @property
-    def about(self) -> str: ...  # noqa: D102
-
-    @property
-    def source(self) -> str: ...  # noqa: D102
-
-    @property
-    def repeats(self) -> int: ...  # noqa: D102
-
-    @property
-    def takes(self) -> frozenset[str]:
-        """Which of ``tables``, ``servers``, ``workloads`` and ``regime`` it can be told."""
-
-    def check(self, arguments: Arguments) -> None:
-        """Refuse at once what could not be run.
-
-        Raises:
-            InvalidInput: With the value and the mend.
-        """
-
-    def run(self, context: Context) -> ExperimentResult:
-        """Run all of it.
-
-        Raises:
-            WharfingerError: A run failed; the message says which.
-        """

@@ -5,7 +5,7 @@ print. With one seed two policies get the same arrivals, times, noise and faults
 between their runs is theirs: the difference is taken seed by seed, and its interval is narrower
 than that of either mean.
 
-Of a run only its summary stays, and what a ``Group`` says: the fates of some hundred runs would
+Of a run only its summary stays, and what a ``RunGroup`` says: the fates of some hundred runs would
 fill the memory. They are written to files where the runs are made.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.experiments import parallel
-from wharfinger.experiments.statistics import Interval, interval
+from wharfinger.experiments.statistics import MeanInterval, interval
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.results.outcome import Fate, Outcome, Series
 from wharfinger.simulator.run import RunSpec
@@ -34,7 +34,7 @@ FATE_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fi
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
     Attributes:
@@ -84,8 +84,8 @@ class Compared:
     """
 
     name: str
-    metrics: Mapping[str, Interval | None]
-    difference: Mapping[str, Interval | None]
+    metrics: Mapping[str, MeanInterval | None]
+    difference: Mapping[str, MeanInterval | None]
     runs: tuple[KeptRun, ...]
 
     def values(self, name: str) -> Array:
@@ -123,7 +123,7 @@ class Comparison:
 
 def compare(
     run: Run,
-    group: Group,
+    group: RunGroup,
     repeats: int,
     processes: int | None = None,
     progress: parallel.Progress | None = None,
@@ -146,7 +146,7 @@ def compare(
 
 def compare_all(
     run: Run,
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     repeats: int,
     processes: int | None = None,
     progress: parallel.Progress | None = None,
@@ -196,7 +196,7 @@ class _Task:
     """A run to be made in any process, and the file for its fates."""
 
     run: Run
-    group: Group
+    group: RunGroup
     spec: RunSpec
     fates: Path | None
 
@@ -215,7 +215,7 @@ def _run(task: _Task) -> KeptRun:
     return kept_of(outcome, task.group)
 
 
-def kept_of(outcome: Outcome, group: Group) -> KeptRun:
+def kept_of(outcome: Outcome, group: RunGroup) -> KeptRun:
     """What the group wants of a run."""
     wanted = [fate for fate in outcome.fates if fate.type != WorkloadType.BEST_EFFORT]
     values = {
@@ -267,7 +267,7 @@ def summarise(runs: Iterable[tuple[str, Sequence[KeptRun]]]) -> Comparison:
     return Comparison(seeds, tuple(policies))
 
 
-def _difference(own: Sequence[KeptRun], first: Sequence[KeptRun]) -> dict[str, Interval | None]:
+def _difference(own: Sequence[KeptRun], first: Sequence[KeptRun]) -> dict[str, MeanInterval | None]:
     if [run.seed for run in own] != [run.seed for run in first]:
         raise ValueError("only runs with the same seeds can be paired")
     pairs = [(a.summary, b.summary) for a, b in zip(own, first, strict=True)]
@@ -303,7 +303,7 @@ def as_json(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _bounds(of: Interval | None) -> dict[str, Any]:
+def _bounds(of: MeanInterval | None) -> dict[str, Any]:
     if of is None:
         return {"mean": None, "low": None, "high": None}
     return {"mean": of.mean, "low": of.low, "high": of.high}

@@ -17,7 +17,7 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments import parallel
-from wharfinger.experiments.base import Arguments, Context, ExperimentResult, Row
+from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.statistics import interval
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.truth.ground_truth import Resident, busy_cpus
@@ -34,7 +34,7 @@ Panels = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Findings:
+class StudyFindings:
     """What was measured in one population, or in given tables.
 
     Attributes:
@@ -73,7 +73,7 @@ class Picture:
     """What is drawn of a study.
 
     Attributes:
-        name: Of the file, and of its part in ``Findings.drawn``.
+        name: Of the file, and of its part in ``StudyFindings.drawn``.
         draw: A function of ``physics_plots``.
         title: In words.
         options: Further arguments of the function.
@@ -109,13 +109,13 @@ class GroundTruthStudy:
     name: str
     about: str
     source: str
-    measure: Callable[[Regime, int], Findings]
+    measure: Callable[[Regime, int], StudyFindings]
     pictures: tuple[Picture, ...]
     published: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    remarks: Callable[[Findings], Iterable[str]] = lambda _: ()
-    tables: Callable[[Sequence[Path]], Callable[[int], Findings]] | None = None
+    remarks: Callable[[StudyFindings], Iterable[str]] = lambda _: ()
+    tables: Callable[[Sequence[Path]], Callable[[int], StudyFindings]] | None = None
     repeats: int = 7
 
     @property
@@ -149,25 +149,29 @@ class GroundTruthStudy:
             pictures={each.name: partial(_draw, each, found, given) for each in self.pictures},
         )
 
-    def _given(self, context: Context) -> Iterator[Findings]:
+    def _given(self, context: Context) -> Iterator[StudyFindings]:
         directory = context.arguments.tables
         if self.tables is not None and directory is not None:
             kept = context.space.read(directory, [path.name for path in _files(directory)])
             yield self.tables(_files(kept))(context.arguments.seed)
 
-    def _rows(self, found: Sequence[Findings], published: Mapping[str, float]) -> Iterator[Row]:
+    def _rows(
+        self, found: Sequence[StudyFindings], published: Mapping[str, float]
+    ) -> Iterator[ResultRow]:
         """Mean and interval of each number over the populations that have it."""
         names = [name for each in found for name in each.numbers]
         for name in dict.fromkeys([*names, *published]):
             mean = interval(each.numbers.get(name) for each in found)
-            yield Row.of(name, mean, self._unit(name), published.get(name))
+            yield ResultRow.of(name, mean, self._unit(name), published.get(name))
 
     def _unit(self, name: str) -> str:
         fitting = (unit for pattern, unit in self.units.items() if fnmatchcase(name, pattern))
         return next(fitting, "fraction")
 
 
-def _draw(picture: Picture, found: Sequence[Findings], given: Sequence[Findings]) -> "Figure":
+def _draw(
+    picture: Picture, found: Sequence[StudyFindings], given: Sequence[StudyFindings]
+) -> "Figure":
     panels = dict(picture.over([each.drawn[picture.name] for each in found]))
     for each in given:
         panels |= each.drawn.get(picture.name, {})

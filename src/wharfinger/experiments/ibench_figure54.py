@@ -14,9 +14,9 @@ import numpy as np
 
 from wharfinger.experiments import physics_plots
 from wharfinger.experiments.ground_truth import (
-    Findings,
     GroundTruthStudy,
     Picture,
+    StudyFindings,
     at,
     mean_curve,
 )
@@ -67,7 +67,7 @@ def world(regime: Regime, seed: int) -> Physics:
     return Physics(hardware, [*programs, *small], replace(regime.constants, smt=True))
 
 
-def look(regime: Regime, seed: int) -> Findings:
+def look(regime: Regime, seed: int) -> StudyFindings:
     """All that is asked of one population."""
     truth = world(regime, seed)
     pairs = {name: pairwise(truth, HARDWARE[name]) for name in (WITH_SMT, WITHOUT_SMT)}
@@ -76,7 +76,7 @@ def look(regime: Regime, seed: int) -> Findings:
     asked = at(truth.applications[MEMCACHED], MEMCACHED_CPUS, load_per_second=QUERIES_PER_SECOND)
     falls = _curves(truth, mcf, partial(_rate, truth, mcf))
     in_time = _curves(truth, asked, partial(_in_time, truth, asked))
-    return Findings(
+    return StudyFindings(
         dict(_numbers(pairs, taken, falls, in_time)),
         {
             "sources-pairwise": {_of_platform(name): _square(each) for name, each in pairs.items()},
@@ -214,7 +214,7 @@ def _numbers(
     yield "beside-a-source-at-0/worst", min(zero)
 
 
-def _remarks(found: Findings) -> Iterator[str]:
+def _remarks(found: StudyFindings) -> Iterator[str]:
     for platform, (names, _, kept) in found.drawn["sources-pairwise"].items():
         missed = sorted(
             (float(kept[i, j]), one, other)

@@ -4,7 +4,7 @@ Named after the tables that it was made for, Gavel's of training jobs on three k
 2020), it runs on any directory of measured tables (docs/scenarios.md).
 """
 
-from wharfinger.experiments.runs import Figure, Measure, RunExperiment
+from wharfinger.experiments.runs import Figure, RunExperiment, RunMeasure
 
 LOADS = {"low": 0.2, "medium": 0.4, "high": 0.6}
 """CPU time that the workloads take alone, over what the servers have: two CPUs each, since pairs
@@ -41,12 +41,12 @@ MEASURED_GAVEL = RunExperiment(
     },
     label="{scenario} load",
     measures=(
-        Measure("qos_kept_fraction", better=1),
-        Measure("performance_mean", better=1),
-        Measure("target_performance_mean", better=1),
-        Measure("interference_loss_mean", better=-1),
-        Measure("platform_loss_mean", better=-1),
-        Measure("waiting_loss_mean", better=-1),
+        RunMeasure("qos_kept_fraction", better=1),
+        RunMeasure("performance_mean", better=1),
+        RunMeasure("target_performance_mean", better=1),
+        RunMeasure("interference_loss_mean", better=-1),
+        RunMeasure("platform_loss_mean", better=-1),
+        RunMeasure("waiting_loss_mean", better=-1),
     ),
     figures=tuple(
         Figure(kind, f"{name}-{{scenario}}", f"{words} at {{scenario}} load")

@@ -4,7 +4,7 @@
 brings a policy knows beforehand what each scenario asks of it.
 """
 
-from wharfinger.experiments.runs import Measure, RunExperiment
+from wharfinger.experiments.runs import RunExperiment, RunMeasure
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 SERVICES = ("quasar-ec2", "quasar-stateful", "*webserver*")
@@ -22,11 +22,11 @@ PAPERS_SCENARIOS = RunExperiment(
     regimes=tuple(REGIMES),
     repeats=1,
     measures=(
-        Measure("qos_kept_fraction"),
-        Measure("performance_mean"),
-        Measure("target_performance_mean"),
-        Measure("best_effort_performance_mean"),
-        Measure("utilization_cpu_to_95pct_mean"),
-        Measure("failed", "workloads"),
+        RunMeasure("qos_kept_fraction"),
+        RunMeasure("performance_mean"),
+        RunMeasure("target_performance_mean"),
+        RunMeasure("best_effort_performance_mean"),
+        RunMeasure("utilization_cpu_to_95pct_mean"),
+        RunMeasure("failed", "workloads"),
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ and interference-oblivious policies of the figure come with Paragon itself.
 
 from statistics import fmean
 
-from wharfinger.experiments.runs import Figure, Measure, Published, RunExperiment
+from wharfinger.experiments.runs import Figure, Published, RunExperiment, RunMeasure
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
@@ -58,15 +58,15 @@ PARAGON_FIGURE2 = RunExperiment(
     scenarios=tuple(dict.fromkeys(each.scenario for each in PUBLISHED)),
     regimes=tuple(REGIMES),
     measures=(
-        Measure("qos_kept_fraction"),
-        Measure("performance_mean"),
-        Measure("time_over_best_mean", "ratio"),
-        Measure("utilization_cpu_to_95pct_mean"),
-        Measure("utilization_cpu_mean"),
-        Measure("platform_loss_mean"),
-        Measure("interference_loss_mean"),
-        Measure("waiting_loss_mean"),
-        Measure("killed_fraction", of=killed),
+        RunMeasure("qos_kept_fraction"),
+        RunMeasure("performance_mean"),
+        RunMeasure("time_over_best_mean", "ratio"),
+        RunMeasure("utilization_cpu_to_95pct_mean"),
+        RunMeasure("utilization_cpu_mean"),
+        RunMeasure("platform_loss_mean"),
+        RunMeasure("interference_loss_mean"),
+        RunMeasure("waiting_loss_mean"),
+        RunMeasure("killed_fraction", of=killed),
     ),
     published=PUBLISHED,
     figures=(

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.experiments import physics_plots
-from wharfinger.experiments.ground_truth import Findings, GroundTruthStudy, Picture, at
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at
 from wharfinger.experiments.matrices import (
     COMPONENTS,
-    Known,
+    ProgramMatrix,
     component_shares,
     errors,
     measured,
@@ -59,7 +59,7 @@ def look(
     seed: int,
     most: int = MAX_OF_A_POOL,
     estimators: Sequence[str] = ESTIMATORS,
-) -> Findings:
+) -> StudyFindings:
     """All of one population.
 
     Args:
@@ -83,7 +83,7 @@ def look(
     numbers = {k: v for item in known.items() for k, v in describe(*item, seed, estimators)}
     for name, truth in worlds.items():
         numbers |= dict(best_platforms(name, truth, pools))
-    return Findings(
+    return StudyFindings(
         numbers,
         {
             "components": {"drawn": {name: _components(each) for name, each in known.items()}},
@@ -97,7 +97,7 @@ def look(
 
 
 def describe(
-    name: str, known: Known, seed: int, estimators: Sequence[str]
+    name: str, known: ProgramMatrix, seed: int, estimators: Sequence[str]
 ) -> Iterator[tuple[str, float]]:
     """Shares of components, what is left, and errors from two entries."""
     shares = component_shares(known.matrix)
@@ -147,18 +147,18 @@ def _most_often(names: Sequence[str]) -> float:
 # --- measured -------------------------------------------------------------------------------
 
 
-def read(paths: Sequence[Path]) -> Callable[[int], Findings]:
+def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
     """Matrices in files, to be looked at as drawn ones are."""
     real = {path.name.split(".")[0]: measured(path) for path in paths}
 
-    def look_at(seed: int) -> Findings:
+    def look_at(seed: int) -> StudyFindings:
         numbers = {
             key: value
             for name, known in real.items()
             for key, value in describe(f"real/{name}", known, seed, ESTIMATORS)
         }
         curves = {name: _components(known) for name, known in real.items()}
-        return Findings(numbers, {"components": {"measured": curves}})
+        return StudyFindings(numbers, {"components": {"measured": curves}})
 
     return look_at
 
@@ -166,12 +166,12 @@ def read(paths: Sequence[Path]) -> Callable[[int], Findings]:
 # --- what is shown --------------------------------------------------------------------------
 
 
-def _components(known: Known) -> physics_plots.Curve:
+def _components(known: ProgramMatrix) -> physics_plots.Curve:
     shares = component_shares(known.matrix)[:SHOWN]
     return list(range(1, len(shares) + 1)), shares * 100
 
 
-def _sorted(known: Known) -> physics_plots.Square:
+def _sorted(known: ProgramMatrix) -> physics_plots.Square:
     """Those that lose most, and those that take most, first."""
     values: NDArray[np.float64] = known.matrix.values
     rows, columns = values.mean(axis=1).argsort(), values.mean(axis=0).argsort()

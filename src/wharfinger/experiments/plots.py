@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import labels
-from wharfinger.experiments.statistics import Interval
+from wharfinger.experiments.statistics import MeanInterval
 from wharfinger.simulator.results.outcome import Series
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ FEW = 4
 """Panels; more of them are lower."""
 OF_BOUND: Array = np.geomspace(0.01, 100, 401)
 """Multiples of a latency bound."""
+AXIS_LETTERS = 55
+"""Beside one another."""
 SHORT = 8
 """Characters."""
 MIN_SHOWN = 0.05
@@ -192,7 +194,7 @@ def ranked(values: Mapping[str, Array], title: str, ylabel: str = PERFORMANCE) -
 
 
 def bars(
-    groups: Mapping[str, Mapping[str, Interval]],
+    groups: Mapping[str, Mapping[str, MeanInterval]],
     title: str,
     ylabel: str,
     published: Mapping[tuple[str, str], float],
@@ -222,7 +224,13 @@ def bars(
                     ends = x - 0.45 * width, x + 0.45 * width
                     axes.hlines(published[case, name], *ends, color=COLOURS[4], linewidth=2.5)
         axes.set_xticks(range(len(groups)), labels=list(groups))
+        if sum(map(len, groups)) > AXIS_LETTERS:
+            axes.tick_params("x", rotation=90)
         axes.set_ylabel(ylabel)
+        # Of two seeds an interval may reach far below what there can be.
+        axes.set_ylim(
+            min(0.0, *(each.mean for group in groups.values() for each in group.values()))
+        )
         figure.legend(loc="outside lower left", frameon=False, ncols=FEW, fontsize=10)
     return figure
 

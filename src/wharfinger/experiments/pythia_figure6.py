@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from wharfinger.experiments import physics_plots
 from wharfinger.experiments.ground_truth import (
-    Findings,
     GroundTruthStudy,
     Picture,
+    StudyFindings,
     at,
     mean_curve,
     pooled,
@@ -90,7 +90,7 @@ class Additivity:
     batch: Mapping[int, _Array]
 
 
-def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Findings:
+def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> StudyFindings:
     """All of one population.
 
     Args:
@@ -104,7 +104,7 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Find
         for truth in [world(regime, seed, bandwidth, whims=whims)]
         for name in services
     }
-    return Findings(
+    return StudyFindings(
         dict(_numbers(world(regime, seed, 1.0), found)),
         {
             "additivity": {

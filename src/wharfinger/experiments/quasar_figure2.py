@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from wharfinger.experiments import physics_plots
-from wharfinger.experiments.ground_truth import Findings, GroundTruthStudy, Picture, at, pooled
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at, pooled
 from wharfinger.experiments.knees import LARGEST, NO_KNEE, PATTERNS, SMALLEST, Memcached
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
@@ -32,18 +32,13 @@ SHOWN = ("servers", "interference on J", "cores of J", "queries")
 _Groups = dict[str, list[float]]
 
 
-def look(regime: Regime, seed: int, jobs: int = JOBS) -> Findings:
+def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     """Both applications of one population."""
     hadoop = [Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
     violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
-    knees = {
-        "servers": service.platforms(),
-        "interference on A": service.interference(SMALLEST, SMALLEST.cores),
-        "interference on J": service.interference(LARGEST, LARGEST.cores // 3),
-        "cores of J": service.cores(),
-        "queries": service.queries(),
-    }
+    panels = service.panels()
+    knees = {panel: service.knees(cases) for panel, cases in panels.items()}
     ratios = [dict(_of_hadoop(each, job)) for each, job in zip(violins, hadoop, strict=True)]
     numbers: dict[str, float] = {}
     for name in ratios[0]:
@@ -54,8 +49,8 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> Findings:
     for panel, loads in knees.items():
         ratio = _ratio([load for load in loads.values() if load > NO_KNEE])
         numbers[f"memcached/{panel}/knee-ratio"] = ratio
-    curves = {panel: service.curves[panel] for panel in SHOWN}
-    return Findings(numbers, {"hadoop": violins[0], "memcached": curves})
+    curves = {panel: service.curves(panels[panel], knees[panel]) for panel in SHOWN}
+    return StudyFindings(numbers, {"hadoop": violins[0], "memcached": curves})
 
 
 # --- Hadoop ---------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ import numpy as np
 from wharfinger import __version__
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import comparison, plots
-from wharfinger.experiments.base import Arguments, Experiment, ExperimentResult
+from wharfinger.experiments.base import Arguments, ExperimentResult
+from wharfinger.experiments.registry import Experiment
 from wharfinger.experiments.workspace import INPUTS, RESULTS, Workspace
 
 RUNS, FATES, ABOUT, README, PICTURES = (

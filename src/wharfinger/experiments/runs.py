@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments import plots
-from wharfinger.experiments.base import Arguments, Context, ExperimentResult, Row
-from wharfinger.experiments.comparison import Compared, Comparison, Group, compare_all
-from wharfinger.experiments.statistics import CONFIDENCE, Interval
+from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
+from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare_all
+from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
 from wharfinger.experiments.workspace import INPUTS, Workspace
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import RunSpec
@@ -37,7 +37,7 @@ SERIES = {"utilization": plots.utilization, "cores": plots.cores, "latency": plo
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class RunMeasure:
     """A number of each run.
 
     Attributes:
@@ -116,7 +116,7 @@ class Case:
 
 _Comparisons = Mapping[Case, Comparison]
 _Shown = Mapping[tuple[Case, str], Compared]
-_Lead = tuple[Case, Compared, Measure, Interval]
+_Lead = tuple[Case, Compared, RunMeasure, MeanInterval]
 """A policy's difference from the ceiling's in a measure."""
 
 
@@ -150,7 +150,7 @@ class RunExperiment:
     about: str
     source: str
     policies: tuple[str, ...]
-    measures: tuple[Measure, ...]
+    measures: tuple[RunMeasure, ...]
     scenarios: tuple[str, ...] = ()
     documents: Mapping[str, str] = field(default_factory=dict)
     regimes: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ class RunExperiment:
         texts = {n: text.replace(TABLES, json.dumps(place)) for n, text in self.documents.items()}
         return {name: str(space.write(f"scenarios/{name}.yaml", texts[name])) for name in texts}
 
-    def _group(self, case: Case, files: Mapping[str, str], arguments: Arguments) -> Group:
+    def _group(self, case: Case, files: Mapping[str, str], arguments: Arguments) -> RunGroup:
         policies = self.policies_in(case.scenario)
         drawn = {
             policy: [each for each in self.figures if each.shows(case.scenario, policy)]
@@ -264,7 +264,7 @@ class RunExperiment:
         ranked = (each for figures in drawn.values() for each in figures if each.kind == "ranked")
         fields = dict.fromkeys(each.of for each in ranked)
         derived = {each.key: each.of for each in self.measures if each.of is not None}
-        return Group(self._label(case), specs, tuple(fields), derived)
+        return RunGroup(self._label(case), specs, tuple(fields), derived)
 
     def _label(self, case: Case) -> str:
         return case.fill(self.label) or case.name
@@ -277,11 +277,11 @@ class RunExperiment:
                 return each.value
         return None
 
-    def _rows(self, comparisons: _Comparisons) -> Iterator[Row]:
+    def _rows(self, comparisons: _Comparisons) -> Iterator[ResultRow]:
         for case, comparison in comparisons.items():
             for policy in comparison.policies:
                 for measure in self.measures:
-                    yield Row.of(
+                    yield ResultRow.of(
                         f"{case.name}/{policy.name}/{measure.key}",
                         policy.metrics.get(measure.key),
                         measure.unit,
@@ -384,11 +384,13 @@ class RunExperiment:
         return SERIES[figure.kind](told, title)
 
     def _bars(self, figure: Figure, shown: _Shown, title: str) -> "mpl.Figure":
-        groups: dict[str, dict[str, Interval]] = {}
+        groups: dict[str, dict[str, MeanInterval]] = {}
         published: dict[tuple[str, str], float] = {}
+        regimes = {case.regime for case, _ in shown}
         for (case, name), policy in shown.items():
+            label = case.name if len(regimes) > 1 else case.scenario
             if (mean := policy.metrics.get(figure.of)) is not None:
-                groups.setdefault(case.name, {})[name] = mean
+                groups.setdefault(label, {})[name] = mean
             if (value := self._published(case.scenario, name, figure.of)) is not None:
-                published[case.name, name] = value
+                published[label, name] = value
         return plots.bars(groups, title, figure.label, published)

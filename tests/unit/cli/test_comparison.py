@@ -4,12 +4,12 @@ import pytest
 
 from tests.support.simulated_runs import Spec, simulate
 from wharfinger.cli.comparison import as_text, split_policies
-from wharfinger.experiments.comparison import Group, as_json, compare
+from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
 
 def policies(repeats: int, names=("least-loaded", "oracle", "random")):
     specs = [Spec("scenario.yaml", name, workloads=200) for name in names]
-    return as_json(compare(simulate, Group("case", specs), repeats, processes=1))
+    return as_json(compare(simulate, RunGroup("case", specs), repeats, processes=1))
 
 
 def test_means_and_differences_with_their_intervals():

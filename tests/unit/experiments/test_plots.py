@@ -13,8 +13,8 @@ import pytest
 from tests.support.simulated_runs import Spec, fate, series, simulate
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import plots
-from wharfinger.experiments.comparison import Group, kept_of
-from wharfinger.experiments.statistics import Interval
+from wharfinger.experiments.comparison import RunGroup, kept_of
+from wharfinger.experiments.statistics import MeanInterval
 from wharfinger.simulator.results.outcome import Outcome, Series
 
 NAMES = ("oracle", "least-loaded", "random")
@@ -29,13 +29,13 @@ def _drawable(request: pytest.FixtureRequest) -> None:
 def values() -> dict[str, np.ndarray]:
     runs = {name: simulate(Spec("made", name, 1, workloads=80)) for name in NAMES}
     return {
-        name: kept_of(run, Group("", (), ("performance",))).values["performance"]
+        name: kept_of(run, RunGroup("", (), ("performance",))).values["performance"]
         for name, run in runs.items()
     }
 
 
-def means() -> dict[str, dict[str, Interval]]:
-    each = {name: Interval(0.5, 0.4, 0.6) for name in NAMES}
+def means() -> dict[str, dict[str, MeanInterval]]:
+    each = {name: MeanInterval(0.5, 0.4, 0.6) for name in NAMES}
     return {"low": each, "high": each}
 
 
@@ -114,7 +114,7 @@ def test_performance_is_sorted_and_best_effort_left_out():
     fates = tuple(fate(f"job-{n}", value) for n, value in enumerate((0.9, 0.1, 0.5)))
     filler = fate("filler", 0.0, "best-effort")
     run = Outcome("made", "any", "fifo", 0, {}, (*fates, filler))
-    wanted = kept_of(run, Group("", (), ("performance",))).values["performance"]
+    wanted = kept_of(run, RunGroup("", (), ("performance",))).values["performance"]
     (axes,) = plots.ranked({"any": wanted}, "Performance").axes
     (line,) = axes.get_lines()
     assert line.get_ydata().tolist() == [0.1, 0.5, 0.9]
