@@ -240,7 +240,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     with Progress(words) as progress:
         repeats = arguments.repeats or REPEATS
         group = RunGroup(arguments.scenario, specs, _DRAWN if arguments.plots else ())
-        found = compare(run, group, repeats, arguments.processes, progress.count)
+        (found,) = compare(run, [group], repeats, arguments.processes, progress.count)
     documents = as_json(found)
     files: list[str] = []
     if arguments.plots:

@@ -123,68 +123,42 @@ class Comparison:
 
 def compare(
     run: Run,
-    group: RunGroup,
-    repeats: int,
-    processes: int | None = None,
-    progress: parallel.Progress | None = None,
-) -> Comparison:
-    """Run each policy with the seeds seed, seed + 1, ... and compare.
-
-    Args:
-        run: Simulates one; a module's function, since it runs in other processes.
-        group: The policies.
-        repeats: Seeds.
-        processes: At most so many at once; ``None`` = one for each CPU. Times and memory of a run
-            are its own only with one.
-        progress: Is told how many runs are done, of how many.
-
-    Raises:
-        WharfingerError: A run failed; the message says which.
-    """
-    return compare_all(run, [group], repeats, processes, progress)[0]
-
-
-def compare_all(
-    run: Run,
     groups: Sequence[RunGroup],
     repeats: int,
     processes: int | None = None,
     progress: parallel.Progress | None = None,
     fates: Path | None = None,
 ) -> list[Comparison]:
-    """As ``compare``, of several groups with nobody waiting between them.
+    """Run each policy of each group with the seeds seed, seed + 1, ... and compare.
 
     Args:
-        run: As above.
-        groups: What to compare.
-        repeats: As above.
-        processes: As above.
-        progress: As above.
+        run: Simulates one; a module's function, since it runs in other processes.
+        groups: What to compare; no group waits for another.
+        repeats: Seeds.
+        processes: At most so many at once; ``None`` = one for each CPU. Times and memory of a run
+            are its own only with one.
+        progress: Is told how many runs are done, of how many.
         fates: Directory to make, for a file of each run's fates; their names are in order.
+
+    Raises:
+        WharfingerError: A run failed; the message says which.
     """
-    pairs = (
-        (replace(group, specs=()), spec)
+    specs = [
+        (replace(group, specs=()), replace(spec, seed=spec.seed + k, series=spec.series and k == 0))
         for group in groups
-        for each in group.specs
-        for spec in repeated(each, repeats)
-    )
+        for spec in group.specs
+        for k in range(repeats)
+    ]
     if fates is not None:
         fates.mkdir()
     tasks = [
         _Task(run, group, spec, fates and fates / f"{number:06d}.csv.gz")
-        for number, (group, spec) in enumerate(pairs)
+        for number, (group, spec) in enumerate(specs)
     ]
     kept = iter(parallel.each(_run, tasks, _name, processes, progress))
     return [
         summarise([(spec.policy, [next(kept) for _ in range(repeats)]) for spec in group.specs])
         for group in groups
-    ]
-
-
-def repeated(spec: RunSpec, repeats: int) -> list[RunSpec]:
-    """The runs of one policy."""
-    return [
-        replace(spec, seed=spec.seed + k, series=spec.series and k == 0) for k in range(repeats)
     ]
 
 

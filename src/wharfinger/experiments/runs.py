@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments import plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
-from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare_all
+from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare
 from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
 from wharfinger.experiments.workspace import INPUTS, Workspace
 from wharfinger.simulator.results.outcome import Outcome
@@ -196,7 +196,7 @@ class RunExperiment:
         arguments = context.arguments
         files = self._files(context.space, arguments)
         groups = {case: self._group(case, files, arguments) for case in self.cases(arguments)}
-        compared = compare_all(
+        compared = compare(
             context.run,
             list(groups.values()),
             arguments.repeats,

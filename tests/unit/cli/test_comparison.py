@@ -9,7 +9,7 @@ from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
 def policies(repeats: int, names=("least-loaded", "oracle", "random")):
     specs = [Spec("scenario.yaml", name, workloads=200) for name in names]
-    return as_json(compare(simulate, RunGroup("case", specs), repeats, processes=1))
+    return as_json(compare(simulate, [RunGroup("case", specs)], repeats, processes=1)[0])
 
 
 def test_means_and_differences_with_their_intervals():

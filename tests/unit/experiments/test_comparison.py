@@ -17,7 +17,7 @@ from tests.support.simulated_runs import (
 )
 from wharfinger.errors import InvalidInput, WharfingerError
 from wharfinger.experiments import comparison
-from wharfinger.experiments.comparison import KeptRun, RunGroup, as_json, compare_all, summarise
+from wharfinger.experiments.comparison import KeptRun, RunGroup, as_json, summarise
 from wharfinger.simulator.results.outcome import Outcome
 
 NAMES = ("least-loaded", "oracle", "random")
@@ -28,7 +28,8 @@ def specs(names=NAMES, **kwargs):
 
 
 def compare(run, policies, *args, **kwargs):
-    return comparison.compare(run, RunGroup("case", policies), *args, **kwargs)
+    (found,) = comparison.compare(run, [RunGroup("case", policies)], *args, **kwargs)
+    return found
 
 
 def kept(value: float | None, seed: int = 0) -> KeptRun:
@@ -92,7 +93,7 @@ def test_series_are_kept_of_the_first_seed():
 
 
 def test_groups_are_compared_each_by_itself():
-    few, many = compare_all(
+    few, many = comparison.compare(
         simulate,
         [RunGroup("few", specs(workloads=5)), RunGroup("many", specs(NAMES[:2], workloads=50))],
         2,
@@ -105,7 +106,7 @@ def test_groups_are_compared_each_by_itself():
 
 def test_only_what_is_wanted_is_kept_of_a_run(tmp_path: Path):
     group = RunGroup("a case", specs(NAMES[:1]), ("performance",), {"arrived": arrived})
-    (found,) = compare_all(simulate, [group], 2, processes=1, fates=tmp_path / "fates")
+    (found,) = comparison.compare(simulate, [group], 2, processes=1, fates=tmp_path / "fates")
     (policy,) = found.policies
     assert policy.values("performance").shape == (40,)
     assert policy.metrics["arrived"].mean == 20
