@@ -9,7 +9,7 @@ import yaml
 
 from wharfinger.errors import InvalidManifest
 from wharfinger.manifest import json_schema, load_manifests
-from wharfinger.manifest.reference import with_reference
+from wharfinger.manifest.output import with_reference
 from wharfinger.model.workload import WorkloadType
 
 ROOT = Path(__file__).resolve().parents[3]

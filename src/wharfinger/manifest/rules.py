@@ -1,6 +1,6 @@
 """The rules between fields, in words for ``load_manifests`` and in JSON Schema's terms.
 
-``parsing`` has read the fields; here they are held against each other, as far as those that
+``sections`` has read the fields; here they are held against each other, as far as those that
 a rule compares are right by themselves. Each rule that JSON Schema can say stands in
 ``schema_rules`` too.
 """
@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from wharfinger.manifest.kinds import Json
-from wharfinger.manifest.parsing import Document
+from wharfinger.manifest.sections import Document
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import (
     MetricKind,
@@ -32,7 +32,7 @@ MAX_START_BYTES = 1024**2
 """Of arguments and environment together; the kernel takes twice that at the usual stack size."""
 
 
-def check_meaning(document: Document) -> None:
+def check_rules(document: Document) -> None:
     """Hold a document's fields against each other; contradictions go to its problems."""
     kind = document.values.get("spec.type")
     if isinstance(kind, WorkloadType):
@@ -57,35 +57,35 @@ def _target(document: Document, kind: WorkloadType) -> None:
     allowed = TARGET_FIELDS[kind]
     if "spec.target" not in document.lines:
         if kind is WorkloadType.LATENCY_CRITICAL:
-            _wrong(document, "spec.target", f"is missing; a {kind} workload states {_or(allowed)}")
+            document.wrong("spec.target", f"is missing; a {kind} workload states {_or(allowed)}")
         return
     if not allowed:
         mend = "remove it, or choose another type"
-        _wrong(document, "spec.target", f"a {kind} workload has no target; {mend}")
+        document.wrong("spec.target", f"a {kind} workload has no target; {mend}")
         return
     states = f"a {kind} workload states {_or(allowed)}"
     given = [name for name in _all_target_fields() if f"spec.target.{name}" in document.lines]
     for name in given:
         if name not in allowed:
-            _wrong(document, f"spec.target.{name}", f"{states}; write that, or change the type")
+            document.wrong(f"spec.target.{name}", f"{states}; write that, or change the type")
     if not given and "spec.target" in document.values:
-        _wrong(document, "spec.target", f"is empty; {states}")
+        document.wrong("spec.target", f"is empty; {states}")
     if kind is not WorkloadType.LATENCY_CRITICAL and set(allowed) <= set(given):
-        _wrong(document, f"spec.target.{given[-1]}", f"{states}, not both; remove one")
+        document.wrong(f"spec.target.{given[-1]}", f"{states}, not both; remove one")
 
 
 def _scale(document: Document, kind: WorkloadType) -> None:
     servers = document.values.get("spec.scale.maxServers", 1)
     if kind is WorkloadType.SINGLE_NODE and servers != 1:
         message = f"{servers} servers for a {kind} workload; write 1, or type: batch"
-        _wrong(document, "spec.scale.maxServers", message)
+        document.wrong("spec.scale.maxServers", message)
 
 
 def _profile(document: Document, kind: WorkloadType) -> None:
     mode = document.values.get("spec.profile.mode")
     if kind is WorkloadType.BEST_EFFORT and mode is ProfileMode.COPY:
         message = f"'copy': a {kind} workload is never copied; write none or live"
-        _wrong(document, "spec.profile.mode", message)
+        document.wrong("spec.profile.mode", message)
 
 
 def _load(document: Document, kind: WorkloadType) -> None:
@@ -94,10 +94,10 @@ def _load(document: Document, kind: WorkloadType) -> None:
     ways = ("load.regex", "progress", "http", "command")
     if kind is not WorkloadType.LATENCY_CRITICAL:
         message = f"a {kind} workload serves no load; write progress, or type: latency-critical"
-        _wrong(document, "spec.measure.load", message)
+        document.wrong("spec.measure.load", message)
     elif not any(f"spec.measure.{way}" in document.lines for way in ways):
         message = "nothing reads its report; write its regex, e.g. 'rps=(?P<throughput>[0-9.]+)'"
-        _wrong(document, "spec.measure.load", message)
+        document.wrong("spec.measure.load", message)
 
 
 def _histogram(document: Document) -> None:
@@ -107,13 +107,13 @@ def _histogram(document: Document) -> None:
     metric = document.values.get("spec.measure.http.metric")
     if kind is MetricKind.HISTOGRAM and metric is None:
         message = "histogram: it needs its metric; write e.g. metric: http_request_seconds"
-        _wrong(document, "spec.measure.http.kind", message)
+        document.wrong("spec.measure.http.kind", message)
     elif kind is MetricKind.HISTOGRAM and str(metric).partition("{")[0].endswith("_bucket"):
         message = f"{quoted(str(metric))}: a histogram is named without _bucket; leave that out"
-        _wrong(document, "spec.measure.http.metric", message)
+        document.wrong("spec.measure.http.metric", message)
     if kind is not MetricKind.HISTOGRAM and "spec.measure.http.percentile" in document.lines:
         message = "only a histogram has percentiles; write kind: histogram, or remove it"
-        _wrong(document, "spec.measure.http.percentile", message)
+        document.wrong("spec.measure.http.percentile", message)
 
 
 def _total(document: Document) -> None:
@@ -125,7 +125,7 @@ def _total(document: Document) -> None:
     gauge = document.values.get("spec.measure.progress.kind") is NumberKind.GAUGE
     if "done" not in names and (names or gauge):
         message = "nothing says how much of it is done; name a group done, or remove it"
-        _wrong(document, "spec.measure.progress.total", message)
+        document.wrong("spec.measure.progress.total", message)
 
 
 def _start_size(document: Document) -> None:
@@ -136,11 +136,7 @@ def _start_size(document: Document) -> None:
     size = sum(len(text.encode()) + 1 for text in texts)
     if size > MAX_START_BYTES:
         message = f"command and env are {size} bytes; the kernel starts at most {MAX_START_BYTES}"
-        _wrong(document, "spec.run", f"{message}, pass the rest in a file")
-
-
-def _wrong(document: Document, path: str, message: str) -> None:
-    document.problems.add(document.line_of(path), path, message)
+        document.wrong("spec.run", f"{message}, pass the rest in a file")
 
 
 def _or(names: tuple[str, ...]) -> str:
