@@ -53,14 +53,14 @@ SCALE = Section(
         "maxServers": SERVERS("The most servers it may use; 1 if `single-node`."),
         "stateful": kinds.BOOLEAN(
             "Not supported yet: moving it loses or migrates state.",
-            not_supported="moves stateful workloads like any other",
+            not_supported="moves a stateful workload like any other",
         ),
         "gang": kinds.BOOLEAN(
             "Not supported yet: all its servers start together or not at all.",
             not_supported="does not start all servers of a workload together",
         ),
         "spread": choice(workload.Spread, "zone")(
-            "Not supported yet: over what its servers are spread.",
+            "Not supported yet: over what its servers spread.",
             not_supported="does not spread a workload's servers over zones",
         ),
     },
@@ -81,19 +81,15 @@ PROFILE = Section(
 RUN = Section(
     "The program.",
     {
-        "command": kinds.COMMAND(
-            "The program, looked up in PATH, and its arguments. No shell reads it."
-        ),
+        "command": kinds.COMMAND("The program, looked up in PATH, and its arguments; no shell."),
         "env": kinds.ENVIRONMENT("Added to a minimal environment; the values are never shown."),
         "workingDir": kinds.DIRECTORY(
-            "Where it runs; a relative path starts where you call `submit`.",
+            "Where it runs; relative to where you call `submit`.",
             "working_directory",
             default="`.`",
         ),
         "stopGrace": kinds.TIME("Between asking it to stop (SIGTERM) and killing it."),
-        "restartable": kinds.BOOLEAN(
-            "It may be stopped, and started again from its beginning, to be moved."
-        ),
+        "restartable": kinds.BOOLEAN("It may be started again from its beginning, to be moved."),
     },
     workload.Run,
 )
@@ -116,8 +112,7 @@ MEASURE = Section(
                 ),
                 "total": AMOUNT("The number when all work is done.", "progress_total"),
                 "file": kinds.FILE(
-                    "Where the lines are, if not on its output; a relative path starts where you "
-                    "call `submit`.",
+                    "Where the lines are, if not on its output; as `run.workingDir`.",
                     "progress_file",
                 ),
             },
@@ -127,19 +122,17 @@ MEASURE = Section(
             {
                 "url": kinds.URL("Asked by GET."),
                 "metric": kinds.METRIC(
-                    "A Prometheus metric; all its series with these labels are added up. Without "
-                    "it the answer must be one number."
+                    "A Prometheus metric, the sum of its series with these labels; without it the "
+                    "answer must be one number."
                 ),
                 "kind": choice(workload.MetricKind, "counter")(
-                    "Work done so far, a performance, or a histogram of latencies in seconds."
+                    "Work done so far, a performance, or latencies in seconds."
                 ),
                 "percentile": PERCENTILE("Of the histogram.", default="the target's, else 99"),
             },
             workload.HttpMeasure,
         ),
-        "command": kinds.COMMAND(
-            "Prints the number, or lines such as `latency_ms 1.5`; it has 5 seconds."
-        ),
+        "command": kinds.COMMAND("Prints the number, or e.g. `latency_ms 1.5`, within 5 s."),
         "commandKind": choice(workload.NumberKind, "gauge")(
             "Whether the command prints work done so far or a rate.", default="`gauge`"
         ),
@@ -147,7 +140,7 @@ MEASURE = Section(
             "Performance read from a load generator's report.",
             {
                 "command": kinds.COMMAND(
-                    "A load generator run beside a `latency-critical` workload, again and again.",
+                    "A load generator, run again and again beside a `latency-critical` workload.",
                     "load_command",
                     required=True,
                 ),
@@ -166,12 +159,10 @@ SPEC = Section(
     "What it must reach and how it runs.",
     {
         "type": choice(workload.WorkloadType, "batch")(
-            "What kind of workload it is, which says how its target is stated."
+            "Which kind; it says how the target is stated."
         ),
         "target": TARGET,
-        "tolerance": kinds.TOLERANCE(
-            "By how much the target may be missed and still is kept; less than 100%."
-        ),
+        "tolerance": kinds.TOLERANCE("How far it may miss its target; less than 100%."),
         "priority": PRIORITY("Higher goes first."),
         "scale": SCALE,
         "resources": Section(

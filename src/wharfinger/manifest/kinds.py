@@ -58,6 +58,7 @@ class Field:
         doc: What it says, in one or two sentences.
         attribute: Where its section's object keeps it; empty = as its name says, ``None`` =
             nowhere, it is a constant.
+        name: Its key, where it stands at an attribute that says another.
         required: Whether its section must have it; ``None`` = if the attribute has no default.
         default: Its default in words, where it is not simply the attribute's.
         not_supported: What this version does not do; then only the default is accepted.
@@ -66,6 +67,7 @@ class Field:
     kind: "Kind"
     doc: str
     attribute: str | None = ""
+    name: str = ""
     required: bool | None = None
     default: str = ""
     not_supported: str = ""

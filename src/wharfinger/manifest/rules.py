@@ -6,19 +6,14 @@ a rule compares are right by themselves. Each rule that JSON Schema can say stan
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from wharfinger.manifest.kinds import Json
 from wharfinger.manifest.sections import Document
 from wharfinger.model.units import quoted
-from wharfinger.model.workload import (
-    MetricKind,
-    NumberKind,
-    ProfileMode,
-    Run,
-    Workload,
-    WorkloadType,
-)
+from wharfinger.model.workload import MetricKind, NumberKind, ProfileMode, Workload, WorkloadType
 
 TARGET_FIELDS = {
     WorkloadType.SINGLE_NODE: ("rate", "completionTime"),
@@ -31,16 +26,20 @@ TARGET_FIELDS = {
 MAX_START_BYTES = 1024**2
 """Of arguments and environment together; the kernel takes twice that at the usual stack size."""
 
+_SERVICE = WorkloadType.LATENCY_CRITICAL
+_READERS = ("progress", "http", "command")
+_Found: TypeAlias = Iterator[tuple[str, str]]
+"""Fields that contradict others, and what to say of them."""
+
 
 def check_rules(document: Document) -> None:
     """Hold a document's fields against each other; contradictions go to its problems."""
     kind = document.values.get("spec.type")
-    if isinstance(kind, WorkloadType):
-        for rule in (_target, _scale, _profile, _load):
-            rule(document, kind)
-    for check in (_histogram, _total):
-        check(document)
-    _start_size(document)
+    found = [*_http(document), *_total(document), *_start_size(document)]
+    if kind is not None:
+        found = [*_target(document, kind), *_by_type(document, kind), *found]
+    for path, message in found:
+        document.wrong(path, message)
 
 
 def complete(workload: Workload, document: Document) -> Workload:
@@ -53,149 +52,127 @@ def complete(workload: Workload, document: Document) -> Workload:
     return workload
 
 
-def _target(document: Document, kind: WorkloadType) -> None:
+def _target(document: Document, kind: WorkloadType) -> _Found:
     allowed = TARGET_FIELDS[kind]
+    states = f"a {kind} workload states {' or '.join(allowed)}"
     if "spec.target" not in document.lines:
-        if kind is WorkloadType.LATENCY_CRITICAL:
-            document.wrong("spec.target", f"is missing; a {kind} workload states {_or(allowed)}")
+        if kind is _SERVICE:
+            yield "spec.target", f"is missing; {states}"
         return
     if not allowed:
         mend = "remove it, or choose another type"
-        document.wrong("spec.target", f"a {kind} workload has no target; {mend}")
+        yield "spec.target", f"a {kind} workload has no target; {mend}"
         return
-    states = f"a {kind} workload states {_or(allowed)}"
-    given = [name for name in _all_target_fields() if f"spec.target.{name}" in document.lines]
+    known = (*TARGET_FIELDS[WorkloadType.BATCH], *TARGET_FIELDS[_SERVICE])
+    given = [name for name in known if f"spec.target.{name}" in document.lines]
     for name in given:
         if name not in allowed:
-            document.wrong(f"spec.target.{name}", f"{states}; write that, or change the type")
+            yield f"spec.target.{name}", f"{states}; write that, or change the type"
     if not given and "spec.target" in document.values:
-        document.wrong("spec.target", f"is empty; {states}")
-    if kind is not WorkloadType.LATENCY_CRITICAL and set(allowed) <= set(given):
-        document.wrong(f"spec.target.{given[-1]}", f"{states}, not both; remove one")
+        yield "spec.target", f"is empty; {states}"
+    if kind is not _SERVICE and set(allowed) <= set(given):
+        yield f"spec.target.{given[-1]}", f"{states}, not both; remove one"
 
 
-def _scale(document: Document, kind: WorkloadType) -> None:
+def _by_type(document: Document, kind: WorkloadType) -> _Found:
     servers = document.values.get("spec.scale.maxServers", 1)
     if kind is WorkloadType.SINGLE_NODE and servers != 1:
-        message = f"{servers} servers for a {kind} workload; write 1, or type: batch"
-        document.wrong("spec.scale.maxServers", message)
-
-
-def _profile(document: Document, kind: WorkloadType) -> None:
+        mend = "write 1, or type: batch"
+        yield "spec.scale.maxServers", f"{servers} servers for a {kind} workload; {mend}"
     mode = document.values.get("spec.profile.mode")
     if kind is WorkloadType.BEST_EFFORT and mode is ProfileMode.COPY:
-        message = f"'copy': a {kind} workload is never copied; write none or live"
-        document.wrong("spec.profile.mode", message)
-
-
-def _load(document: Document, kind: WorkloadType) -> None:
+        mend = "write none or live"
+        yield "spec.profile.mode", f"'copy': a {kind} workload is never copied; {mend}"
     if "spec.measure.load" not in document.lines:
         return
-    ways = ("load.regex", "progress", "http", "command")
-    if kind is not WorkloadType.LATENCY_CRITICAL:
-        message = f"a {kind} workload serves no load; write progress, or type: latency-critical"
-        document.wrong("spec.measure.load", message)
-    elif not any(f"spec.measure.{way}" in document.lines for way in ways):
-        message = "nothing reads its report; write its regex, e.g. 'rps=(?P<throughput>[0-9.]+)'"
-        document.wrong("spec.measure.load", message)
+    if kind is not _SERVICE:
+        mend = "write progress, or type: latency-critical"
+        yield "spec.measure.load", f"a {kind} workload serves no load; {mend}"
+    elif not any(f"spec.measure.{way}" in document.lines for way in ("load.regex", *_READERS)):
+        mend = "write its regex, e.g. 'rps=(?P<throughput>[0-9.]+)'"
+        yield "spec.measure.load", f"nothing reads its report; {mend}"
 
 
-def _histogram(document: Document) -> None:
-    if "spec.measure.http" not in document.values:
+def _http(document: Document) -> _Found:
+    http = "spec.measure.http"
+    if http not in document.values:
         return
-    kind = document.values.get("spec.measure.http.kind")
-    metric = document.values.get("spec.measure.http.metric")
-    if kind is MetricKind.HISTOGRAM and metric is None:
-        message = "histogram: it needs its metric; write e.g. metric: http_request_seconds"
-        document.wrong("spec.measure.http.kind", message)
-    elif kind is MetricKind.HISTOGRAM and str(metric).partition("{")[0].endswith("_bucket"):
-        message = f"{quoted(str(metric))}: a histogram is named without _bucket; leave that out"
-        document.wrong("spec.measure.http.metric", message)
-    if kind is not MetricKind.HISTOGRAM and "spec.measure.http.percentile" in document.lines:
-        message = "only a histogram has percentiles; write kind: histogram, or remove it"
-        document.wrong("spec.measure.http.percentile", message)
+    metric = document.values.get(f"{http}.metric")
+    if document.values.get(f"{http}.kind") is not MetricKind.HISTOGRAM:
+        if f"{http}.percentile" in document.lines:
+            message = "only a histogram has percentiles; write kind: histogram, or remove it"
+            yield f"{http}.percentile", message
+    elif metric is None:
+        mend = "write e.g. metric: http_request_seconds"
+        yield f"{http}.kind", f"histogram: it needs its metric; {mend}"
+    elif metric.partition("{")[0].endswith("_bucket"):
+        mend = "leave that out"
+        yield f"{http}.metric", f"{quoted(metric)}: a histogram is named without _bucket; {mend}"
 
 
-def _total(document: Document) -> None:
+def _total(document: Document) -> _Found:
     """A total says when all is done only where something says how much is."""
-    regex = document.values.get("spec.measure.progress.regex")
-    if "spec.measure.progress.total" not in document.lines or not isinstance(regex, str):
+    progress = "spec.measure.progress"
+    regex = document.values.get(f"{progress}.regex")
+    if f"{progress}.total" not in document.lines or regex is None:
         return
     names = re.compile(regex).groupindex
-    gauge = document.values.get("spec.measure.progress.kind") is NumberKind.GAUGE
+    gauge = document.values.get(f"{progress}.kind") is NumberKind.GAUGE
     if "done" not in names and (names or gauge):
-        message = "nothing says how much of it is done; name a group done, or remove it"
-        document.wrong("spec.measure.progress.total", message)
+        mend = "name a group done, or remove it"
+        yield f"{progress}.total", f"nothing says how much of it is done; {mend}"
 
 
-def _start_size(document: Document) -> None:
+def _start_size(document: Document) -> _Found:
     run = document.values.get("spec.run")
-    if not isinstance(run, Run):
-        return
-    texts = [*run.command, *run.env.keys(), *run.env.values()]
+    texts = [] if run is None else [*run.command, *run.env.keys(), *run.env.values()]
     size = sum(len(text.encode()) + 1 for text in texts)
     if size > MAX_START_BYTES:
-        message = f"command and env are {size} bytes; the kernel starts at most {MAX_START_BYTES}"
-        document.wrong("spec.run", f"{message}, pass the rest in a file")
-
-
-def _or(names: tuple[str, ...]) -> str:
-    return " or ".join(names)
-
-
-def _all_target_fields() -> tuple[str, ...]:
-    return tuple(name for names in (TARGET_FIELDS[kind] for kind in _TARGETED) for name in names)
-
-
-_TARGETED = (WorkloadType.BATCH, WorkloadType.LATENCY_CRITICAL)
+        limit = f"the kernel starts at most {MAX_START_BYTES}, pass the rest in a file"
+        yield "spec.run", f"command and env are {size} bytes; {limit}"
 
 
 def schema_rules() -> list[Json]:
     """The same rules for the schema of ``spec``."""
-    rules: list[Json] = []
-    for kind, allowed in TARGET_FIELDS.items():
-        rules.append(_when(kind, _target_schema(kind, allowed)))
-        if kind is not WorkloadType.LATENCY_CRITICAL:
-            rules.append(_when(kind, _nested("measure", {"properties": {"load": False}})))
-    one_server: dict[str, Json] = {"properties": {"maxServers": {"maximum": 1}}}
-    not_copied: dict[str, Json] = {"properties": {"mode": {"not": {"const": "copy"}}}}
-    rules += [_nested("measure", _LOAD_IS_READ), _nested("measure", _nested("http", _HISTOGRAM))]
-    rules.append(_when(WorkloadType.SINGLE_NODE, _nested("scale", one_server)))
-    rules.append(_when(WorkloadType.BEST_EFFORT, _nested("profile", not_copied)))
-    return rules
-
-
-_LOAD_IS_READ: dict[str, Json] = {
-    "if": {"required": ["load"], "properties": {"load": {"not": {"required": ["regex"]}}}},
-    "then": {"anyOf": [{"required": [way]} for way in ("progress", "http", "command")]},
-}
-_HISTOGRAM: dict[str, Json] = {
-    "if": {"required": ["kind"], "properties": {"kind": {"const": "histogram"}}},
-    "then": {"required": ["metric"]},
-    "else": {"properties": {"percentile": False}},
-}
+    rules = [_when(kind, _target_schema(kind, allowed)) for kind, allowed in TARGET_FIELDS.items()]
+    no_load = _nested("measure", load=False)
+    rules += [_when(kind, no_load) for kind in TARGET_FIELDS if kind is not _SERVICE]
+    unread: Json = {"load": {"not": {"required": ["regex"]}}}
+    readers: Json = [{"required": [way]} for way in _READERS]
+    http: Json = {
+        "if": {"required": ["kind"], "properties": {"kind": {"const": "histogram"}}},
+        "then": {"required": ["metric"]},
+        "else": {"properties": {"percentile": False}},
+    }
+    measure: Json = {
+        "if": {"required": ["load"], "properties": unread},
+        "then": {"anyOf": readers},
+        "properties": {"http": http},
+    }
+    one_server = _nested("scale", maxServers={"maximum": 1})
+    not_copied = _nested("profile", mode={"not": {"const": "copy"}})
+    return [
+        *rules,
+        {"properties": {"measure": measure}},
+        _when(WorkloadType.SINGLE_NODE, one_server),
+        _when(WorkloadType.BEST_EFFORT, not_copied),
+    ]
 
 
 def _target_schema(kind: WorkloadType, allowed: tuple[str, ...]) -> dict[str, Json]:
     if not allowed:
         return {"properties": {"target": False}}
     either: Json = [{"required": [name]} for name in allowed]
-    both_allowed = kind is WorkloadType.LATENCY_CRITICAL
-    target: dict[str, Json] = {
-        "propertyNames": {"enum": [*allowed]},
-        "anyOf" if both_allowed else "oneOf": either,
-    }
-    schema = _nested("target", target)
-    return {**schema, "required": ["target"]} if both_allowed else schema
+    names: dict[str, Json] = {"propertyNames": {"enum": [*allowed]}}
+    if kind is _SERVICE:
+        return {"required": ["target"], "properties": {"target": names | {"anyOf": either}}}
+    return {"properties": {"target": names | {"oneOf": either}}}
 
 
-def _nested(name: str, schema: dict[str, Json]) -> dict[str, Json]:
-    return {"properties": {name: schema}}
+def _nested(section: str, **fields: Json) -> dict[str, Json]:
+    return {"properties": {section: {"properties": fields}}}
 
 
-def _when(kind: WorkloadType, then: dict[str, Json]) -> Json:
-    condition: dict[str, Json] = {
-        "properties": {"type": {"const": str(kind)}},
-        "required": ["type"],
-    }
+def _when(kind: WorkloadType, then: Json) -> Json:
+    condition: Json = {"properties": {"type": {"const": str(kind)}}, "required": ["type"]}
     return {"if": condition, "then": then}

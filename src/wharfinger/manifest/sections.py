@@ -28,6 +28,7 @@ Maker: TypeAlias = "Callable[..., object] | None"
 
 _WRONG = object()
 _UNITS = ("", "_seconds", "_per_second", "_bytes", "_millicpus")
+_UNIT = re.compile("(_seconds|_per_second|_bytes|_millicpus)$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +55,22 @@ class Section:
     required: bool | None = None
     many: bool = False
     short: Kind | None = None
+
+
+def section(make: type, doc: str, **options: Any) -> Section:
+    """The section of a dataclass whose annotations tell its fields; see ``Section``."""
+    return Section(doc, fields_of(make), make, **options)
+
+
+def fields_of(make: type) -> dict[str, Field | Section]:
+    """The fields that a dataclass's annotations tell: ``Annotated[float, TIME("When.")]``."""
+    told: dict[str, Field | Section] = {}
+    for each in dataclasses.fields(make):
+        for part in getattr(each.type, "__metadata__", ()):
+            first, *rest = _UNIT.sub("", each.name).split("_")
+            name = getattr(part, "name", "") or first + "".join(map(str.title, rest))
+            told[name] = dataclasses.replace(part, attribute=each.name)
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def test_the_messages_in_the_reference_are_the_real_ones():
     text = (
         "apiVersion: wharfinger.dev/v1alpha1\nkind: Workload\nmetadata: {name: cache}\n"
         "spec:\n  type: latency-critical\n  target: {latency: {percentile: 99, below: 2 parsecs}}\n"
-        "  run: {command: [sh]}\n  priority: 1\n  scale: {max_servers: 2}\n"
+        "  run: {command: [sh]}\n  priority: 1\n  scale: {max_servers: 2, gang: true}\n"
     )
     with pytest.raises(InvalidManifest) as refused:
         load_manifests(text, source="cache.yaml", working_directory="/")

@@ -2,33 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import kinds
-from wharfinger.manifest.kinds import CPU, DURATION, MEMORY, Json, Kind, choice, number, quantity
+from wharfinger.manifest.kinds import CPU, MEMORY, Json, Kind, choice, number, quantity
 from wharfinger.manifest.tree import Node, Scalar, Sequence, describe
 from wharfinger.model import units
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.scenario.distributions import constant
-from wharfinger.simulator.scenario.scenario_types import MemoryLoad, PhysicsTruth, Share
-from wharfinger.simulator.truth.physics.pools import Pool
-from wharfinger.simulator.truth.physics.regimes import DEFAULT, REGIMES
 
 _MAX_TEXT = 256
-
-
-class TruthWord(StrEnum):
-    """A ground truth that one word says."""
-
-    UNDISTURBED = "undisturbed"
-    PHYSICS = "physics"
-
-
-TRUTHS = {TruthWord.UNDISTURBED: None, TruthWord.PHYSICS: PhysicsTruth()}
 
 
 def _read_text(node: Node, _: str) -> object:
@@ -103,14 +88,3 @@ NUMBER = number(1e-6, 1e6, 1.5)
 LOAD = number(0.001, 1000, 0.8)
 SIGMA = number(0, 10, 0.8)
 FACTOR = number(1, 1000, 10)
-CONSTANT: Kind = mapped(DURATION, constant)
-"""A duration instead of a distribution: always that."""
-TRUTH_WORD = mapped(choice(TruthWord, "undisturbed"), lambda word: TRUTHS[word])
-REGIME = kinds.words(list(REGIMES), DEFAULT)
-POOL = choice(Pool, "mixes")
-MEMORY_LOADS = one_or_list(
-    choice(MemoryLoad, "medium"), "`low`, `medium` or `high`, or a list of them"
-)
-EXACT = mapped(kinds.constant("exact"), lambda _: None)
-ONE_SHARE: Kind = mapped(FRACTION, lambda share: Share(share, share))
-"""A share instead of two ends."""
