@@ -13,12 +13,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
+from typing import Annotated
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import text_lines
+from wharfinger.manifest.kinds import FILE, MEMORY, choice
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.traces import (
     MIB,
+    WINDOW,
     Trace,
     TraceJob,
     TraceServer,
@@ -45,19 +48,17 @@ class Larger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SwfTrace:
-    """A trace in the Standard Workload Format.
+    """A trace in the Standard Workload Format."""
 
-    Attributes:
-        path: The file.
-        memory_bytes: Of each server, where the header tells how many there are.
-        larger: What becomes of jobs that are larger than every server.
-        window: Which part.
-    """
-
-    path: str
-    memory_bytes: int = 64 * 1024**3
-    larger: Larger = Larger.SPREAD
-    window: Window = field(default_factory=Window)
+    path: Annotated[str, FILE("The file.", name="file")]
+    memory_bytes: Annotated[int, MEMORY("Of each server of which its header tells.")] = 64 * 1024**3
+    larger: Annotated[
+        Larger,
+        choice(Larger, "spread")(
+            "Jobs larger than every server: spread over several at once, or left out."
+        ),
+    ] = Larger.SPREAD
+    window: Annotated[Window, WINDOW] = field(default_factory=Window)
 
 
 def read_swf(trace: SwfTrace) -> Trace:
