@@ -13,9 +13,9 @@ from random import Random
 import numpy as np
 from _harness import arguments, compare, report
 
-from wharfinger.classification.base import Profiling
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
@@ -23,7 +23,6 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.registry import make_policy
 
 SIZES = (100, 1_000, 10_000)
@@ -75,7 +74,7 @@ class ByItsLike:
 def load(servers: int, seed: int) -> Loaded:
     """Residents come one by one, are classified, placed and started."""
     random = Random(seed)
-    manager = Manager(make_policy("least-loaded"), Fifo(), planner=ByItsLike())
+    manager = Manager(make_policy("least-loaded"), planner=ByItsLike())
     able = Capabilities(measures=True)
     manager.handle(0.0, ev.ManagerStarted("n", "0", "least-loaded", "fifo", "none", able))
     platform = Platform("drawn", "x86_64", "", 8000, 2**34)

@@ -231,7 +231,7 @@ def memory(servers: int, options: argparse.Namespace) -> dict[str, object]:
     """Bytes that are allocated for each server, each that runs, and each that has ended."""
     options = argparse.Namespace(**{**vars(options), "keep_ended": 10**9})
     tracemalloc.start()
-    manager = Manager(make_policy("least-loaded"), Fifo(), keep_ended=10**9)
+    manager = Manager(make_policy("least-loaded"), keep_ended=10**9)
     manager.handle(0.0, ev.ManagerStarted("n", "0", "least-loaded", "fifo", "none", Capabilities()))
     for at in range(servers):
         manager.handle(0.0, ev.ServerReported(server(at)))

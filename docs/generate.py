@@ -23,7 +23,6 @@ from wharfinger.core.pipeline import Manager
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.policies.admission.registry import make_admission
 from wharfinger.policies.registry import make_policy
 
 DOCS = Path(__file__).parent
@@ -136,7 +135,7 @@ def walk() -> str:
 
 
 def _story() -> Iterator[tuple[ev.Event, object]]:
-    manager = Manager(make_policy("least-loaded"), make_admission("fifo"))
+    manager = Manager(make_policy("least-loaded"))
     platform = Platform("small", "x86_64", "", 2000, 4 * 2**30)
 
     def tell(event: ev.Report | ev.Request) -> tuple[ev.Event, object]:

@@ -7,20 +7,19 @@ import pytest
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.policies.admission.registry import ADMISSIONS, make_admission
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.policies.registry import POLICIES, make_policy
+from wharfinger.policies.registry import ADMISSIONS, POLICIES, make_policy
 from wharfinger.testing import check_admission, check_policy
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_policy(name: str) -> None:
-    check_policy(make_policy(name))
+    check_policy(make_policy(name).placement)
 
 
 @pytest.mark.parametrize("name", ADMISSIONS)
 def test_admission(name: str) -> None:
-    check_admission(make_admission(name))
+    check_admission(make_policy("least-loaded", admission=name).admission)
 
 
 class Greedy(LeastLoaded):

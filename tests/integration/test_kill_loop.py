@@ -25,7 +25,6 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.supervisor import kill_orphans
-from wharfinger.policies.admission.registry import make_admission
 from wharfinger.policies.registry import make_policy
 from wharfinger.store.sqlite import SqliteStore
 
@@ -172,7 +171,7 @@ def _live(manager: LiveManager) -> list[Path]:
 def _phases_at_kills(state: Path) -> Counter[str]:
     """In which phases the live workloads were when a manager was killed, from its log."""
     caught: Counter[str] = Counter()
-    replay = Manager(make_policy("least-loaded"), make_admission("fifo"))
+    replay = Manager(make_policy("least-loaded"))
     with SqliteStore.open(state) as store:
         for entry in store.read():
             if entry.kind == "ManagerStarted":

@@ -280,7 +280,7 @@ class AnyHistory(RuleBasedStateMachine):
         cluster = self.cluster
         view = cluster.manager.view
         for record in cluster.manager.state.workloads.values():
-            if record.phase is Phase.QUEUED and record.held is ReasonCode.PROBES_BUSY:
+            if record.phase is Phase.QUEUED and record.deferral is ReasonCode.PROBES_BUSY:
                 request = cluster.manager._world.request(record, cluster.now)
                 verdict = policy_named(cluster.policy).place(request, view)
                 assert isinstance(verdict, Refusal) or not cluster.manager.state.synced

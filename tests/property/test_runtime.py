@@ -18,7 +18,6 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
 from wharfinger.errors import Conflict, NotFound, OutOfSpace
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
@@ -62,12 +61,10 @@ class AnyFailure(RuleBasedStateMachine):
         self.store = ShortOfRoom(SqliteStore.open(self.folder))
         self.engine = FaultyEngine(lambda: MemoryEngine(self.cluster), self.random, FAULTS)
         runtime = Runtime(
-            lambda state: Manager(make_policy("least-loaded"), Fifo(), state=state),
+            lambda state: Manager(make_policy("least-loaded"), state=state),
             self.engine,
             self.store,
             lambda: self.now,
-            policy="least-loaded",
-            admission="fifo",
             retention=Retention(snapshot_every=25, keep_events=10),
         )
         runtime.start()

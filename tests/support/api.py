@@ -11,8 +11,6 @@ from typing import Any
 import httpx
 
 from wharfinger.core.pipeline import Manager
-from wharfinger.policies.admission.fifo import Fifo
-from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.app import make_app
 from wharfinger.service.dependencies import StateOfManager
@@ -37,12 +35,10 @@ class Api:
         self.cluster = MemoryCluster()
         self.store = SqliteStore.open(directory, **store_options)
         self.runtime = Runtime(
-            lambda state: Manager(LeastLoaded(), Fifo(), state=state),
+            lambda state: Manager(make_policy("least-loaded"), state=state),
             MemoryEngine(self.cluster),
             self.store,
             lambda: self.now,
-            policy="least-loaded",
-            admission="fifo",
         )
         self.runtime.start()
         self._runner = asyncio.Runner()

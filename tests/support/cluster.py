@@ -1,18 +1,18 @@
 """A cluster of values for testing the core: it plays client, clock and engine by hand."""
 
 from dataclasses import replace
-
-import numpy as np
+from random import Random
 
 from tests.support.spreading import policy_named
-from wharfinger.classification.base import Profiling, ProfilingPlanner
+from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import is_off_prediction
+from wharfinger.core.cluster_state import resident
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.core.pair_columns import PairColumns, members_of
 from wharfinger.core.pipeline import Manager, Mode, Step
-from wharfinger.core.pressure import pressure_of
+from wharfinger.core.seams.contention import ContentionModel
+from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
+from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import WorkloadRecord, held
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
@@ -21,7 +21,8 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.testing.contention import answers
+from wharfinger.testing.policy import make_request, make_view
 
 PLATFORM = Platform("test", "x86_64", "", 64_000, 2**40)
 MIB = 2**20
@@ -57,6 +58,8 @@ class ProfileTheLabelled:
 
 
 LABELLED = ProfileTheLabelled()
+COMBINED = Combined()
+NEWCOMERS = [make_request(Random(seed), make_view(Random(seed), 0)) for seed in range(6)]
 ABLE = Capabilities()
 
 
@@ -100,12 +103,16 @@ class Cluster:
         able: Capabilities = ABLE,
         mode: Mode = Mode.ACT,
         planner: ProfilingPlanner | None = LABELLED,
+        contention: ContentionModel | None = COMBINED,
+        **settings,
     ) -> None:
+        self.settings = settings
         self.policy = policy
         self.keep_ended = keep_ended
         self.able = able
         self.mode = mode
         self.planner = planner
+        self.contention = contention
         self.now = 0.0
         self.processes = 0
         self.modes: list[Mode] = []
@@ -116,11 +123,9 @@ class Cluster:
 
     def make_manager(self, snapshot: bytes | None) -> Manager:
         return Manager(
-            policy_named(self.policy),
-            Fifo(),
-            planner=self.planner,
+            policy_named(self.policy, self.planner, self.contention, **self.settings),
             state=None if snapshot is None else decode_state(snapshot),
-            keep_ended=self.keep_ended,
+            settings=CoreSettings(keep_ended=self.keep_ended),
             mode=self.mode,
         )
 
@@ -128,7 +133,7 @@ class Cluster:
         self.processes += 1
         self.modes.append(self.mode)
         nonce = f"n{self.processes}"
-        self.tell(ev.ManagerStarted(nonce, "0", self.policy, "fifo", "test", self.able))
+        self.tell(self.manager.started(nonce, "0", "test", self.able))
 
     def tell(self, *events: ev.Report | ev.Request) -> Step:
         for event in events:
@@ -179,43 +184,30 @@ class Cluster:
         assert list(memory.values()) == view.memory_allocated.tolist()
         assert list(residents.values()) == view.residents.tolist()
         assert list(copies.values()) == view.copies.tolist()
-        unsettled = [any(map(is_off_prediction, records)) for records in there.values()]
+        unsettled = [
+            any(r.tracking is not None and r.tracking.violating for r in records)
+            for records in there.values()
+        ]
         assert unsettled == view.unsettled.astype(bool).tolist()
-        for row, records in enumerate(there.values()):
-            pressure = pressure_of(records)
-            columns = view.tolerated, view.tolerated_variance, view.caused, view.caused_variance
-            for found, expected in zip(columns, pressure, strict=True):
-                assert found[:, row].tolist() == expected.tolist()
-        self._check_pairs(there)
+        if self.contention is not None:
+            self._check_contention(there)
 
-    def _check_pairs(self, there: dict[str, list[WorkloadRecord]]) -> None:
-        """As columns made anew have them."""
-        fresh = PairColumns()
+    def _check_contention(self, there: dict[str, list[WorkloadRecord]]) -> None:
+        """As a table made anew has it."""
+        fresh = self.contention.table()
         for row, (name, records) in enumerate(there.items()):
             known = self.manager.state.servers.get(name)
-            fresh.put(row, members_of(records, known.platform.name) if known else [])
-        expected = pair_levels(replace(self.manager.view, pairs=fresh.view(len(there))))
-        assert pair_levels(self.manager.view) == expected
-
-
-def pair_levels(view: ClusterView) -> dict[str, object]:
-    """What is known by pairs, server by server and resident by resident; widths say nothing."""
-    levels, found = view.pairs, {}
-    if levels is None:
-        return found
-    bases = {index: name for name, index in levels.bases.items()}
-    sums = levels.presses, levels.presses_variance, levels.excludes
-    for row, name in enumerate(view.names):
-        if levels.basis[row] >= 0:
-            values = [list(np.trim_zeros(each[row], "b")) for each in sums]
-            found[name] = bases[int(levels.basis[row])], values
-    kept = levels.suffers, levels.suffers_variance, levels.cross
-    for at, name in enumerate(levels.names):
-        if levels.server[at] >= 0:
-            values = [list(np.trim_zeros(each[at], "b")) for each in kept]
-            own = levels.pace[at], levels.pace_variance[at], levels.least[at]
-            found[f"{name} on {view.names[levels.server[at]]}"] = own, values
-    return found
+            records.sort(key=lambda record: record.uid)
+            residents = [r for r in map(resident, records) if r is not None]
+            fresh.put(row, known.platform.name if known else None, residents)
+        view = replace(self.manager.view, contention=None)
+        table = self.manager.view.contention
+        assert answers(table, view, NEWCOMERS) == answers(fresh, view, NEWCOMERS)
+        for server, records in there.items():
+            for record in records:
+                row = view.row(server)
+                slowdown = fresh.slowdown_of(row, record.name)
+                assert table.slowdown_of(row, record.name) == slowdown
 
 
 def running(cluster: Cluster, *names: str) -> None:

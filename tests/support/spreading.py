@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from wharfinger.core.seams.contention import ContentionModel
+from wharfinger.core.seams.estimation import ProfilingPlanner
+from wharfinger.core.seams.policy import Policy
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.policies.placement.common import Policy, refuse, with_room
+from wharfinger.policies.placement.common import refuse, with_room
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.policies.registry import make_policy
+from wharfinger.policies.registry import Bundle, Part, make_policy
 
 
 class Spreading(LeastLoaded):
@@ -19,10 +22,7 @@ class Spreading(LeastLoaded):
         follows_load: By which of the two.
     """
 
-    adapts = True
-
     def __init__(self, *, follows_load: bool) -> None:
-        self.follows_load = follows_load
         self.name = "spreading-by-load" if follows_load else "spreading-by-pace"
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
@@ -80,11 +80,23 @@ def _most(request: PlacementRequest, view: ClusterView) -> int:
     return min(most, request.workload.scale.max_servers)
 
 
-SPREADING: dict[str, Policy] = {
-    policy.name: policy for policy in (Spreading(follows_load=by) for by in (True, False))
+EXTRA = {
+    "spreading-by-load": Bundle(
+        Part(lambda: Spreading(follows_load=True)), adaptation="by-load", needs_measurements=True
+    ),
+    "spreading-by-pace": Bundle(
+        Part(lambda: Spreading(follows_load=False)), needs_measurements=True
+    ),
 }
+SPREADING = tuple(EXTRA)
 
 
-def policy_named(name: str) -> Policy:
+def policy_named(
+    name: str,
+    planner: ProfilingPlanner | None = None,
+    contention: ContentionModel | None = None,
+    **settings,
+) -> Policy:
     """One of these, or of wharfinger's own."""
-    return SPREADING.get(name) or make_policy(name)
+    made = make_policy(name, estimation=planner, extra=EXTRA, defaults=settings)
+    return replace(made, contention=contention)

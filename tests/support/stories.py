@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
-from wharfinger.classification.base import Profiling
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Mode
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.engines.base import Usage
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -340,7 +340,7 @@ def moved() -> tuple[Story, str]:
     story.run("encode")
     story.measure(60, encode=120.0)
     record = story.record("encode")
-    if record.phase is Phase.MOVING:
+    if record.phase is Phase.MIGRATING:
         story.tell(ev.WorkloadFinished(record.key, None, 15, "killed"))
         story.run("encode")
     story.measure(30, encode=236.0)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.base import Profiling
 from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.plan import MOST_SERVERS, Possible, joint_plan
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource

@@ -6,9 +6,7 @@ the neighbours' pressure takes away by the slope of the sensitivity curve; varia
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import erf, exp, log, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +15,11 @@ from wharfinger.classification.axis import UNKNOWN_STD
 from wharfinger.classification.held import at_bound, latency_under
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
-from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import SOURCES
+from wharfinger.model.profile import Classification, Curve, Estimate, quantile
 from wharfinger.model.workload import Target, Workload
 
 START_SECONDS = 0.5
 """Between a decision and the program's first work."""
-DROP = 0.05
-"""By how much performance has fallen at the tolerated score (Paragon 2.3)."""
-LEAST_SCORE = 10.0
-"""Tolerated scores below are taken for this: no ramp tries a lower intensity, so what is found
-below is a line drawn from nothing, and mostly noise."""
-MOST_DROPPED = 2.3
-"""No pressure takes away more than this, of the logarithm: nine tenths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +50,6 @@ class Part:
         estimate = self.curve.at(cpu_millicpus)
         mean = self.factor / estimate.mean if self.inverse else self.factor * estimate.mean
         return Estimate(min(mean, MAX_PACE), estimate.std)
-
-
-@lru_cache(maxsize=64)
-def quantile(confidence: float) -> float:
-    """How many standard deviations below the median a one-sided bound lies."""
-    return NormalDist().inv_cdf(confidence)
 
 
 def parts_of(
@@ -128,7 +112,7 @@ def performance_with(
     Args:
         parts: Of the target.
         cpu_millicpus: With so much CPU.
-        drop: What neighbours take away of the logarithm; see ``pressed``.
+        drop: What neighbors take off the logarithm.
         variance: Of that.
         confidence: That each bound holds.
 
@@ -176,35 +160,6 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
     return 0.5 * (1 + erf((log(pace.mean) - log(wanted)) / pace.std / sqrt(2)))
 
 
-def pressed(
-    classification: Classification,
-    caused: NDArray[np.float64],
-    caused_variance: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What neighbours take away of the logarithm of performance.
-
-    Args:
-        classification: Of the one that is pressed.
-        caused: (R, S) by its neighbours, on each of S servers.
-        caused_variance: (R, S).
-
-    Returns:
-        (S,) mean of the drop, 0 or more, and (S,) its variance.
-    """
-    servers = caused.shape[1]
-    drop, variance = np.zeros(servers), np.zeros(servers)
-    for at, source in enumerate(SOURCES):
-        tolerated = classification.tolerated.get(source)
-        if tolerated is None:
-            continue
-        score = max(tolerated.mean, LEAST_SCORE)
-        slope = -log(1 - DROP) / score
-        drop += slope * caused[at]
-        spread = slope**2 * caused_variance[at]
-        variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
-    return np.minimum(drop, MOST_DROPPED), np.minimum(variance, 1.0)
-
-
 def slower(
     classification: Classification, platforms: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -233,5 +188,5 @@ _UNKNOWN = Estimate(1.0, UNKNOWN_STD)
 
 
 def worse_by(pace: Estimate, drop: float, variance: float) -> Estimate:
-    """A prediction beside neighbours; see ``pressed``."""
+    """A prediction beside neighbors that take so much off the logarithm."""
     return Estimate(pace.mean * exp(-drop), sqrt(pace.std**2 + variance))

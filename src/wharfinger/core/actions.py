@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.profile import Measurements, ProfilingPlan
+from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 
 
@@ -96,12 +97,12 @@ class ProfileWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ClassifyWorkload:
-    """Estimate what the workload needs; the answer is ``WorkloadClassified``.
+    """Estimate what the workload needs.
 
-    Carried out by the runtime's classifier, not by the engine.
+    The answer is ``WorkloadClassified`` or ``ClassificationFailed``.
 
     Attributes:
-        measurements: Of its profiling runs, or of itself as it runs; empty = by its like.
+        measurements: Of its profiling runs, or of itself as it runs; empty = a cold start.
     """
 
     key: str
@@ -109,7 +110,41 @@ class ClassifyWorkload:
     measurements: Measurements
 
 
-Action = (
+@dataclass(frozen=True, slots=True)
+class AcquireServer:
+    """Acquire a server; the answer is ``ServerAcquired`` or ``AcquisitionFailed``.
+
+    Attributes:
+        key: The order's identity: the same key never gets two servers.
+    """
+
+    key: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseServer:
+    """Give an acquired server back; the answer is ``ServerLeft``. Nothing is on it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidePlacement:
+    """Find a place on a snapshot; the answer is ``PlacementProposed``.
+
+    Attributes:
+        key: The question's identity; asked again after a crash, on a newer snapshot.
+        decider: Who is asked.
+    """
+
+    key: str
+    decider: str
+    request: PlacementRequest
+    snapshot: ClusterView
+
+
+EngineAction = (
     StartWorkload
     | StopWorkload
     | ResizeAllocation
@@ -118,5 +153,6 @@ Action = (
     | MeasureWorkload
     | ForgetWorkload
     | ProfileWorkload
-    | ClassifyWorkload
 )
+"""What an engine is asked; ``ports`` says what stands behind which port."""
+Action = EngineAction | ClassifyWorkload | AcquireServer | ReleaseServer | DecidePlacement

@@ -6,7 +6,6 @@ service shows it. So ``explain`` has nothing to reconstruct.
 
 from dataclasses import replace
 
-from wharfinger.core.adaptation import SETTLING_SECONDS
 from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
     Adjustment,
@@ -39,7 +38,7 @@ def keep(
     """
     if len(record.adjustments) >= ADJUSTMENTS_KEPT:
         del record.adjustments[0]
-    course = record.course
+    tracking = record.tracking
     record.adjustments.append(
         Adjustment(
             time=time,
@@ -48,22 +47,20 @@ def keep(
             after=record.placements if after is None else after,
             reason=str(reason),
             message=message,
-            pace_before=None if course is None else course.pace,
+            performance_before=None if tracking is None else tracking.normalized_performance,
         )
     )
     state.adjustment_counts[kind] = state.adjustment_counts.get(kind, 0) + 1
 
 
-def placed_anew(record: WorkloadRecord) -> None:
-    """One that was moved has a place: the adjustment says now where to."""
-    if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MOVED:
+def placed_again(record: WorkloadRecord) -> None:
+    """One that was migrated has a place: the adjustment says now where to."""
+    if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MIGRATED:
         record.adjustments[-1] = replace(record.adjustments[-1], after=record.placements)
 
 
-def follow_up(record: WorkloadRecord, now: float) -> None:
-    """What became of the newest: the pace until it had time to show, or the first one after."""
-    if not record.adjustments or record.course is None:
-        return
-    newest = record.adjustments[-1]
-    if newest.pace_after is None or now - newest.time <= SETTLING_SECONDS:
-        record.adjustments[-1] = replace(newest, pace_after=record.course.pace)
+def follow_up(record: WorkloadRecord, performance: float) -> None:
+    """What became of the newest."""
+    if record.adjustments:
+        newest = replace(record.adjustments[-1], performance_after=performance)
+        record.adjustments[-1] = newest

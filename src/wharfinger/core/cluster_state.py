@@ -4,18 +4,14 @@ Derived are the servers' columns, the lines before the servers, the index of key
 changes it, event by event, through the moves that are here; nothing is decided.
 """
 
-from dataclasses import replace
-
-import numpy as np
-
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import is_off_prediction, misses
 from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.core.ordered import Ordered
-from wharfinger.core.pair_columns import PairColumns, members_of
-from wharfinger.core.pressure import pressure_of
 from wharfinger.core.queues import Entry, Lines, entry_of
+from wharfinger.core.seams.contention import ContentionModel, Resident
+from wharfinger.core.seams.placement import ServerIndex
+from wharfinger.core.settings import settings_in
 from wharfinger.core.state import ManagerState, WorkloadRecord, held
 from wharfinger.core.tables import Columns
 from wharfinger.core.triggers import answers_resize, trigger_of
@@ -28,7 +24,7 @@ from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
-_ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ProfilingFailed)
+_ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ClassificationFailed)
 _ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
 
@@ -42,18 +38,28 @@ class World:
         undecided: Workloads for which the pipeline has a next step now.
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
         ended: (order, uid, name) of the ended ones, oldest first.
-        suspended: Names of those who are.
+        suspended: Names of those that are.
+        arriving: Stopped to be migrated, and now to be started where room is held for them.
         residents: Names of those who hold resources on a server, by the server's name.
         resize_wanted: Running, or about to, with another reservation than they have.
-        pairs: What residents press that are known by pairs; ``None`` = there was none yet.
+        contention: How residents slow one another; ``None`` = nothing is kept of that.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         room_changed: Something happened after which a waiting workload may find a place.
+
+    Args:
+        contention: The model by which it is kept how residents slow one another.
     """
 
-    def __init__(self, state: ManagerState) -> None:
+    def __init__(
+        self,
+        state: ManagerState,
+        contention: ContentionModel | None = None,
+        index: ServerIndex | None = None,
+    ) -> None:
         self.state = state
-        self.columns = Columns()
+        self.contention = contention.table() if contention else None
+        self.columns = Columns(self.contention, index)
         self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
@@ -61,22 +67,19 @@ class World:
         self.ended: Ordered[tuple[float, int, str]] = Ordered()
         self.resize_wanted: dict[str, None] = {}
         self.suspended: dict[str, None] = {}
+        self.arriving: dict[str, None] = {}
+        self.questions: dict[str, str] = {}
         self.residents: dict[str, dict[str, None]] = {}
-        self.pairs: PairColumns | None = None
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.room_changed = True
         self._measured_at = Deadlines()
+        self._reviews = Deadlines()
         self._derive()
 
     def view(self) -> ClusterView:
         """The cluster as policies see it."""
-        last_placed = self.state.last_placed
-        # The row of a server that has left says nothing of whose turn it is.
-        view = self.columns.view(
-            last_placed if last_placed in self.state.servers else "", self.state.capabilities
-        )
-        return replace(view, pairs=self.pairs.view(len(view.names))) if self.pairs else view
+        return self.columns.view(self.state.capabilities)
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose current key this is."""
@@ -92,16 +95,18 @@ class World:
             if isinstance(event, ev.ServerMeasured):
                 return any(self.running(sample.key) for sample in event.samples)
             return not isinstance(event, ev.ServerLeft) or event.name in self.state.servers
+        if isinstance(event, ev.ServerAcquired | ev.AcquisitionFailed):
+            return key in self.state.orders
+        if isinstance(event, ev.PlacementProposed):
+            return self.asked_by(key) is not None
         record = self.record_of(key)
         if record is None:
             return False
-        if isinstance(event, ev.ProfilingFinished):
-            return record.phase is Phase.PROFILING and not record.profiled
-        if isinstance(event, _ANSWERS_CLASSIFYING) and record.classifying:
+        if isinstance(event, _ANSWERS_CLASSIFYING) and record.reclassifying:
             return True
         if isinstance(event, _ANSWERS_RESIZE):
             return answers_resize(event, record)
-        return (record.phase, trigger_of(event, record)) in NEXT
+        return (record.phase, self._trigger(event, record)) in NEXT
 
     def running(self, key: str) -> WorkloadRecord | None:
         """The workload that runs under this key; ``None`` = there is none."""
@@ -115,6 +120,7 @@ class World:
         *,
         off_target: OffTarget | None = None,
         load: float | None = None,
+        note: str = "",
     ) -> PlacementRequest:
         """Leaves out the servers that failed to start it, unless no other is large enough."""
         return PlacementRequest(
@@ -124,6 +130,8 @@ class World:
             record.classification,
             max(0.0, now - record.submitted_at),
             load,
+            record.measurements,
+            note,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
@@ -151,16 +159,16 @@ class World:
     def drop_if_empty(self, name: str) -> None:
         """The row of a server that has left goes with the last that is held there."""
         if name not in self.state.servers and not self.columns.residents(name):
-            if self.pairs:
-                self.pairs.drop(self.columns.row(name))
+            if self.contention:
+                self.contention.drop(self.columns.row(name))
             self.columns.drop(name)
 
     def put_server(self, server: Server, *, joins: bool) -> None:
         """A server joins, or something about it has changed: who is there stays."""
-        if joins and self.pairs and server.name in self.columns:
-            self.pairs.drop(self.columns.row(server.name))
+        if joins and self.contention and server.name in self.columns:
+            self.contention.drop(self.columns.row(server.name))
         self.columns.put(server, joins=joins)
-        self.review_pairs(server.name)
+        self.review_contention(server.name)
 
     def await_profiling(self, record: WorkloadRecord) -> None:
         """It waits for room for its profiling runs."""
@@ -231,11 +239,14 @@ class World:
         record = self.record_of(getattr(event, "key", ""))
         if record is None:
             return None
-        trigger = trigger_of(event, record)
+        trigger = self._trigger(event, record)
         if (record.phase, trigger) not in NEXT:
             return None
         self.move(time, record, trigger)
         return record
+
+    def _trigger(self, event: ev.Event, record: WorkloadRecord) -> Trigger:
+        return trigger_of(event, record, settings_in(self.state))
 
     # --- moving, and what follows from it --------------------------------------------------
 
@@ -248,20 +259,28 @@ class World:
             self.leave_unprofiled(record)
         if source is Phase.PROFILING:
             self.end_copy(record)
+        destination = record.planned if source is Phase.MIGRATING else ()
         if source in ON_SERVER and target not in ON_SERVER:
-            self.company_changes(record, time)
+            self.neighbors_change(record, time)
             self.release(record)
         if source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
         record.phase, record.phase_since = target, time
+        if record.review_at is not None:
+            self.review_at(record, None)
+        if record.question and target is not Phase.QUEUED:
+            self.questions.pop(record.question, None)
+            record.question = ""
         if target is Phase.SUSPENDED:
             self.suspended[record.name] = None
         if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
-            self.company_changes(record, time)
+            self.neighbors_change(record, time)
             for placement in record.placements:
                 self.review(placement.server)
         if target is Phase.QUEUED:
-            record.placements = ()
+            record.placements, record.planned = (), destination
+            if destination:
+                self.arriving[record.name] = None
             self.join_line(record)
         elif target in ENDED:
             record.ended_at = time
@@ -278,7 +297,7 @@ class World:
         """What it held on its servers is free."""
         placements = held(record)
         self.columns.hold(placements, sign=-1)
-        record.planned, record.classifying = (), False
+        record.planned, record.reclassifying = (), False
         self.want_resize(record, wanted=False)
         self._leave(record, placements)
         self.free(placements)
@@ -316,6 +335,11 @@ class World:
         record.planned = planned
         self.settle_in(record)
 
+    def hold_destination(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
+        """Servers keep room for one that is stopped to be started there."""
+        if placements:
+            self.resize(record, placements)
+
     def watch_all(self, record: WorkloadRecord) -> None:
         """Something about its course has changed."""
         for placement in held(record):
@@ -325,87 +349,120 @@ class World:
         """Who holds resources there, profiling copies left out."""
         return [self.state.workloads[name] for name in self.residents.get(server, ())]
 
-    def company_changes(self, record: WorkloadRecord, time: float) -> None:
-        """Somebody comes or goes: how those beside it do has to show before it tells anything."""
-        for placement in record.placements if self.pairs else ():
+    def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
+        """One comes or goes: how those beside it do has to show before it tells anything."""
+        corrects = self.contention is not None and self.contention.corrects
+        for placement in record.placements if corrects else ():
             for resident in self.residents_of(placement.server):
-                resident.company_since = time
+                resident.neighbors_changed_at = time
 
-    def slowed(self, record: WorkloadRecord) -> Estimate | None:
-        """What its neighbours leave of its performance alone; ``None`` = not known by pairs."""
-        if self.pairs is None or len(record.placements) != 1:
+    def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
+        """Its performance beside its neighbors over that alone; ``None`` = unknown."""
+        if self.contention is None or len(record.placements) != 1:
             return None
-        return self.pairs.slowed(self.columns.row(record.placements[0].server), record.name)
+        row = self.columns.row(record.placements[0].server)
+        return self.contention.slowdown_of(row, record.name)
 
     def review(self, server: str) -> None:
-        """What its residents tolerate and cause, and whether one runs off its prediction."""
-        residents = self.residents_of(server)
-        if self.columns.is_pressed(server) or any(r.classification for r in residents):
-            pressure = pressure_of(residents)
-            if not np.array_equal(pressure, self.columns.pressure(server)):
-                self.room_changed = True
-                self.columns.press(server, pressure)
-        if self.pairs or any(r.classification for r in residents):
-            self.review_pairs(server)
-        self._watch(server, residents)
+        """What residents do to one another, and whether one runs off its prediction."""
+        self.room_changed |= self.review_contention(server)
+        self._watch(server, self.residents_of(server))
 
-    def review_pairs(self, server: str) -> None:
-        """What its residents press and have left where that is known between pairs."""
+    def review_contention(self, server: str) -> bool:
+        """What residents do to one another; whether waiting workloads are to be looked at again."""
+        if self.contention is None:
+            return False
         known = self.state.servers.get(server)
-        members = members_of(self.residents_of(server), known.platform.name) if known else []
-        if members and self.pairs is None:
-            self.pairs = PairColumns()
-        if self.pairs:
-            self.pairs.put(self.columns.row(server), members)
+        residents = sorted(self.residents_of(server), key=lambda record: record.uid)
+        counted = [each for each in map(resident, residents) if each is not None]
+        platform = known.platform.name if known else None
+        return self.contention.put(self.columns.row(server), platform, counted)
 
     def watch(self, server: str) -> None:
         """Whether a resident runs off its prediction."""
         self._watch(server, self.residents_of(server))
 
     def _watch(self, server: str, residents: list[WorkloadRecord]) -> None:
-        unsettled = any(map(is_off_prediction, residents))
-        if self.columns.is_unsettled(server) != unsettled:
-            self.room_changed = self.room_changed or not unsettled
-            self.columns.unsettle(server, unsettled=unsettled)
-        for record in residents if unsettled else ():
-            if misses(record) and record.performance is not None:
+        violating = [r for r in residents if r.tracking is not None and r.tracking.violating]
+        if self.columns.is_unsettled(server) != bool(violating):
+            self.room_changed = self.room_changed or not violating
+            self.columns.unsettle(server, unsettled=bool(violating))
+        for record in residents if violating else ():
+            if is_violated(record) and record.performance is not None:
                 self._measured_at.put(record.name, record.performance.measured_at)
 
-    def _missing(self) -> list[WorkloadRecord]:
-        """Those for whose sake a server takes no new work."""
-        return [
-            record
-            for server in self.columns.unsettled()
-            for record in self.residents_of(server)
-            if misses(record) and record.performance is not None
-        ]
+    def lost(self, now: float) -> tuple[str, ...]:
+        """Names of those for which servers take no new work, and that are not measured any more."""
+        names: dict[str, None] = {}
+        for server in self.columns.unsettled():
+            for record in self.residents_of(server):
+                if is_violated(record) and record.performance is not None:
+                    at = record.performance.measured_at
+                    if now >= at + STALE_SECONDS or now < at:
+                        names[record.name] = None
+        return tuple(names)
 
     def stale_at(self, now: float) -> float | None:
         """When the first of those has not been measured for too long; ``None`` = no such."""
         while (first := self._measured_at.first()) is not None:
             at, name = first
-            if self._is_missing(name, at):
+            if self._is_watched(name, at):
                 return min(at, now) + STALE_SECONDS
             self._measured_at.drop(name)
         return None
 
-    def _is_missing(self, name: str, measured_at: float) -> bool:
+    def _is_watched(self, name: str, measured_at: float) -> bool:
         """Whether it is one of those still, and was measured last then."""
         record = self.state.workloads.get(name)
-        if record is None or not misses(record) or record.performance is None:
+        if record is None or not is_violated(record) or record.performance is None:
             return False
         there = [p.server for p in held(record) if name in self.residents.get(p.server, ())]
         return record.performance.measured_at == measured_at and any(
             map(self.columns.is_unsettled, there)
         )
 
-    def forget_stale(self, time: float) -> None:
-        """Of one that nobody measures any more nobody can say that it misses its target."""
-        for record in self._missing():
-            at = record.performance.measured_at if record.performance else time
-            if time >= at + STALE_SECONDS or time < at:
-                record.course = None
-                self.watch_all(record)
+    # --- admissions that look again, and deciders outside -----------------------------------
+
+    def review_at(self, record: WorkloadRecord, time: float | None) -> None:
+        """The admission looks at it again then, while it waits; ``None`` = never."""
+        record.review_at = time
+        if time is None:
+            self._reviews.drop(record.name)
+        else:
+            self._reviews.put(record.name, time)
+
+    def wait_until(self, record: WorkloadRecord, time: float) -> None:
+        """It waits for a time; nothing that happens before is a reason to look at it."""
+        self.undecided.pop(record.name, None)
+        if record.phase is Phase.QUEUED:
+            self.lines.set_aside(record)
+        self.review_at(record, time)
+
+    def unpark(self, record: WorkloadRecord) -> None:
+        """It is tried again."""
+        if record.phase is Phase.QUEUED and not record.question:
+            self.lines.leave(record)
+            self.join_line(record)
+
+    def next_review(self) -> tuple[float, str] | None:
+        """The first of them, and whose it is."""
+        return self._reviews.first()
+
+    def asked_by(self, key: str) -> WorkloadRecord | None:
+        """The workload about which a decider was asked under this key, and has not answered."""
+        name = self.questions.get(key)
+        return None if name is None else self.state.workloads.get(name)
+
+    def delegate(self, record: WorkloadRecord) -> None:
+        """It is not tried here until the decider has answered."""
+        self.questions[record.question] = record.name
+        self.lines.set_aside(record)
+        self.touched[record.name] = None
+
+    def undelegate(self, record: WorkloadRecord) -> None:
+        """The decider has answered: it is in line again."""
+        self.questions = {key: name for key, name in self.questions.items() if name != record.name}
+        self.unpark(record)
 
     def drop_departed(self, placements: tuple[Placement, ...]) -> None:
         """As ``drop_if_empty``, for those that something was held on."""
@@ -455,9 +512,17 @@ class World:
             self.suspended[record.name] = None
         if record.phase is Phase.QUEUED:
             self.join_line(record)
+            if record.planned:
+                self.arriving[record.name] = None
+            if record.question:
+                self.delegate(record)
+        if record.review_at is not None:
+            self._reviews.put(record.name, record.review_at)
         if record.resize_wanted:
             self.resize_wanted[record.name] = None
-        if record.phase is Phase.ADMITTED and record.held is not None:
+        if record.phase in UNDECIDED and record.review_at is not None:
+            self.undecided.pop(record.name, None)
+        elif record.phase is Phase.ADMITTED and record.deferral is not None:
             self.await_profiling(record)
         elif record.phase in UNDECIDED:
             self.undecided[record.name] = None
@@ -471,8 +536,28 @@ class World:
         self.ended = Ordered(_end_of(record) for record in records if record.ended)
 
 
+def is_violated(record: WorkloadRecord) -> bool:
+    """Whether its target was violated when it was measured last."""
+    return record.tracking is not None and record.tracking.status < 0
+
+
 def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:
     return record.ended_order, record.uid, record.name
+
+
+def resident(record: WorkloadRecord) -> Resident | None:
+    """As contention models see it; ``None`` = it is suspended, or not classified."""
+    if record.classification is None or record.phase is Phase.SUSPENDED:
+        return None
+    stated = record.workload
+    return Resident(
+        record.name,
+        record.uid,
+        record.classification,
+        stated.best_effort,
+        stated.tolerance,
+        record.predicted,
+    )
 
 
 def _departed(name: str) -> Server:

@@ -1,9 +1,11 @@
 """Events and states to bytes and back, for the store. JSON, so that an operator can read it.
 
-Fields that a newer version adds need a default, so that older logs can be read; fields
-that are unknown are passed over. Anything else is a migration.
+Fields that a newer version adds need a default, so that older logs can be read; fields that are
+unknown are passed over. Anything else is a migration: ``_legacy_event`` and ``_legacy_state`` read
+what version 0.1 has written.
 """
 
+from collections.abc import Callable
 from typing import Any, cast, get_args
 
 import msgspec
@@ -18,6 +20,8 @@ _STATE_DECODER: msgspec.json.Decoder[ManagerState] = msgspec.json.Decoder(Manage
 # The order of dictionaries is kept: in that order servers joined and workloads came.
 _ENCODER = msgspec.json.Encoder()
 
+Fields = dict[str, Any]
+
 
 def encode_event(event: ev.Event) -> tuple[str, bytes]:
     """The event's kind and payload."""
@@ -25,15 +29,18 @@ def encode_event(event: ev.Event) -> tuple[str, bytes]:
 
 
 def decode_event(kind: str, payload: bytes) -> ev.Event:
-    """The event again.
+    """The event again, whichever version wrote it.
 
     Raises:
         StoreDamaged: The kind is unknown or the payload is not of its form.
     """
-    decoder = _DECODERS.get(kind)
-    if decoder is None:
-        raise StoreDamaged(f"unknown kind of event {kind!r}: written by a newer version?", -1)
     try:
+        legacy = _LEGACY.get(kind)
+        if legacy is not None and (told := legacy(msgspec.json.decode(payload))) is not None:
+            kind, payload = told[0], _ENCODER.encode(told[1])
+        decoder = _DECODERS.get(kind)
+        if decoder is None:
+            raise StoreDamaged(f"unknown kind of event {kind!r}: written by a newer version?", -1)
         return cast("ev.Event", decoder.decode(payload))
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"event of kind {kind} can't be read: {error}", -1) from error
@@ -45,12 +52,98 @@ def encode_state(state: ManagerState) -> bytes:
 
 
 def decode_state(payload: bytes) -> ManagerState:
-    """The state again.
+    """The state again, whichever version wrote it.
 
     Raises:
         StoreDamaged: The payload is not of its form.
     """
     try:
+        if b'"last_placed":' in payload:
+            payload = _ENCODER.encode(_legacy_state(msgspec.json.decode(payload)))
         return _STATE_DECODER.decode(payload)
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"a snapshot can't be read: {error}", -1) from error
+
+
+# --- what version 0.1 has written ------------------------------------------------------------
+
+
+def _renamed(kind: str, **names: str) -> Callable[[Fields], tuple[str, Fields] | None]:
+    """Another kind or other names of fields, where the old ones are there."""
+
+    def migrate(fields: Fields) -> tuple[str, Fields] | None:
+        if not all(old in fields for old in names):
+            return None
+        return kind, {names.get(name, name): value for name, value in fields.items()}
+
+    return migrate
+
+
+def _profiling_planned(fields: Fields) -> tuple[str, Fields] | None:
+    """Without a plan it meant a classification without profiling runs."""
+    return ("ClassificationPlanned", fields) if fields.get("plan") is None else None
+
+
+def _classification_planned(fields: Fields) -> tuple[str, Fields] | None:
+    """Without a key it was about a workload that runs."""
+    return None if "key" in fields else ("ReclassificationPlanned", fields)
+
+
+_LEGACY: dict[str, Callable[[Fields], tuple[str, Fields] | None]] = {
+    "ProfilingPlanned": _profiling_planned,
+    "ClassificationPlanned": _classification_planned,
+    "WorkloadHeld": _renamed("WorkloadDeferred"),
+    "AllocationKept": _renamed("AllocationUnchanged"),
+    "WorkloadMoved": _renamed("WorkloadMigrated"),
+    "WorkloadSuspended": _renamed("WorkloadSuspended", relieves="suspended_for"),
+    "WorkloadResumed": _renamed("WorkloadResumed", in_vain="ineffective"),
+}
+_KINDS = {"moved": "migrated", "kept": "unchanged"}
+"""Of adjustments."""
+_RECORD_NAMES = {
+    "held": "deferral",
+    "company_since": "neighbors_changed_at",
+    "classifying": "reclassifying",
+    "relieves": "suspended_for",
+    "relieved_pace": "suspended_at_performance",
+    "in_vain_at": "ineffective_at",
+    "moves": "migrations",
+}
+
+
+def _legacy_state(state: Fields) -> Fields:
+    last_placed = state.pop("last_placed", "")
+    if last_placed:
+        state["notes"] = {"placement:round-robin": last_placed}
+    counts = state.get("adjustment_counts", {})
+    state["adjustment_counts"] = {_KINDS.get(k, k): count for k, count in counts.items()}
+    state["workloads"] = {
+        name: _legacy_record(record) for name, record in state.get("workloads", {}).items()
+    }
+    return state
+
+
+def _legacy_record(record: Fields) -> Fields:
+    record = {_RECORD_NAMES.get(name, name): value for name, value in record.items()}
+    course = record.pop("course", None)
+    if course is not None:
+        record["tracking"] = {
+            "normalized_performance": course["pace"],
+            "status": course["side"],
+            "since": course["since"],
+            "headroom": course["could"],
+            "violating": course["side"] < 0,
+        }
+    phase = record.get("phase")
+    if phase == "profiling" and record.get("profiling") is None:
+        record["phase"] = "classifying"
+    elif phase == "moving":
+        record["phase"] = "migrating"
+    record["adjustments"] = [_legacy_adjustment(made) for made in record.get("adjustments", [])]
+    return record
+
+
+def _legacy_adjustment(made: Fields) -> Fields:
+    names = {"pace_before": "performance_before", "pace_after": "performance_after"}
+    made = {names.get(name, name): value for name, value in made.items()}
+    return {**made, "kind": _KINDS.get(made["kind"], made["kind"])}

@@ -8,11 +8,14 @@ Three kinds, told apart by who says them:
   transaction as the event that caused them, so that a replay repeats what was decided
   instead of deciding again (docs/decisions/0002).
 
-Each event is logged under its class's name: renaming one is a schema migration.
+Each event is logged under its class's name: renaming one is a schema migration (``codec``).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from wharfinger.core.tracking import Tracked
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
 from wharfinger.model.performance import Sample
@@ -161,7 +164,15 @@ class ProfilingFinished:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingFailed:
-    """The profiling runs gave nothing; the workload goes on without."""
+    """The profiling runs gave nothing; the workload is classified without."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationFailed:
+    """No estimator could classify it; the workload goes on without."""
 
     key: str
     reason: str
@@ -185,6 +196,7 @@ class ManagerStarted:
     Attributes:
         nonce: Makes the keys of this process's starts unlike any earlier one's, also after
             a part of the log was lost.
+        settings: Every setting of every part of its policy, and of the core.
     """
 
     nonce: str
@@ -193,6 +205,7 @@ class ManagerStarted:
     admission: str
     engine: str
     capabilities: Capabilities
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,33 +273,82 @@ class WorkloadRejected:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlanned:
-    """It is profiled and classified before it is placed.
+    """It is profiled before it is classified and placed.
 
     Attributes:
-        plan: What is run, and where room is kept for it; ``None`` = nothing: it is classified
-            by its like, and by how it runs once it does.
+        plan: What is run, and where room is kept for it.
     """
 
     name: str
     key: str
     decision: Decision
-    plan: ProfilingPlan | None = None
+    plan: ProfilingPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationPlanned:
+    """It is classified without profiling runs: a cold start."""
+
+    name: str
+    key: str
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQueued:
-    """It waits for a place in this queue, behind those of its priority that came earlier."""
+    """It waits for a place in this queue, behind those of its priority that came earlier.
+
+    Attributes:
+        decision: The admission's; ``None`` = there was nothing to decide.
+        review_at: When the admission looks at it again, in seconds since the epoch.
+    """
 
     name: str
     queue: str
+    decision: Decision | None = None
+    review_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadHeld:
-    """It was tried and can't be placed now; logged when the reason changes."""
+class WorkloadDiverted:
+    """It waits in another queue from now on; within its priority in the order of arrival.
+
+    Attributes:
+        review_at: As in ``WorkloadQueued``.
+    """
+
+    name: str
+    queue: str
+    decision: Decision
+    review_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReviewed:
+    """The admission has looked at it again, and it stays where it is.
+
+    Attributes:
+        decision: ``None`` = there is nothing to tell.
+        review_at: When it looks the next time; ``None`` = not again.
+    """
+
+    name: str
+    decision: Decision | None = None
+    review_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadDeferred:
+    """It was tried and can't go on now; logged when the reason changes.
+
+    Attributes:
+        until: When it is tried again at the latest, in seconds since the epoch; ``None`` = when
+            something has changed.
+    """
 
     name: str
     decision: Decision
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,31 +376,36 @@ class AllocationPlanned:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationKept:
-    """Its allocations were asked to change and can't; it goes on as it is."""
+class AllocationUnchanged:
+    """Its allocations should have changed and can't; it goes on as it is."""
 
     name: str
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
-class ClassificationPlanned:
-    """It runs, and is classified anew by how it does."""
+class ReclassificationPlanned:
+    """It runs, and is classified again by how it does.
+
+    Attributes:
+        measurements: By which; ``None`` = by those that are known already.
+    """
 
     name: str
     decision: Decision
+    measurements: Measurements | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSuspended:
-    """It gets no CPU time for a while, for a neighbour's sake.
+    """It gets no CPU time for a while, for the sake of a neighbor.
 
     Attributes:
-        relieves: The neighbour, which keeps the decision too.
+        suspended_for: The neighbor, which keeps the decision too.
     """
 
     name: str
-    relieves: str
+    suspended_for: str
     decision: Decision
 
 
@@ -347,19 +414,145 @@ class WorkloadResumed:
     """It gets CPU time again.
 
     Attributes:
-        in_vain: The neighbour to which it gave way did no better for it.
+        ineffective: The neighbor for which it was suspended did no better.
     """
 
     name: str
     decision: Decision
-    in_vain: bool = False
+    ineffective: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadMoved:
-    """It is stopped, and placed anew on another server than this one."""
+class WorkloadMigrated:
+    """It is stopped, to be started again on these servers, which hold room for it meanwhile.
+
+    Attributes:
+        placements: Empty = wherever there is room by then.
+    """
 
     name: str
+    decision: Decision
+    placements: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPreempted:
+    """It is stopped for another's sake, and waits in its queue again."""
+
+    name: str
+    preempted_for: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class TargetsTracked:
+    """What the adaptation makes of the measurements of one server."""
+
+    samples: tuple[Tracked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingLost:
+    """These were not measured for so long that nothing is known of their targets."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyNoted:
+    """What a part of the policy remembers from now on.
+
+    Attributes:
+        part: Kind and name, e.g. ``"placement:round-robin"``.
+        note: Replaces what it noted before.
+    """
+
+    part: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOrdered:
+    """A server is to be acquired; the provisioner is asked for it.
+
+    Attributes:
+        key: The order's identity, never used again.
+        ordered_for: The workload that waits for it; empty = none in particular.
+    """
+
+    key: str
+    platform: str
+    decision: Decision
+    ordered_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReleased:
+    """A server that was acquired is given back; the provisioner is asked to take it."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementDelegated:
+    """A decider outside the core is asked for a place.
+
+    Attributes:
+        key: The question's identity, never used again.
+    """
+
+    name: str
+    key: str
+    decider: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementConflicted:
+    """What a decider proposed does not hold any more; the workload is tried again."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAcquired:
+    """A server that was ordered is there.
+
+    Attributes:
+        key: The order's.
+    """
+
+    key: str
+    server: Server
+
+
+@dataclass(frozen=True, slots=True)
+class AcquisitionFailed:
+    """A server that was ordered will not come.
+
+    Attributes:
+        key: The order's.
+    """
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementProposed:
+    """What a decider answers.
+
+    Attributes:
+        key: The question's.
+        placements: Where the workload should go; empty = nowhere now.
+        versions: Of the snapshot on which that was decided: for each placement its server's.
+    """
+
+    key: str
+    placements: tuple[Placement, ...]
+    versions: tuple[int, ...]
     decision: Decision
 
 
@@ -378,6 +571,10 @@ Report = (
     | ProfilingFinished
     | ProfilingFailed
     | WorkloadClassified
+    | ClassificationFailed
+    | ServerAcquired
+    | AcquisitionFailed
+    | PlacementProposed
 )
 Request = (
     ManagerStarted
@@ -392,14 +589,25 @@ DecisionEvent = (
     WorkloadAdmitted
     | WorkloadRejected
     | ProfilingPlanned
+    | ClassificationPlanned
     | WorkloadQueued
-    | WorkloadHeld
+    | WorkloadDiverted
+    | WorkloadReviewed
+    | WorkloadDeferred
     | WorkloadPlaced
     | AllocationPlanned
-    | AllocationKept
-    | ClassificationPlanned
+    | AllocationUnchanged
+    | ReclassificationPlanned
     | WorkloadSuspended
     | WorkloadResumed
-    | WorkloadMoved
+    | WorkloadMigrated
+    | WorkloadPreempted
+    | TargetsTracked
+    | TrackingLost
+    | PolicyNoted
+    | ServerOrdered
+    | ServerReleased
+    | PlacementDelegated
+    | PlacementConflicted
 )
 Event = Report | Request | DecisionEvent

@@ -1,7 +1,8 @@
-"""The fold: how each event changes what the core knows. Nothing is decided here.
+"""The fold: how each event changes what the core knows. Nothing is decided or computed here.
 
 One function an event, over what ``World`` offers; ``apply`` finds it. ``Manager`` calls it with
-what it decided; a replay calls it alone.
+what it decided; a replay calls it alone. It reads events and state, and no setting but those that
+the log holds: so a log gives the same state whatever the program's own settings are by then.
 """
 
 from collections.abc import Callable
@@ -10,23 +11,18 @@ from typing import Any
 
 from wharfinger.core import adjustments
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import (
-    ADJUSTMENTS_PER_MINUTE,
-    corrected,
-    follow,
-    misses,
-    observe,
-    started_over,
-)
 from wharfinger.core.cluster_state import UNDECIDED, World
 from wharfinger.core.lifecycle import Phase, Trigger
-from wharfinger.core.queues import MAX_BACKOFF_SECONDS
-from wharfinger.core.state import AdjustmentKind, WorkloadRecord, held
+from wharfinger.core.settings import settings_in
+from wharfinger.core.state import AdjustmentKind, ServerOrder, WorkloadRecord, held
+from wharfinger.core.tracking import Tracked
 from wharfinger.core.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.performance import Performance
 from wharfinger.model.profile import Measurements
+
+MINUTE_SECONDS = 60.0
 
 
 def apply(world: World, time: float, event: ev.Event) -> None:
@@ -48,7 +44,7 @@ def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
     if world.state.servers.pop(event.name, None) is None:
         return
     world.columns.close(event.name)
-    world.review_pairs(event.name)
+    world.review_contention(event.name)
     world.drop_if_empty(event.name)
     world.servers_changed()
 
@@ -62,6 +58,7 @@ def _manager_started(world: World, _time: float, event: ev.ManagerStarted) -> No
     state.version, state.engine = event.version, event.engine
     state.policy, state.admission = event.policy, event.admission
     state.capabilities = event.capabilities
+    state.settings = {part: dict(values) for part, values in event.settings.items()}
     state.synced = False
 
 
@@ -81,9 +78,12 @@ def _engine_synced(world: World, time: float, event: ev.EngineSynced) -> None:
             world.touched[record.name] = None
 
 
-def _time_passed(world: World, time: float, _event: ev.TimePassed) -> None:
-    world.forget_stale(time)
+def _time_passed(world: World, _time: float, _event: ev.TimePassed) -> None:
     world.room_changed = True
+
+
+def _policy_noted(world: World, _time: float, event: ev.PolicyNoted) -> None:
+    world.state.notes[event.part] = event.note
 
 
 def _history_lost(world: World, _time: float, _event: ev.HistoryLost) -> None:
@@ -113,13 +113,13 @@ def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
     wanted = record.on_server and (record.resize_wanted or changed)
     world.want_resize(record, wanted=wanted)
     record.workload = event.workload
-    record.held = None
+    record.deferral = None
     if record.phase is Phase.QUEUED:
         world.join_line(record)
     elif record.phase in UNDECIDED:
         world.undecided[record.name] = None
     for placement in record.placements if record.on_server else ():
-        world.review_pairs(placement.server)
+        world.review_contention(placement.server)
     world.touched[record.name] = None
 
 
@@ -157,57 +157,88 @@ def _rejected(world: World, time: float, event: ev.WorkloadRejected) -> None:
 def _profiling_planned(world: World, time: float, event: ev.ProfilingPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.PROFILE)
     world.give_key(record, event.key)
-    record.profiled, record.profiling = event.plan is None, event.plan
-    record.held, record.reason, record.message = None, "", ""
-    if event.plan is not None:
-        world.count_copies(record, 1)
+    record.profiling = event.plan
+    _goes_on(record)
+    world.count_copies(record, 1)
+
+
+def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
+    record = world.decided(time, event.name, event.decision, Trigger.ASK)
+    world.give_key(record, event.key)
+    _goes_on(record)
 
 
 def _queued(world: World, time: float, event: ev.WorkloadQueued) -> None:
     record = world.state.workloads[event.name]
+    if event.decision is not None:
+        record.remember(time, event.decision)
     record.queue = event.queue
     world.move(time, record, Trigger.ENQUEUE)
+    world.review_at(record, event.review_at)
 
 
-def _held(world: World, time: float, event: ev.WorkloadHeld) -> None:
+def _diverted(world: World, time: float, event: ev.WorkloadDiverted) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
-    record.held = event.decision.reason
+    world.leave_line(record)
+    record.queue, record.deferral = event.queue, None
+    world.join_line(record)
+    world.review_at(record, event.review_at)
+
+
+def _reviewed(world: World, time: float, event: ev.WorkloadReviewed) -> None:
+    record = world.state.workloads[event.name]
+    if event.decision is not None:
+        record.remember(time, event.decision)
+    world.review_at(record, event.review_at)
+    if record.phase in UNDECIDED:
+        world.undecided[record.name] = None
+    elif event.review_at is None:
+        world.unpark(record)
+
+
+def _deferred(world: World, time: float, event: ev.WorkloadDeferred) -> None:
+    record = world.state.workloads[event.name]
+    record.remember(time, event.decision)
+    record.deferral = event.decision.reason
     record.reason, record.message = event.decision.reason, event.decision.message
-    if record.phase is Phase.ADMITTED:
+    if event.until is not None:
+        world.wait_until(record, event.until)
+    elif record.phase is Phase.ADMITTED:
         world.await_profiling(record)
 
 
 def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.PLACE)
     world.give_key(record, event.key)
-    record.placements = event.placements
-    record.held, record.reason, record.message = None, "", ""
+    record.placements, record.planned = event.placements, ()
+    _goes_on(record)
+    record.question = ""
     record.predicted = event.decision.predicted
-    adjustments.placed_anew(record)
+    adjustments.placed_again(record)
     world.settle_in(record)
-    world.company_changes(record, time)
-    world.state.last_placed = event.placements[0].server
+    world.neighbors_change(record, time)
 
 
 def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.ADJUST)
     _keep(world, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
-    record.held, record.reason, record.message = None, "", ""
+    _goes_on(record)
     world.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
-    record.course, record.adjusted_at = started_over(record.course, time), time
+    _track_again(record, time)
     record.predicted = event.decision.predicted
     _adjusted(world, time)
     world.resize(record, event.placements)
 
 
-def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
+def _reclassification_planned(world: World, time: float, event: ev.ReclassificationPlanned) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
-    record.measurements, record.classifying = corrected(record, world.platform_of(record)), True
-    record.observed, record.classified_at = {}, time
+    if event.measurements is not None:
+        record.measurements = event.measurements
+    record.reclassifying, record.observed, record.classified_at = True, {}, time
     world.touched[record.name] = None
 
 
@@ -216,41 +247,65 @@ def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
     _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
-    course = world.state.workloads[event.relieves].course
-    record.relieves, record.in_vain_at = event.relieves, None
-    record.relieved_pace = 0.0 if course is None else course.pace
-    _gave_way(world, time, event.relieves, event.decision)
+    tracking = world.state.workloads[event.suspended_for].tracking
+    record.suspended_for, record.ineffective_at = event.suspended_for, None
+    record.suspended_at_performance = tracking.normalized_performance if tracking else 0.0
+    _relieved(world, time, event.suspended_for, event.decision)
 
 
 def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.RESUME)
     _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
-    record.held, record.reason, record.message = None, "", ""
-    if event.in_vain:
-        # It was not the one; so that does not make its next time longer either.
+    _goes_on(record)
+    if event.ineffective:
+        # It was not the cause; so that does not make its next suspension longer either.
         record.suspensions -= 1
-        record.in_vain_at = time
+        record.ineffective_at = time
 
 
-def _moved(world: World, time: float, event: ev.WorkloadMoved) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.MOVE)
-    _keep(world, time, record, AdjustmentKind.MOVED, event.decision, ())
-    record.reason, record.message = event.decision.reason, event.decision.message
+def _migrated(world: World, time: float, event: ev.WorkloadMigrated) -> None:
+    record = _stopped(world, time, event.name, event.decision, AdjustmentKind.MIGRATED)
     record.excluded = tuple(p.server for p in record.placements)
-    record.adjusted_at, record.course = time, None
-    record.moves += 1
+    record.migrations += 1
+    world.hold_destination(record, event.placements)
+
+
+def _preempted(world: World, time: float, event: ev.WorkloadPreempted) -> None:
+    _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
+
+
+def _stopped(
+    world: World, time: float, name: str, decision: Decision, kind: AdjustmentKind
+) -> WorkloadRecord:
+    """It is stopped, to be started again."""
+    record = world.decided(time, name, decision, Trigger.MIGRATE)
+    _keep(world, time, record, kind, decision, ())
+    record.reason, record.message = decision.reason, decision.message
+    record.adjusted_at, record.tracking = time, None
     _adjusted(world, time)
     world.watch_all(record)
+    return record
 
 
-def _gave_way(world: World, time: float, name: str, decision: Decision) -> None:
-    """A neighbour was suspended for this one's sake: it needs time to show."""
+def _relieved(world: World, time: float, name: str, decision: Decision) -> None:
+    """A neighbor was suspended for this one's sake: that needs time to show."""
     record = world.state.workloads[name]
     record.remember(time, decision)
     _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
-    record.course, record.adjusted_at = started_over(record.course, time), time
+    _track_again(record, time)
     _adjusted(world, time)
     world.watch_all(record)
+
+
+def _goes_on(record: WorkloadRecord) -> None:
+    """Nothing keeps it waiting any more."""
+    record.deferral, record.reason, record.message = None, "", ""
+
+
+def _track_again(record: WorkloadRecord, time: float) -> None:
+    record.adjusted_at = time
+    if record.tracking is not None:
+        record.tracking = record.tracking.restarted(time)
 
 
 def _keep(
@@ -266,19 +321,107 @@ def _keep(
 
 
 def _adjusted(world: World, time: float) -> None:
-    world.state.adjusted_at = [*world.state.adjusted_at, time][-ADJUSTMENTS_PER_MINUTE:]
+    recent = [at for at in world.state.adjusted_at if abs(time - at) < MINUTE_SECONDS]
+    world.state.adjusted_at = [*recent, time]
 
 
-def _allocation_kept(world: World, time: float, event: ev.AllocationKept) -> None:
+def _allocation_unchanged(world: World, time: float, event: ev.AllocationUnchanged) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
-    record.held = event.decision.reason
+    record.deferral = event.decision.reason
     if not event.decision.accepted:
-        _keep(world, time, record, AdjustmentKind.KEPT, event.decision)
+        _keep(world, time, record, AdjustmentKind.UNCHANGED, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
     # For want of room it is tried again when there is some.
-    wanted = record.resize_wanted and record.held is ReasonCode.NO_ROOM
+    wanted = record.resize_wanted and record.deferral is ReasonCode.NO_ROOM
     world.want_resize(record, wanted=wanted)
+
+
+def _targets_tracked(world: World, time: float, event: ev.TargetsTracked) -> None:
+    servers: dict[str, None] = {}
+    for sample in event.samples:
+        record = world.state.workloads[sample.name]
+        _track(record, time, sample)
+        servers.update((placement.server, None) for placement in held(record))
+    for server in servers:
+        world.watch(server)
+
+
+def _track(record: WorkloadRecord, time: float, sample: Tracked) -> None:
+    violated = record.tracking is not None and record.tracking.status < 0
+    tracking = record.tracking = sample.tracking
+    for seen in sample.observations:
+        entries = record.observed.setdefault(seen.quantity, {})
+        entries.pop(seen.cpu_millicpus, None)
+        entries[seen.cpu_millicpus] = seen.entry
+        for cpu in seen.forgets:
+            entries.pop(cpu, None)
+    if sample.follow_up and tracking is not None:
+        adjustments.follow_up(record, tracking.normalized_performance)
+    status = None if tracking is None else tracking.status
+    if status == 0 or (violated and status != -1):
+        _goes_on(record)
+
+
+def _tracking_lost(world: World, _time: float, event: ev.TrackingLost) -> None:
+    for name in event.names:
+        record = world.state.workloads[name]
+        record.tracking = None
+        world.watch_all(record)
+
+
+# --- servers that come and go ------------------------------------------------------------
+
+
+def _server_ordered(world: World, time: float, event: ev.ServerOrdered) -> None:
+    world.state.next_order += 1
+    order = ServerOrder(event.key, event.platform, event.ordered_for, time)
+    world.state.orders[event.key] = order
+
+
+def _server_acquired(world: World, time: float, event: ev.ServerAcquired) -> None:
+    order = world.state.orders.pop(event.key, None)
+    if order is not None:
+        world.state.acquired[event.server.name] = time
+        _server_reported(world, time, ev.ServerReported(event.server))
+
+
+def _acquisition_failed(world: World, _time: float, event: ev.AcquisitionFailed) -> None:
+    if world.state.orders.pop(event.key, None) is not None:
+        world.servers_changed()
+
+
+def _server_released(world: World, time: float, event: ev.ServerReleased) -> None:
+    server = world.state.servers.get(event.name)
+    if server is not None and event.name not in world.state.releasing:
+        world.state.releasing.append(event.name)
+        _server_reported(world, time, ev.ServerReported(replace(server, accepting=False)))
+
+
+# --- decisions from outside the core -------------------------------------------------------
+
+
+def _placement_delegated(world: World, time: float, event: ev.PlacementDelegated) -> None:
+    record = world.state.workloads[event.name]
+    record.remember(time, event.decision)
+    world.state.next_question += 1
+    record.question, record.decider = event.key, event.decider
+    world.delegate(record)
+
+
+def _placement_proposed(world: World, _time: float, event: ev.PlacementProposed) -> None:
+    record = world.asked_by(event.key)
+    if record is not None:
+        record.question = ""
+        world.undelegate(record)
+
+
+def _placement_conflicted(world: World, time: float, event: ev.PlacementConflicted) -> None:
+    record = world.state.workloads[event.name]
+    record.remember(time, event.decision)
+    record.deferral = event.decision.reason
+    record.reason, record.message = event.decision.reason, event.decision.message
+    world.room_changed = True
 
 
 # --- reports about workloads -----------------------------------------------------------
@@ -293,7 +436,7 @@ def _started(world: World, time: float, event: ev.WorkloadStarted) -> None:
     if record is not None:
         record.starts += 1
         record.started_at = _when(event.started_at, record.submitted_at, time)
-        record.handle, record.performance, record.course = event.handle, None, None
+        record.handle, record.performance, record.tracking = event.handle, None, None
         record.adjusted_at, record.excluded = None, ()
 
 
@@ -308,18 +451,19 @@ def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
         record.reason, record.message = "start-failed", event.reason
     # Of several servers nobody says on which it failed.
     servers = (placement.server for placement in record.placements)
-    trigger = trigger_of(event, record)
+    settings = settings_in(world.state)
+    trigger = trigger_of(event, record, settings)
     record.start_failures += 1
     if trigger is Trigger.RETRY:
         record.excluded = tuple(dict.fromkeys((*record.excluded, *servers)))
-        backoff = min(MAX_BACKOFF_SECONDS, 2.0 ** (record.start_failures - 1))
+        backoff = min(settings.max_backoff_seconds, 2.0 ** (record.start_failures - 1))
         record.not_before = time + backoff
     world.move(time, record, trigger)
 
 
 def _finished(world: World, time: float, event: ev.WorkloadFinished) -> None:
     record = world.reported(time, event)
-    if record is None or record.phase is Phase.QUEUED:  # stopped to be moved
+    if record is None or record.phase is Phase.QUEUED:  # stopped to be started again
         return
     record.exit_code, record.signal = event.exit_code, event.signal
     record.cpu_seconds = event.cpu_seconds
@@ -350,37 +494,23 @@ def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
     if record is not None and answers_resize(event, record):
         world.settle(time, event, record.placements)
         record.reason, record.message = "resize-failed", event.reason
-        failed = AdjustmentKind.KEPT
+        failed = AdjustmentKind.UNCHANGED
         adjustments.keep(world.state, record, time, failed, record.reason, event.reason)
 
 
 def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
-    servers: dict[str, None] = {}
     for sample in event.samples:
         if record := world.running(sample.key):
-            missed = misses(record)
             record.performance = Performance(time, sample.readings, sample.silent)
-            record.course = follow(record)
-            observe(record, time, world.slowed(record))
-            if record.phase is Phase.RUNNING:
-                adjustments.follow_up(record, time)
-            kept = record.course is not None and record.course.side == 0
-            if kept or (missed and not misses(record)):
-                record.held, record.reason, record.message = None, "", ""
-            servers.update((placement.server, None) for placement in held(record))
-    for server in servers:
-        world.watch(server)
 
 
 def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) -> None:
     record = world.record_of(event.key)
     if record is None or record.phase is not Phase.PROFILING:
         return
-    record.profiled, record.measurements = True, _stamped(world, record, time, event.measurements)
+    record.measurements = _stamped(world, record, time, event.measurements)
     world.end_copy(record)
-    world.touched[record.name] = None
-    if record.revoking:
-        world.move(time, record, Trigger.REVOKE)
+    world.reported(time, event)
 
 
 def _stamped(
@@ -409,30 +539,36 @@ def _stamped(
 
 def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> None:
     record = world.record_of(event.key)
-    if record is not None and record.classifying:
-        record.classifying = False
-        world.touched[record.name] = None
+    if record is None:
         return
-    if record is not None and record.profiling is not None and not record.revoking:
-        # The copy gave nothing: what it needs is told by its like.
-        record.profiled, record.measurements = True, Measurements(silent={"copy": event.reason})
-        world.end_copy(record)
-        world.touched[record.name] = None
+    if record.phase is not Phase.PROFILING:
+        # Logs of version 0.1 say so of a classifier's failure, too.
+        _classification_failed(world, time, ev.ClassificationFailed(event.key, event.reason))
         return
-    record = world.reported(time, event)
-    if record is not None:
-        record.profiled = True
-        if not record.revoking:
-            record.reason, record.message = "profiling-failed", event.reason
+    if not record.revoking:
+        record.measurements = Measurements(silent={"copy": event.reason})
+    world.end_copy(record)
+    world.reported(time, event)
+
+
+def _classification_failed(world: World, time: float, event: ev.ClassificationFailed) -> None:
+    record = world.record_of(event.key)
+    if record is None:
+        return
+    if record.reclassifying:
+        record.reclassifying = False
+        world.touched[record.name] = None
+    elif world.reported(time, event) is not None and not record.revoking:
+        record.reason, record.message = "profiling-failed", event.reason
 
 
 def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None:
     record = world.record_of(event.key)
     if record is None:
         return
-    if not record.classifying:
+    if not record.reclassifying:
         world.reported(time, event)
-    record.classification, record.classifying = event.classification, False
+    record.classification, record.reclassifying = event.classification, False
     world.touched[record.name] = None
     for placement in held(record) if record.on_server else ():
         world.review(placement.server)
@@ -460,6 +596,10 @@ _APPLY: dict[type, Callable[[World, float, Any], None]] = {
     ev.ProfilingFinished: _profiling_finished,
     ev.ProfilingFailed: _profiling_failed,
     ev.WorkloadClassified: _classified,
+    ev.ClassificationFailed: _classification_failed,
+    ev.ServerAcquired: _server_acquired,
+    ev.AcquisitionFailed: _acquisition_failed,
+    ev.PlacementProposed: _placement_proposed,
     ev.ManagerStarted: _manager_started,
     ev.HistoryLost: _history_lost,
     ev.TimePassed: _time_passed,
@@ -470,13 +610,24 @@ _APPLY: dict[type, Callable[[World, float, Any], None]] = {
     ev.WorkloadAdmitted: _admitted,
     ev.WorkloadRejected: _rejected,
     ev.ProfilingPlanned: _profiling_planned,
+    ev.ClassificationPlanned: _classification_planned,
     ev.WorkloadQueued: _queued,
-    ev.WorkloadHeld: _held,
+    ev.WorkloadDiverted: _diverted,
+    ev.WorkloadReviewed: _reviewed,
+    ev.WorkloadDeferred: _deferred,
     ev.WorkloadPlaced: _placed,
     ev.AllocationPlanned: _allocation_planned,
-    ev.AllocationKept: _allocation_kept,
-    ev.ClassificationPlanned: _classification_planned,
+    ev.AllocationUnchanged: _allocation_unchanged,
+    ev.ReclassificationPlanned: _reclassification_planned,
     ev.WorkloadSuspended: _suspended,
     ev.WorkloadResumed: _resumed,
-    ev.WorkloadMoved: _moved,
+    ev.WorkloadMigrated: _migrated,
+    ev.WorkloadPreempted: _preempted,
+    ev.TargetsTracked: _targets_tracked,
+    ev.TrackingLost: _tracking_lost,
+    ev.PolicyNoted: _policy_noted,
+    ev.ServerOrdered: _server_ordered,
+    ev.ServerReleased: _server_released,
+    ev.PlacementDelegated: _placement_delegated,
+    ev.PlacementConflicted: _placement_conflicted,
 }

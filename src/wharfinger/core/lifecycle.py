@@ -17,6 +17,8 @@ class Phase(StrEnum):
     """It may come in."""
     PROFILING = "profiling"
     """Short runs measure what it needs."""
+    CLASSIFYING = "classifying"
+    """An estimator is asked what it needs."""
     CLASSIFIED = "classified"
     """An estimator has said what it needs, and how sure it is."""
     QUEUED = "queued"
@@ -31,8 +33,8 @@ class Phase(StrEnum):
     """It runs while its allocation changes."""
     SUSPENDED = "suspended"
     """It gets no CPU time for a while, so that a neighbour keeps its target."""
-    MOVING = "moving"
-    """It is stopped to be started on another server."""
+    MIGRATING = "migrating"
+    """It is stopped to be started again: on another server, or once there is room."""
     COMPLETED = "completed"
     """It ended with exit status 0."""
     FAILED = "failed"
@@ -51,8 +53,9 @@ class Trigger(StrEnum):
     ADMIT = "admit"
     REJECT = "reject"
     PROFILE = "profile"
-    PROFILING_FAILED = "profiling failed"
-    CLASSIFY = "classify"
+    PROFILED = "profiled"
+    ASK = "classify without profiling"
+    CLASSIFY = "classified"
     ENQUEUE = "enqueue"
     PLACE = "place"
     ACCEPT = "start accepted"
@@ -63,11 +66,11 @@ class Trigger(StrEnum):
     FAIL = "exit not 0"
     VANISH = "vanished"
     ADJUST = "adjust"
-    SETTLE = "resized or kept"
+    SETTLE = "resized or not"
     SUSPEND = "suspend"
     RESUME = "resume"
-    MOVE = "move"
-    REQUEUE = "stopped to move"
+    MIGRATE = "migrate"
+    REQUEUE = "stopped to migrate"
     REVOKE = "revoke"
 
 
@@ -90,15 +93,18 @@ def _from(*sources: Phase, **edges: Phase) -> tuple[Transition, ...]:
 
 TRANSITIONS: tuple[Transition, ...] = (
     *_from(Phase.SUBMITTED, ADMIT=Phase.ADMITTED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
-    *_from(Phase.ADMITTED, PROFILE=Phase.PROFILING, ENQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
     *_from(
-        Phase.PROFILING,
-        CLASSIFY=Phase.CLASSIFIED,
-        PROFILING_FAILED=Phase.ADMITTED,
+        Phase.ADMITTED,
+        PROFILE=Phase.PROFILING,
+        ASK=Phase.CLASSIFYING,
+        ENQUEUE=Phase.QUEUED,
+        REJECT=Phase.REJECTED,
         REVOKE=Phase.REVOKED,
     ),
-    *_from(Phase.CLASSIFIED, ENQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
-    *_from(Phase.QUEUED, PLACE=Phase.PLACED, REVOKE=Phase.REVOKED),
+    *_from(Phase.PROFILING, PROFILED=Phase.CLASSIFYING, REVOKE=Phase.REVOKED),
+    *_from(Phase.CLASSIFYING, CLASSIFY=Phase.CLASSIFIED, REVOKE=Phase.REVOKED),
+    *_from(Phase.CLASSIFIED, ENQUEUE=Phase.QUEUED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
+    *_from(Phase.QUEUED, PLACE=Phase.PLACED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
     *_from(Phase.PLACED, ACCEPT=Phase.STARTING),
     # The engine's reports may overtake one another: a start can be known by its end first.
     *_from(
@@ -112,8 +118,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_from(Phase.ADJUSTING, SETTLE=Phase.RUNNING),
     *_from(Phase.RUNNING, SUSPEND=Phase.SUSPENDED),
     *_from(Phase.SUSPENDED, RESUME=Phase.RUNNING),
-    *_from(Phase.RUNNING, Phase.SUSPENDED, MOVE=Phase.MOVING),
-    *_from(Phase.MOVING, REQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
+    *_from(Phase.RUNNING, Phase.SUSPENDED, MIGRATE=Phase.MIGRATING),
+    *_from(Phase.MIGRATING, REQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
     *_from(
         Phase.PLACED,
         Phase.STARTING,
@@ -139,7 +145,7 @@ ON_SERVER = frozenset(
         Phase.RUNNING,
         Phase.ADJUSTING,
         Phase.SUSPENDED,
-        Phase.MOVING,
+        Phase.MIGRATING,
     }
 )
 """Phases in which a workload holds resources on servers."""

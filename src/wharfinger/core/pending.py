@@ -11,7 +11,7 @@ def owed(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
     """The actions, in the order in which they are to be carried out."""
     if record is None or record.phase in ENDED:
         return []
-    if record.revoking or record.phase is Phase.MOVING:
+    if record.revoking or record.phase is Phase.MIGRATING:
         return [act.StopWorkload(record.key, record.workload.run.stop_grace_seconds)]
     match record.phase:
         case Phase.PLACED:
@@ -24,7 +24,7 @@ def owed(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
             return _while_it_runs(record, able)
         case Phase.PROFILING if record.profiling is not None:
             return [act.ProfileWorkload(record.key, record.workload, record.profiling)]
-        case Phase.PROFILING:
+        case Phase.CLASSIFYING:
             return [_classify(record)]
         case _:
             return []
@@ -32,12 +32,12 @@ def owed(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
 
 def _while_it_runs(record: WorkloadRecord, able: Capabilities) -> list[act.Action]:
     actions: list[act.Action] = []
-    # Also where that was in vain, and is not counted: else it would stand still for ever.
-    if record.suspensions or record.in_vain_at is not None:
+    # Also where that was ineffective, and is not counted: else it would never run again.
+    if record.suspensions or record.ineffective_at is not None:
         actions.append(act.ResumeWorkload(record.key))
     if able.measures:
         actions.append(act.MeasureWorkload(record.key, record.workload))
-    if record.classifying:
+    if record.reclassifying:
         actions.append(_classify(record))
     return actions
 

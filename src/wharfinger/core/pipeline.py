@@ -15,26 +15,56 @@ log, and only then carries out ``Step.actions``. A replay calls ``apply`` with e
 event: what was decided is in the log and is not decided again.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import World
+from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.fold import apply
-from wharfinger.core.ladder import Adaptation, recommended
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.pending import owed
 from wharfinger.core.queues import Entry, entry_of
+from wharfinger.core.seams.adaptation import (
+    Migrate,
+    Reclassify,
+    Remedy,
+    Resize,
+    Resume,
+    Suspend,
+    Unchanged,
+)
+from wharfinger.core.seams.admission import AdmissionView
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.policy import Policy
+from wharfinger.core.seams.provisioning import Order, ProvisioningView
+from wharfinger.core.seams.verdicts import (
+    Acquire,
+    Admit,
+    Delegate,
+    Divert,
+    PlacementVerdict,
+    Preempt,
+    WaitUntil,
+)
+from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.errors import Conflict, NotFound
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import (
+    Decision,
+    Plan,
+    ReasonCode,
+    Refusal,
+    Stage,
+    recommended,
+)
+from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import Workload
-from wharfinger.policies.admission.admission import Admission, AdmissionView
-from wharfinger.policies.placement.common import Policy
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
 """Refusals that no room, only another server can change: not tried again before."""
@@ -67,40 +97,44 @@ class Manager:
     """The core. Deterministic: the same state and events give the same steps.
 
     Args:
-        policy: Places and resizes.
-        admission: Lets in and orders.
-        planner: Decides on profiling; ``None`` = nothing is profiled.
+        policy: Its parts decide.
         state: What a snapshot held; ``None`` = a new cluster.
-        keep_ended: How many ended workloads keep their record and output.
+        settings: The core's own.
         mode: Whether it acts, or only says what it would do; also an attribute.
     """
 
     def __init__(
         self,
         policy: Policy,
-        admission: Admission,
         *,
-        planner: ProfilingPlanner | None = None,
         state: ManagerState | None = None,
-        keep_ended: int = 10_000,
+        settings: CoreSettings | None = None,
         mode: Mode = Mode.ACT,
     ) -> None:
         self.mode = mode
-        self._recommends = mode is Mode.RECOMMEND
         self._policy = policy
-        self._admission = admission
-        self._planner = planner
-        self._keep_ended = keep_ended
-        self._world = World(ManagerState() if state is None else state)
-        self._adaptation = Adaptation(
-            self._world,
-            policy,
-            self._record,
-            classifies="" if planner is None else planner.name,
-            recommends=self._recommends,
+        self._settings = settings or CoreSettings()
+        self._world = World(
+            ManagerState() if state is None else state,
+            policy.contention,
+            policy.placement.index(),
         )
+        self._residents = _Residents(self._world, policy, recommends=self.recommends)
+        self._note_key = f"placement:{policy.placement.name}"
+        self._admission_key = f"admission:{policy.admission.name}"
         self._asked: dict[str, list[tuple[object, ...]]] = {}
+        self._asked_for: set[act.Action] = set()
         self._events: list[ev.Event] = []
+
+    @property
+    def policy(self) -> Policy:
+        """What decides."""
+        return self._policy
+
+    @property
+    def recommends(self) -> bool:
+        """Whether it only says what it would do."""
+        return self.mode is Mode.RECOMMEND
 
     # --- in and out ----------------------------------------------------------------------
 
@@ -124,11 +158,31 @@ class Manager:
         if not self._world.is_news(event):
             return Step((), ())
         self._events = []
+        proposed_for = (
+            self._world.asked_by(event.key) if isinstance(event, ev.PlacementProposed) else None
+        )
         self._record(now, event)
         if isinstance(event, _BEGINNINGS):
             self._asked.clear()
+            self._asked_for.clear()
+        if isinstance(event, ev.PlacementProposed) and proposed_for is not None:
+            self._commit(now, proposed_for, event)
         self._decide(now, event)
         return Step(tuple(self._events), tuple(self._owed_actions()))
+
+    def started(
+        self, nonce: str, version: str, engine: str, able: Capabilities
+    ) -> ev.ManagerStarted:
+        """The event with which this core takes a log over."""
+        return ev.ManagerStarted(
+            nonce=nonce,
+            version=version,
+            policy=self._policy.name,
+            admission=self._policy.admission.name,
+            engine=engine,
+            capabilities=able,
+            settings={**self._policy.settings(), CORE: asdict(self._settings)},
+        )
 
     def apply(self, time: float, event: ev.Event) -> None:
         """Fold one event of the log into the state, deciding nothing."""
@@ -138,8 +192,16 @@ class Manager:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        world = self._world
-        due = [world.lines.wake_at(now), world.stale_at(now), self._adaptation.resumes_at(now)]
+        world, adaptation = self._world, self._policy.adaptation
+        review = world.next_review()
+        due = [
+            world.lines.wake_at(now, self._settings.max_backoff_seconds),
+            world.stale_at(now),
+            adaptation.wake_at(now, self._residents),
+            None if review is None else review[0],
+        ]
+        if self._policy.provisioning is not None:
+            due.append(self._policy.provisioning.wake_at(self._provisioning_view(now)))
         return min([time for time in due if time is not None], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
@@ -199,63 +261,165 @@ class Manager:
         """Who holds something there, from being placed to being gone; to be read only."""
         return self._world.residents_of(server)
 
-    def preview(self, workload: Workload) -> list[Decision]:
-        """What would be decided for the workload if it were handed in, or tried, now."""
-        view = self._admission_view()
-        decision = self._admission.admit(workload, view)
-        if not decision.accepted:
-            return [decision]
-        known = self.state.workloads.get(workload.name)
-        classification = known.classification if known else None
-        profiling = (
-            None if known or self._planner is None else self._planner.plan(workload, self.view)
-        )
-        request = PlacementRequest(workload, classification=classification)
-        verdict = self._policy.place(request, view.cluster)
-        behind = self._behind(workload, self._admission.queue_for(workload, view))
-        measured = [] if profiling is None else [profiling.decision]
-        return [decision, *measured, verdict.decision, *behind]
+    def measured(self, record: WorkloadRecord) -> Measurements | None:
+        """All that was measured of a workload, before it ran and since."""
+        return self._policy.adaptation.measured(record)
 
-    def _behind(self, workload: Workload, queue: str) -> list[Decision]:
-        """Who is served first, where that holds a workload up."""
+    def preview(self, workload: Workload, now: float) -> list[Decision]:
+        """What would be decided if the workload were submitted, or tried, now.
+
+        A copy of the state handles that, so it is what ``handle`` would do.
+        """
         known = self.state.workloads.get(workload.name)
-        entry = (-workload.priority, known.uid if known else self.state.next_uid, workload.name)
-        ahead = self._world.lines.before(queue, entry)
-        if not ahead or not self._admission.blocks(ReasonCode.NO_ROOM):
+        fork = Manager(
+            self._policy,
+            state=decode_state(encode_state(self.state)),
+            settings=self._settings,
+            mode=self.mode,
+        )
+        request = ev.WorkloadSubmitted(workload) if known is None else ev.WorkloadUpdated(workload)
+        step = fork.handle(now, request)
+        made: list[Decision] = []
+        for event in step.events:
+            decision = getattr(event, "decision", None)
+            if getattr(event, "name", "") == workload.name and isinstance(decision, Decision):
+                made.append(decision)
+        record = fork.state.workloads[workload.name]
+        if record.phase is Phase.QUEUED and not any(m.stage is Stage.PLACEMENT for m in made):
+            # Others are served first; what would be decided for it without them.
+            made.append(fork.try_placing(now, record))
+        return [*made, *fork.behind(record)]
+
+    def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
+        """What is decided for a waiting workload, were it served now; nothing is logged."""
+        return self._place(now, record).decision
+
+    def behind(self, record: WorkloadRecord) -> list[Decision]:
+        """What is served first, where that keeps a workload waiting."""
+        if record.phase is not Phase.QUEUED:
+            return []
+        ahead = self._world.lines.before(record.queue, entry_of(record))
+        if not ahead or not self._policy.admission.blocks(ReasonCode.NO_ROOM):
             return []
         return [
             Decision(
                 Stage.PLACEMENT,
-                self._admission.name,
+                self._policy.admission.name,
                 accepted=False,
                 reason=ReasonCode.BEHIND_OTHERS,
-                message=f"{ahead} wait before it in queue {queue}",
+                message=f"{ahead} wait before it in queue {record.queue}",
                 would_change="room for those, or a higher priority",
                 numbers={"waiting_before": float(ahead)},
             )
         ]
 
     def neighbours(self, record: WorkloadRecord) -> list[str]:
-        """Who else holds resources where a workload is; names, in the order in which they came."""
-        here = (self._world.residents.get(p.server, {}) for p in record.placements)
-        names = {name: None for residents in here for name in residents if name != record.name}
-        return list(names) if record.on_server else []
+        """What else holds resources where a workload is; names, in the order of arrival."""
+        return [other.name for other in self._residents.neighbors(record)]
 
     def queue_lengths(self) -> dict[str, int]:
         """How many wait, by queue."""
-        return {name: self._world.lines.length(name) for name in self._admission.queues}
+        return {name: self._world.lines.length(name) for name in self._policy.admission.queues}
 
     # --- the pipeline ----------------------------------------------------------------------
 
     def _decide(self, now: float, event: ev.Event) -> None:
         if isinstance(event, ev.EngineSynced):
             self._reconcile(now, event)
+        if isinstance(event, ev.ServerMeasured):
+            self._track(now, event)
+        if isinstance(event, ev.TimePassed) and (lost := self._world.lost(now)):
+            self._record(now, ev.TrackingLost(lost))
+        self._review(now)
         for name in list(self._world.undecided):
             self._advance(now, self.state.workloads[name])
         if self.state.synced:
-            self._adaptation.run(now, event)
+            self._arrive(now)
+            for remedy in self._policy.adaptation.remedies(now, event, self._residents):
+                self._carry_out(now, remedy)
             self._place_waiting(now)
+            self._provision(now)
         self._retain(now)
+        self._observe(now)
+
+    def _track(self, now: float, event: ev.ServerMeasured) -> None:
+        """What the adaptation makes of the measurements; it is logged, and the fold assigns it."""
+        adaptation, samples = self._policy.adaptation, []
+        for sample in event.samples:
+            record = self._world.running(sample.key)
+            if record is None:
+                continue
+            tracked = adaptation.track(record, now, self._world.slowdown_of(record))
+            if tracked.tracking or record.tracking or tracked.observations:
+                samples.append(tracked)
+        if samples:
+            self._record(now, ev.TargetsTracked(tuple(samples)))
+
+    def _arrive(self, now: float) -> None:
+        """One that was stopped to be migrated is started where room is held for it."""
+        for name in list(self._world.arriving):
+            del self._world.arriving[name]
+            record = self.state.workloads[name]
+            placements = record.planned
+            if record.phase is not Phase.QUEUED or not self._fits(placements):
+                continue
+            servers = " and ".join(placement.server for placement in placements)
+            decision = Decision(
+                Stage.PLACEMENT,
+                self._policy.placement.name,
+                accepted=True,
+                reason=ReasonCode.OK,
+                message=f"migrated: {servers} held room for it",
+                considered=len(placements),
+                predicted=record.predicted,
+            )
+            key = self._new_key(record)
+            self._record(now, ev.WorkloadPlaced(name, key, placements, decision))
+
+    def _fits(self, placements: Sequence[Placement]) -> bool:
+        """Whether all of it can be had now."""
+        view, servers = self.view, self.state.servers
+        for placement in placements:
+            server, need = servers.get(placement.server), placement.allocation
+            if server is None or not server.accepting:
+                return False
+            row = view.row(placement.server)
+            if (
+                view.cpu_allocated[row] + need.cpu_millicpus > view.cpu_capacity[row]
+                or view.memory_allocated[row] + need.memory_bytes > view.memory_capacity[row]
+            ):
+                return False
+        return bool(placements)
+
+    def _commit(self, now: float, record: WorkloadRecord, event: ev.PlacementProposed) -> None:
+        """Check what a decider proposes on its snapshot against the cluster as it is now."""
+        if record.phase is not Phase.QUEUED:
+            return
+        if not event.placements:
+            self._hold(now, record, event.decision)
+            return
+        if self._fits(event.placements):
+            key = self._new_key(record)
+            placed = ev.WorkloadPlaced(record.name, key, event.placements, event.decision)
+            self._record(now, placed)
+            return
+        view = self.view
+        changed = sum(
+            placement.server not in view.names
+            or view.versions is None
+            or int(view.versions[view.row(placement.server)]) != version
+            for placement, version in zip(event.placements, event.versions, strict=True)
+        )
+        decision = replace(
+            event.decision,
+            accepted=False,
+            reason=ReasonCode.CONFLICT,
+            message="the servers that were proposed have no room for it any more",
+            would_change="a proposal on a newer snapshot; it is asked for",
+            numbers={**event.decision.numbers, "servers_changed": float(changed)},
+            predicted=None,
+        )
+        self._record(now, ev.PlacementConflicted(record.name, decision))
 
     def _reconcile(self, now: float, event: ev.EngineSynced) -> None:
         """A start that the engine had taken and knows no more has vanished.
@@ -273,33 +437,75 @@ class Manager:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""
         if record.phase is Phase.SUBMITTED:
             self._admit(now, record)
-        if record.phase is Phase.ADMITTED and not record.profiled and self._profile(now, record):
+        if record.phase is Phase.ADMITTED and self._profile(now, record):
             return
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
-            queue = self._admission.queue_for(record.workload, self._admission_view())
-            self._record(now, ev.WorkloadQueued(record.name, queue))
+            self._enqueue(now, record)
 
     def _admit(self, now: float, record: WorkloadRecord) -> None:
-        decision = self._admission.admit(record.workload, self._admission_view())
-        answer = ev.WorkloadAdmitted if decision.accepted else ev.WorkloadRejected
-        self._record(now, answer(record.name, decision))
+        view = self._admission_view(now)
+        match self._policy.admission.admit(self._request(record, now), view):
+            case Admit(decision=decision):
+                assert decision is not None, f"{self._policy.admission.name} tells nothing"
+                self._record(now, ev.WorkloadAdmitted(record.name, decision))
+            case WaitUntil(time, decision):
+                self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+            case Refusal(decision=decision):
+                self._record(now, ev.WorkloadRejected(record.name, decision))
+
+    def _enqueue(self, now: float, record: WorkloadRecord) -> None:
+        """The admission is asked again, with what is known by now."""
+        view = self._admission_view(now)
+        match self._policy.admission.enqueue(self._request(record, now), view):
+            case Admit(decision, queue, review_at):
+                queued = ev.WorkloadQueued(record.name, queue, decision, review_at)
+                self._record(now, queued)
+            case WaitUntil(time, decision):
+                self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+            case Refusal(decision=decision):
+                self._record(now, ev.WorkloadRejected(record.name, decision))
+
+    def _review(self, now: float) -> None:
+        """Those whose time has come: the admission looks at them again."""
+        while (first := self._world.next_review()) is not None and first[0] <= now:
+            record = self.state.workloads[first[1]]
+            verdict = None
+            if record.phase is Phase.QUEUED:
+                view = self._admission_view(now)
+                request = self._request(record, now)
+                verdict = self._policy.admission.review(request, record.queue, view)
+            match verdict:
+                case Divert(queue, decision, review_at):
+                    later = review_at if review_at is None or review_at > now else None
+                    diverted = ev.WorkloadDiverted(record.name, queue, decision, later)
+                    self._record(now, diverted)
+                case WaitUntil(time, decision) if time > now:
+                    self._record(now, ev.WorkloadReviewed(record.name, decision, time))
+                case Refusal(decision=decision):
+                    self._record(now, ev.WorkloadRejected(record.name, decision))
+                case _:
+                    self._record(now, ev.WorkloadReviewed(record.name))
 
     def _profile(self, now: float, record: WorkloadRecord) -> bool:
         """Plan its profiling, or let it wait for that; whether there is any to come."""
-        verdict = self._planner and self._planner.plan(record.workload, self.view)
+        planner = self._policy.estimation
+        verdict = planner and planner.plan(record.workload, self.view)
         if not verdict:
             return False
-        # Copies are something that is done: who only recommends goes by their like. And so
-        # does what no server could hold: its place, not its copy, is what it has to wait for.
-        never = self._recommends or self._exceeds_all(record.workload)
+        # Profiling runs are something that is done: a core that only recommends makes a cold
+        # start. And so does what no server could hold: it has to wait for its place, not for them.
+        never = self.recommends or self._exceeds_all(record.workload)
         first = next(iter(self._world.unprofiled), None)
-        if not never and verdict.plan and first is not None and first < entry_of(record):
+        behind = first is not None and first < entry_of(record)
+        if not never and verdict.plan and (behind or self._world.lines.is_blocked()):
             self._hold(now, record, _behind_others(verdict.decision))
         elif never or verdict.decision.accepted:
             decision = replace(verdict.decision, accepted=True, would_change="")
-            plan = None if never else verdict.plan
             key = self._new_key(record)
-            self._record(now, ev.ProfilingPlanned(record.name, key, decision, plan))
+            if never or verdict.plan is None:
+                self._record(now, ev.ClassificationPlanned(record.name, key, decision))
+            else:
+                self._record(now, ev.ProfilingPlanned(record.name, key, decision, verdict.plan))
         else:
             self._hold(now, record, verdict.decision)
         return True
@@ -313,12 +519,15 @@ class Manager:
 
     def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
         """It waits; why is logged when that changes."""
-        if record.held is not decision.reason:
-            self._record(now, ev.WorkloadHeld(record.name, decision))
+        if record.deferral is not decision.reason:
+            self._record(now, ev.WorkloadDeferred(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
         world = self._world
-        if not world.lines.end_delays(now) and not world.room_changed:
+        if (
+            not world.lines.end_delays(now, self._settings.max_backoff_seconds)
+            and not world.room_changed
+        ):
             return
         world.lines.unblock()
         self._serve_all(now)
@@ -328,7 +537,7 @@ class Manager:
         world.room_changed = False
 
     def _serve_all(self, now: float) -> None:
-        for queue in self._admission.queues:
+        for queue in self._policy.admission.queues:
             self._serve(now, self._world.lines.open(queue))
 
     def _profile_waiting(self, now: float) -> bool:
@@ -355,15 +564,16 @@ class Manager:
                 position += 1
                 continue
             match self._place(now, record):
-                case Plan(decision=decision) if self._recommends:
+                case Plan(decision=decision) if self.recommends:
                     self._hold(now, record, recommended(decision))
                     position += 1
-                case Plan(placements, decision):
+                case Plan(placements, decision, note):
                     key = self._new_key(record)
                     self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
+                    self._note(now, self._note_key, note)
                 case Refusal(decision, waits_for):
                     self._hold(now, record, decision)
-                    if self._admission.blocks(decision.reason):
+                    if self._policy.admission.blocks(decision.reason):
                         self._world.lines.block(record)
                         return
                     if decision.reason in UNTIL_SERVERS_CHANGE:
@@ -372,19 +582,121 @@ class Manager:
                         self._world.lines.await_room(record, waits_for)
                     else:
                         position += 1
+                case verdict if self.recommends:
+                    self._hold(now, record, recommended(verdict.decision))
+                    position += 1
+                case Preempt(victims, decision):
+                    self._preempt(now, record, victims, decision)
+                    position = 0
+                case Acquire(platform, decision):
+                    self._acquire(now, record, platform, decision)
+                    position += 1
+                case Delegate(decider, decision):
+                    key = self._question_key(record)
+                    asked = ev.PlacementDelegated(record.name, key, decider, decision)
+                    self._record(now, asked)
+                case WaitUntil(time, decision):
+                    self._record(now, ev.WorkloadDeferred(record.name, decision, time))
 
-    def _place(self, now: float, record: WorkloadRecord) -> Plan | Refusal:
-        """One that was stopped to be moved goes back rather than nowhere."""
-        request = self._world.request(record, now)
-        verdict = self._policy.place(request, self.view)
-        moved = record.moves > 0 and not record.start_failures
-        if isinstance(verdict, Refusal) and moved and request.excluded:
-            return self._policy.place(replace(request, excluded=frozenset()), self.view)
+    def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
+        """One that was stopped to be migrated goes back rather than nowhere."""
+        request = self._request(record, now)
+        verdict = self._policy.placement.place(request, self.view)
+        migrated = record.migrations > 0 and not record.start_failures
+        if isinstance(verdict, Refusal) and migrated and request.excluded:
+            return self._policy.placement.place(replace(request, excluded=frozenset()), self.view)
         return verdict
 
+    def _preempt(
+        self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
+    ) -> None:
+        """Stop the victims; it waits for room on their servers."""
+        told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
+        servers: dict[str, None] = {}
+        for name in victims:
+            victim = self.state.workloads.get(name)
+            if victim is None or not victim.workload.run.restartable or victim.revoking:
+                continue
+            if victim.phase in (Phase.RUNNING, Phase.SUSPENDED):
+                self._record(now, ev.WorkloadPreempted(name, record.name, decision))
+                servers.update((placement.server, None) for placement in victim.placements)
+        self._hold(now, record, told)
+        if servers:
+            self._world.lines.await_room(record, servers)
+        else:
+            self._world.lines.set_aside(record)
+
+    def _acquire(
+        self, now: float, record: WorkloadRecord, platform: str, decision: Decision
+    ) -> None:
+        """Order a server for it, once."""
+        if all(order.ordered_for != record.name for order in self.state.orders.values()):
+            self._order(now, Order(platform, decision), record.name)
+        told = replace(decision, accepted=False, reason=ReasonCode.ACQUIRING)
+        self._hold(now, record, told)
+
+    def _order(self, now: float, order: Order, ordered_for: str = "") -> None:
+        key = f"order-{self.state.next_order}-{self._nonce()}"
+        ordered = ev.ServerOrdered(key, order.platform, order.decision, ordered_for)
+        self._record(now, ordered)
+
+    def _provision(self, now: float) -> None:
+        """Servers to acquire and to release."""
+        provisioning = self._policy.provisioning
+        if provisioning is None or self.recommends:
+            return
+        for wanted in provisioning.provision(self._provisioning_view(now)):
+            if isinstance(wanted, Order):
+                self._order(now, wanted)
+            elif wanted.server in self.state.servers:
+                self._record(now, ev.ServerReleased(wanted.server, wanted.decision))
+
+    def _provisioning_view(self, now: float) -> ProvisioningView:
+        ordered: dict[str, int] = {}
+        for order in self.state.orders.values():
+            ordered[order.platform] = ordered.get(order.platform, 0) + 1
+        acquired = {
+            name: since
+            for name, since in self.state.acquired.items()
+            if name in self.state.servers and name not in self.state.releasing
+        }
+        return ProvisioningView(self.view, self.queue_lengths(), ordered, acquired, now)
+
+    def _carry_out(self, now: float, remedy: Remedy) -> None:
+        """Log what an adaptation wants; a core that only recommends says so instead."""
+        if self.recommends and not isinstance(remedy, Unchanged | Reclassify):
+            name = remedy.suspended_for if isinstance(remedy, Suspend) else remedy.name
+            remedy = Unchanged(name, recommended(remedy.decision))
+        match remedy:
+            case Resize(name, placements, decision):
+                self._record(now, ev.AllocationPlanned(name, placements, decision))
+            case Unchanged(name, decision):
+                # Nothing is done; why is logged when that changes.
+                if self.state.workloads[name].deferral is not decision.reason:
+                    self._record(now, ev.AllocationUnchanged(name, decision))
+            case Suspend(name, suspended_for, decision):
+                self._record(now, ev.WorkloadSuspended(name, suspended_for, decision))
+            case Resume(name, decision, ineffective):
+                self._record(now, ev.WorkloadResumed(name, decision, ineffective))
+            case Migrate(name, placements, decision):
+                self._record(now, ev.WorkloadMigrated(name, decision, placements))
+            case Reclassify(name, measurements, decision):
+                self._record(now, ev.ReclassificationPlanned(name, decision, measurements))
+
     def _retain(self, now: float) -> None:
-        while len(self._world.ended) > self._keep_ended:
+        while len(self._world.ended) > self._settings.keep_ended:
             self._record(now, ev.WorkloadForgotten(self._world.ended[0][2]))
+
+    def _observe(self, now: float) -> None:
+        """What the admission remembers of this step."""
+        for event in tuple(self._events):
+            before = self.state.notes.get(self._admission_key, "")
+            note = self._policy.admission.observe(now, event, before)
+            self._note(now, self._admission_key, note)
+
+    def _note(self, now: float, part: str, note: str | None) -> None:
+        if note is not None and note != self.state.notes.get(part):
+            self._record(now, ev.PolicyNoted(part, note))
 
     # --- pieces ----------------------------------------------------------------------------
 
@@ -394,11 +706,25 @@ class Manager:
 
     def _new_key(self, record: WorkloadRecord) -> str:
         """Never used before, also not in a part of the log that was lost."""
-        nonce = self.state.nonces[-1] if self.state.nonces else "0"
-        return f"{record.uid}-{record.attempts + 1}-{nonce}"
+        return f"{record.uid}-{record.attempts + 1}-{self._nonce()}"
 
-    def _admission_view(self) -> AdmissionView:
-        return AdmissionView(self.view, self.queue_lengths())
+    def _question_key(self, record: WorkloadRecord) -> str:
+        return f"question-{record.uid}-{self.state.next_question}-{self._nonce()}"
+
+    def _nonce(self) -> str:
+        return self.state.nonces[-1] if self.state.nonces else "0"
+
+    def _request(self, record: WorkloadRecord, now: float) -> PlacementRequest:
+        return self._residents.request(record, now)
+
+    def _admission_view(self, now: float) -> AdmissionView:
+        note = self.state.notes.get(self._admission_key, "")
+        return AdmissionView(self.view, self.queue_lengths(), now, note)
+
+    def _question(self, record: WorkloadRecord) -> act.DecidePlacement:
+        """What a decider outside is asked; the snapshot is as new as the question."""
+        request = self._request(record, record.phase_since)
+        return act.DecidePlacement(record.question, record.decider, request, self.view.snapshot())
 
     def _owed_actions(self) -> list[act.Action]:
         """What the state now asks of the engine and was not asked before.
@@ -410,7 +736,10 @@ class Manager:
             return []
         due: list[act.Action] = []
         for name in self._world.touched:
-            actions = owed(self.state.workloads.get(name), self.state.capabilities)
+            record = self.state.workloads.get(name)
+            actions = owed(record, self.state.capabilities)
+            if record is not None and record.question:
+                actions.append(self._question(record))
             before = self._asked.pop(name, [])
             if actions:
                 asked = self._asked[name] = [_identity(action) for action in actions]
@@ -419,7 +748,76 @@ class Manager:
         self._world.touched.clear()
         due.extend(map(act.ForgetWorkload, self._world.dropped_keys))
         self._world.dropped_keys.clear()
+        if self.state.orders or self.state.releasing or self._asked_for:
+            due.extend(self._provisioning_actions())
         return due
+
+    def _provisioning_actions(self) -> list[act.Action]:
+        """Servers that are to come or go, asked for once."""
+        view = self.view
+        wanted: list[act.Action] = [
+            act.AcquireServer(order.key, order.platform) for order in self.state.orders.values()
+        ]
+        wanted += [
+            act.ReleaseServer(name)
+            for name in self.state.releasing
+            if name in self.state.servers and not view.residents[view.row(name)]
+        ]
+        due = [action for action in wanted if action not in self._asked_for]
+        self._asked_for = set(wanted)
+        return due
+
+
+class _Residents:
+    """What an adaptation reads; see ``Residents``."""
+
+    def __init__(self, world: World, policy: Policy, *, recommends: bool) -> None:
+        self._world = world
+        self.placement: PlacementPolicy = policy.placement
+        self.estimates = policy.estimation.name if policy.estimation else ""
+        self.recommends = recommends
+        self._note_key = f"placement:{policy.placement.name}"
+
+    @property
+    def state(self) -> ManagerState:
+        return self._world.state
+
+    def view(self) -> ClusterView:
+        return self._world.view()
+
+    def request(
+        self,
+        record: WorkloadRecord,
+        now: float,
+        *,
+        off_target: OffTarget | None = None,
+        load: float | None = None,
+    ) -> PlacementRequest:
+        note = self.state.notes.get(self._note_key, "")
+        return self._world.request(record, now, off_target=off_target, load=load, note=note)
+
+    def running(self, key: str) -> WorkloadRecord | None:
+        return self._world.running(key)
+
+    def neighbors(self, record: WorkloadRecord) -> list[WorkloadRecord]:
+        if not record.on_server:
+            return []
+        residents = (r for p in record.placements for r in self._world.residents_of(p.server))
+        return list({r.uid: r for r in residents if r is not record}.values())
+
+    def suspended(self) -> list[WorkloadRecord]:
+        return [self.state.workloads[name] for name in self._world.suspended]
+
+    def wants_resize(self) -> list[WorkloadRecord]:
+        world = self._world
+        names = world.resize_wanted if world.room_changed else world.touched
+        return [self.state.workloads[name] for name in names if name in world.resize_wanted]
+
+    def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
+        return self._world.slowdown_of(record)
+
+    def platform_of(self, record: WorkloadRecord) -> str:
+        return self._world.platform_of(record)
 
 
 def _behind_others(decision: Decision) -> Decision:
@@ -435,4 +833,4 @@ def _behind_others(decision: Decision) -> Decision:
 def _identity(action: act.Action) -> tuple[object, ...]:
     """What makes it another action than the one that was asked before."""
     about = action.workload if isinstance(action, act.MeasureWorkload) else None
-    return type(action), action.key, getattr(action, "placements", None), about
+    return type(action), getattr(action, "key", ""), getattr(action, "placements", None), about

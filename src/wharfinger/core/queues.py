@@ -10,8 +10,6 @@ from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.state import WorkloadRecord
 
-MAX_BACKOFF_SECONDS = 60.0
-
 Entry = tuple[int, int, str]
 """(-priority, uid, name): the order of service."""
 _NOBODY: Ordered[Entry] = Ordered()
@@ -97,6 +95,10 @@ class Lines:
         """Whoever comes behind this one waits for it."""
         self._blocked[record.queue] = entry_of(record)
 
+    def is_blocked(self) -> bool:
+        """Whether the head of a queue waits for room."""
+        return bool(self._blocked)
+
     def unblock(self) -> None:
         """There may be room: everyone is worth trying again."""
         self._blocked.clear()
@@ -105,17 +107,17 @@ class Lines:
         """Whether it has to wait out the time after a failed start."""
         return record.name in self._delays
 
-    def wake_at(self, now: float) -> float | None:
+    def wake_at(self, now: float, longest: float) -> float | None:
         """When the next delay ends; ``None`` = nobody is delayed."""
         first = self._delays.first()
         if first is None:
             return None
-        return first[0] if _is_backing_off(now, first[0]) else now
+        return first[0] if _is_backing_off(now, first[0], longest) else now
 
-    def end_delays(self, now: float) -> bool:
+    def end_delays(self, now: float, longest: float) -> bool:
         """End those delays whose time has come; whether there were any."""
         ended = False
-        while (first := self._delays.first()) and not _is_backing_off(now, first[0]):
+        while (first := self._delays.first()) and not _is_backing_off(now, first[0], longest):
             self._delays.drop(first[1])
             ended = True
         return ended
@@ -126,9 +128,9 @@ def entry_of(record: WorkloadRecord) -> Entry:
     return -record.workload.priority, record.uid, record.name
 
 
-def _is_backing_off(now: float, until: float) -> bool:
+def _is_backing_off(now: float, until: float, longest: float) -> bool:
     """Whether a failed start has to wait still.
 
     More than the longest backoff is left only when the clock was set back.
     """
-    return 0 < until - now <= MAX_BACKOFF_SECONDS
+    return 0 < until - now <= longest

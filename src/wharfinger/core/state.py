@@ -1,13 +1,15 @@
 """What the core knows, as plain values that a snapshot can hold.
 
-Only ``Manager.apply`` changes these. What can be derived (the servers' columns, the queues,
-the index of keys) is not here: see ``core/tables.py`` and ``Manager``.
+Only the fold changes these. What can be derived (the table of servers, the queues, the index of
+keys) is not here: see ``cluster_state``.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
+from wharfinger.core.tracking import TargetTracking
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.performance import Performance, Quantity
@@ -16,8 +18,8 @@ from wharfinger.model.profile import Classification, Entry, Measurements, Profil
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
-SCHEMA = 1
-"""Version of the snapshot's form; see ``core/codec.py``."""
+SCHEMA = 2
+"""Version of the snapshot's form; see ``codec``."""
 
 DECISIONS_KEPT = 12
 ADJUSTMENTS_KEPT = 32
@@ -31,41 +33,25 @@ class TimedDecision:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """On which side of its target a running workload is.
-
-    Attributes:
-        pace: Performance over target at the newest measurement.
-        side: -1 = missed, 0 = as it should be, 1 = more than enough.
-        since: When it came to this side, in seconds since the epoch.
-        could: What it could do over its target, as far as its idle CPU tells; ``None`` = no more
-            than it does.
-    """
-
-    pace: float
-    side: int
-    since: float
-    could: float | None = None
-
-
 class AdjustmentKind(StrEnum):
     """What was done about a workload after it was placed."""
 
     RESIZED = "resized"
     """Its allocation became another one, where it is, or on more or fewer servers."""
     SUSPENDED = "suspended"
-    """It gave way to a neighbour that missed its target."""
+    """It was suspended for a neighbor that violated its target."""
     RESUMED = "resumed"
-    """It goes on."""
+    """It was resumed."""
     RELIEVED = "relieved"
-    """A neighbour gave way to it."""
-    MOVED = "moved"
+    """A neighbor was suspended for its sake."""
+    MIGRATED = "migrated"
     """It was stopped, to be started on another server."""
-    KEPT = "kept"
+    PREEMPTED = "preempted"
+    """It was stopped for another's sake."""
+    UNCHANGED = "unchanged"
     """Something should have been done and was not; the reason says why."""
     RECLASSIFIED = "reclassified"
-    """What it needs was estimated anew, by how it runs."""
+    """It was classified again, by how it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +64,8 @@ class Adjustment:
         after: Where it is from then on; empty = it does not run.
         reason: Stable word.
         message: The cause, for people.
-        pace_before: Performance over target when it was decided; ``None`` = not known.
-        pace_after: The same once it had time to show, or the newest before that.
+        performance_before: Achieved over target when it was decided; ``None`` = not known.
+        performance_after: The same once it had time to show, or the newest before that.
     """
 
     time: float
@@ -88,8 +74,8 @@ class Adjustment:
     after: tuple[Placement, ...]
     reason: str
     message: str
-    pace_before: float | None = None
-    pace_after: float | None = None
+    performance_before: float | None = None
+    performance_after: float | None = None
 
 
 @dataclass(slots=True)
@@ -100,8 +86,8 @@ class WorkloadRecord:
         uid: Counts submissions; never used again, unlike a name.
         key: The current start's (or profiling run's) identity; empty before the first.
         placements: Where it is, and with how much.
-        planned: The allocations it is being resized to, perhaps on other servers too; empty
-            otherwise.
+        planned: The allocations it is being resized or migrated to, perhaps on other servers;
+            empty otherwise.
         attempts: How often it was given a place; the newest key's number.
         starts: How often the program was started.
         start_failures: How often a start failed that may be tried again.
@@ -111,26 +97,28 @@ class WorkloadRecord:
         revoking: Its user wants it stopped.
         reason: Stable word for why it is where it is; empty when there is nothing to say.
         message: The same for people.
-        held: Why it could not be placed when it was last tried.
-        profiled: Whether its profiling runs are done, or gave nothing, or there are none.
+        deferral: Why it could not go on when it was last tried; ``None`` = it was not, or could.
         profiling: The plan of the runs under way, for which its server keeps room.
         measurements: What they found; ``None`` = nothing.
         classification: What it needs, as an estimator said; ``None`` = not known.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
         performance: What was measured last of its newest start; ``None`` = nothing.
-        course: On which side of its target it is; ``None`` = not known.
-        adjusted_at: When its allocation was changed last, or a neighbour gave way to it.
+        tracking: How it stands to its target; ``None`` = not known.
+        adjusted_at: When its allocation was changed last, or a neighbor was suspended for it.
         predicted: How it should do where it is; ``None`` = nothing predicts.
         observed: How it did under each allocation that it had, once that had settled; without
             its neighbours, where their part is known between pairs.
-        company_since: When somebody came to its server or left it last, where it matters.
-        classifying: It runs, and is being classified anew.
-        classified_at: When it was to be classified anew last.
-        suspensions: How often it gave way to a neighbour.
-        relieves: The neighbour to which it gave way last; empty = none.
-        relieved_pace: How that one did then, performance over target.
-        in_vain_at: When it turned out that giving way had not helped; ``None`` = it had.
-        moves: How often it was stopped to be started on another server.
+        neighbors_changed_at: When a neighbor came or left last, where contention with it is known.
+        reclassifying: It runs, and is being classified again.
+        classified_at: When it was to be classified again last.
+        suspensions: How often it was suspended.
+        suspended_for: The neighbor for which that was last; empty = none.
+        suspended_at_performance: Achieved over target of that one then.
+        ineffective_at: When it turned out that its suspension had not helped; ``None`` = it had.
+        migrations: How often it was stopped to be started on another server.
+        review_at: When the admission looks at it again; ``None`` = not while it waits there.
+        question: Key of the question that a decider outside has been asked; empty = none.
+        decider: Which one.
         adjustments: What was done about it since it was placed, the newest, oldest first.
     """
 
@@ -158,25 +146,27 @@ class WorkloadRecord:
     cpu_seconds: float | None = None
     reason: str = ""
     message: str = ""
-    held: ReasonCode | None = None
-    profiled: bool = False
+    deferral: ReasonCode | None = None
     profiling: ProfilingPlan | None = None
     measurements: Measurements | None = None
     classification: Classification | None = None
     resize_wanted: bool = False
     performance: Performance | None = None
-    course: Course | None = None
+    tracking: TargetTracking | None = None
     adjusted_at: float | None = None
     predicted: Prediction | None = None
     observed: dict[Quantity, dict[int, Entry]] = field(default_factory=dict)
-    company_since: float | None = None
-    classifying: bool = False
+    neighbors_changed_at: float | None = None
+    reclassifying: bool = False
     classified_at: float | None = None
     suspensions: int = 0
-    relieves: str = ""
-    relieved_pace: float = 0.0
-    in_vain_at: float | None = None
-    moves: int = 0
+    suspended_for: str = ""
+    suspended_at_performance: float = 0.0
+    ineffective_at: float | None = None
+    migrations: int = 0
+    review_at: float | None = None
+    question: str = ""
+    decider: str = ""
     adjustments: list[Adjustment] = field(default_factory=list)
     decisions: list[TimedDecision] = field(default_factory=list)
 
@@ -202,6 +192,21 @@ class WorkloadRecord:
         self.decisions.append(TimedDecision(time, decision))
 
 
+@dataclass(frozen=True, slots=True)
+class ServerOrder:
+    """A server that is to be acquired.
+
+    Attributes:
+        ordered_for: The workload that waits for it; empty = none in particular.
+        ordered_at: In seconds since the epoch.
+    """
+
+    key: str
+    platform: str
+    ordered_for: str
+    ordered_at: float
+
+
 @dataclass(slots=True)
 class ManagerState:
     """Everything a snapshot holds.
@@ -209,7 +214,11 @@ class ManagerState:
     Attributes:
         nonces: Of every manager process that has led this log since a part of it was lost.
         synced: Whether the engine of this process has reported what it found.
-        last_placed: Server of the newest placement.
+        settings: Of the policy and the core that lead the log now, by part.
+        notes: What parts of policies remember, by kind and name of the part.
+        orders: Servers that are ordered and not there yet, by key.
+        acquired: When each server that was acquired joined, in seconds since the epoch.
+        releasing: Servers that are given back, in order.
         servers: In the order in which they joined.
         adjusted_at: When allocations were changed lately, newest last.
         adjustment_counts: How many there were of each kind, since the log began.
@@ -224,7 +233,13 @@ class ManagerState:
     capabilities: Capabilities = field(default_factory=Capabilities)
     synced: bool = False
     next_uid: int = 1
-    last_placed: str = ""
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    orders: dict[str, ServerOrder] = field(default_factory=dict)
+    acquired: dict[str, float] = field(default_factory=dict)
+    releasing: list[str] = field(default_factory=list)
+    next_order: int = 1
+    next_question: int = 1
     servers: dict[str, Server] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     adjusted_at: list[float] = field(default_factory=list)

@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.seams.contention import ContentionTable
+from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
-from wharfinger.model.view import SOURCES, Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.native import LoadIndex
 
 CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
 PLATFORM = 6
 NUMBERS = 7
 _Number = TypeVar("_Number", bound=np.generic)
-UNPRESSED = (100.0, 0.0, 0.0, 0.0)
-"""Of an empty server: tolerated and its variance, caused and its variance."""
 
 
 def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
@@ -24,30 +24,30 @@ def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
     return columns
 
 
-def _unpressed(servers: int) -> NDArray[np.float64]:
-    """(4, R, servers) of empty ones."""
-    levels = np.array(UNPRESSED)[:, None, None]
-    return np.broadcast_to(levels, (4, len(SOURCES), servers)).copy()
-
-
 class Columns:
     """One row a server. A departed server keeps its row until nothing is left on it.
 
     The arrays grow by doubling, so that a hundred thousand servers can join one by one. A view is
     of the same memory, so it is made anew only when rows come or go; and what nothing but a pass
-    over all rows would tell is kept beside them: who is unsettled, who is pressed, the load index.
+    over all rows would tell is kept beside them: who is unsettled, the load index.
+
+    Args:
+        contention: What views carry of that; rows as here.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, contention: ContentionTable | None = None, index: ServerIndex | None = None
+    ) -> None:
+        self._contention = contention
+        self._index = index
         self._names: list[str] = []
         self._row: dict[str, int] = {}
         self._platforms: dict[str, int] = {}
         self._numbers = np.zeros((NUMBERS, 16), dtype=np.int64)
         self._accepting = np.zeros(16, dtype=np.uint8)
         self._unsettled = np.zeros(16, dtype=np.uint8)
-        self._pressure = _unpressed(16)
+        self._versions = np.zeros(16, dtype=np.int64)
         self._unsettled_names: set[str] = set()
-        self._pressed_names: set[str] = set()
         self._loads = LoadIndex()
         self._shown: dict[str, Any] | None = None
         self._view: ClusterView | None = None
@@ -67,16 +67,15 @@ class Columns:
         """
         row = self._row.get(server.name)
         if row is not None and joins:
-            left, pressure = self._numbers[:, row].copy(), self._pressure[:, :, row].copy()
+            left = self._numbers[:, row].copy()
             unsettled = self.is_unsettled(server.name)
             self.drop(server.name)
             row = self._append(server.name)
             self._numbers[:, row] = left
-            self.press(server.name, pressure)
             self.unsettle(server.name, unsettled=unsettled)
         if row is None:
             row = self._append(server.name)
-        self._loads.touch(row)
+        self._touch(row)
         self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus
         self._numbers[MEMORY_CAPACITY, row] = server.memory_bytes
         self._accepting[row] = server.accepting
@@ -88,7 +87,7 @@ class Columns:
     def close(self, name: str) -> None:
         """A server is gone: nothing more is placed there, and its row goes when it is empty."""
         row = self._row[name]
-        self._loads.touch(row)
+        self._touch(row)
         self._numbers[CPU_CAPACITY, row] = self._numbers[MEMORY_CAPACITY, row] = 0
         self._accepting[row] = 0
 
@@ -100,6 +99,8 @@ class Columns:
         """Remove a row, moving those behind it up so that the order of joining stays."""
         row = self._row.pop(name)
         self._loads.drop(row)
+        if self._index is not None:
+            self._index.drop(row)
         self._shown = None
         self._unsettled_names.discard(name)
         del self._names[row]
@@ -108,10 +109,8 @@ class Columns:
         self._numbers[:, -1] = self._accepting[-1] = 0
         self._unsettled[row:-1] = self._unsettled[row + 1 :]
         self._unsettled[-1] = 0
-        if self._pressed_names:  # else all columns are the same
-            self._pressure[:, :, row:-1] = self._pressure[:, :, row + 1 :]
-            self._pressure[:, :, -1:] = _unpressed(1)
-            self._pressed_names.discard(name)
+        self._versions[row:-1] = self._versions[row + 1 :]
+        self._versions[-1] = 0
         for behind in self._names[row:]:
             self._row[behind] -= 1
 
@@ -119,7 +118,7 @@ class Columns:
         """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
         for placement in placements:
             row = self._row[placement.server]
-            self._loads.touch(row)
+            self._touch(row)
             self._numbers[CPU_ALLOCATED, row] += sign * placement.allocation.cpu_millicpus
             self._numbers[MEMORY_ALLOCATED, row] += sign * placement.allocation.memory_bytes
             self._numbers[RESIDENTS, row] += sign
@@ -127,22 +126,6 @@ class Columns:
     def count_copy(self, server: str, change: int) -> None:
         """A profiling copy begins there (1), or has ended (-1)."""
         self._numbers[COPIES, self._row[server]] += change
-
-    def press(self, server: str, pressure: NDArray[np.float64]) -> None:
-        """What its residents tolerate and cause: (4, R), rows as ``UNPRESSED``."""
-        self._pressure[:, :, self._row[server]] = pressure
-        if np.array_equal(pressure, _unpressed(1)[:, :, 0]):
-            self._pressed_names.discard(server)
-        else:
-            self._pressed_names.add(server)
-
-    def pressure(self, server: str) -> NDArray[np.float64]:
-        """As ``press`` has said last."""
-        return self._pressure[:, :, self._row[server]]
-
-    def is_pressed(self, server: str) -> bool:
-        """Whether that is anything but what an empty server has."""
-        return server in self._pressed_names
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
@@ -157,13 +140,13 @@ class Columns:
         """Servers of which that was said, in the order of rows."""
         return sorted(self._unsettled_names, key=self._row.__getitem__)
 
-    def view(self, last_placed: str, capabilities: Capabilities) -> ClusterView:
+    def view(self, capabilities: Capabilities) -> ClusterView:
         """The columns as a policy sees them: the same memory, not writable."""
         if self._shown is None:
             self._shown, self._view = self._show(), None
-        row, view = self.row(last_placed), self._view
-        if view is None or view.last_placed != row or view.capabilities is not capabilities:
-            view = ClusterView(**self._shown, last_placed=row, capabilities=capabilities)
+        view = self._view
+        if view is None or view.capabilities is not capabilities:
+            view = ClusterView(**self._shown, capabilities=capabilities)
             self._view = view
         return view
 
@@ -171,9 +154,6 @@ class Columns:
         """What of a view stays the same until rows come or go."""
         count = len(self._names)
         columns = [_frozen(column[:count]) for column in self._numbers]
-        tolerated, tolerated_variance, caused, caused_variance = (
-            _frozen(level[:, :count]) for level in self._pressure
-        )
         return {
             "names": self._names,
             "cpu_capacity": columns[CPU_CAPACITY],
@@ -186,13 +166,19 @@ class Columns:
             "platform": columns[PLATFORM],
             "platforms": tuple(self._platforms),
             "unsettled": _frozen(self._unsettled[:count]),
-            "tolerated": tolerated,
-            "tolerated_variance": tolerated_variance,
-            "caused": caused,
-            "caused_variance": caused_variance,
+            "contention": self._contention,
             "loads": self._loads,
+            "versions": _frozen(self._versions[:count]),
+            "index": self._index,
             "rows": self._row,
         }
+
+    def _touch(self, row: int) -> None:
+        """Something about a server changes."""
+        self._versions[row] += 1
+        self._loads.touch(row)
+        if self._index is not None:
+            self._index.touch(row)
 
     def _append(self, name: str) -> int:
         row = self._row[name] = len(self._names)
@@ -201,7 +187,7 @@ class Columns:
             self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)), axis=1)
             self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
             self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
-            self._pressure = np.concatenate((self._pressure, _unpressed(row)), axis=2)
+            self._versions = np.concatenate((self._versions, np.zeros_like(self._versions)))
         self._loads.bind(
             self._numbers[CPU_CAPACITY],
             self._numbers[CPU_ALLOCATED],

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wharfinger.core.actions import Action
+from wharfinger.core.actions import EngineAction
 from wharfinger.core.events import Report
 from wharfinger.model.view import Capabilities
 
@@ -71,7 +71,7 @@ class Engine(Protocol):
             EngineFault: The engine can't work here; the message says what is missing.
         """
 
-    def perform(self, action: Action) -> None:
+    def perform(self, action: EngineAction) -> None:
         """Begin to carry out an action; what becomes of it is reported by ``poll``."""
 
     def poll(self, timeout_seconds: float = 0.0) -> Sequence[Report]:

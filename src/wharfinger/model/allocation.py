@@ -21,7 +21,12 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """An allocation on a named server."""
+    """An allocation on a named server.
+
+    Attributes:
+        role: What this part of the workload does, e.g. ``"master"``; empty = what all do.
+    """
 
     server: str
     allocation: Allocation
+    role: str = ""

@@ -6,7 +6,7 @@ is reconstructed afterwards.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from wharfinger.model.allocation import Placement
@@ -60,6 +60,16 @@ class ReasonCode(StrEnum):
     """A neighbour misses its target; it goes on when that is kept again."""
     RECOMMENDED = "recommended"
     """The manager only recommends; nothing is done."""
+    PREEMPTING = "preempting"
+    """Others leave their servers for its sake; it is placed when they have."""
+    ACQUIRING = "acquiring"
+    """A server is acquired for it; it waits until that is there."""
+    DELEGATED = "delegated"
+    """A decider outside the core is asked for a place."""
+    CONFLICT = "conflict"
+    """What was proposed on a snapshot does not hold any more; it is tried again."""
+    WAITING = "waiting"
+    """It waits for a time that its policy has named."""
     NOT_SUPPORTED = "not-supported"
     """The engine can't do that; things stay as they are."""
 
@@ -160,10 +170,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where a workload goes, and why."""
+    """Where a workload goes, and why.
+
+    Attributes:
+        note: What the placement remembers from now on; ``None`` = what it remembered before.
+    """
 
     placements: tuple[Placement, ...]
     decision: Decision
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +192,14 @@ class Refusal:
 
     decision: Decision
     waits_for: tuple[str, ...] = ()
+
+
+def recommended(decision: Decision) -> Decision:
+    """What would have been done, had the manager been told to act."""
+    return replace(
+        decision,
+        accepted=False,
+        reason=ReasonCode.RECOMMENDED,
+        message=f"recommended: {decision.message}",
+        would_change="a manager that acts: wharfinger up --mode act",
+    )

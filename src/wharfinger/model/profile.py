@@ -9,7 +9,9 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from math import exp, log, sqrt
+from statistics import NormalDist
 
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Setting
@@ -171,6 +173,12 @@ class Estimate:
 
     mean: float
     std: float
+
+
+@lru_cache(maxsize=64)
+def quantile(confidence: float) -> float:
+    """How many standard deviations below the median a one-sided bound lies."""
+    return NormalDist().inv_cdf(confidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,18 @@ not be kept: it is valid until the policy returns.
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Classification
+from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
-SOURCES = tuple(SharedResource)
-"""Sources of interference in the order of the rows of ``ClusterView.tolerated`` and ``caused``."""
+if TYPE_CHECKING:  # The seam's protocols are about views.
+    from wharfinger.core.seams.contention import ContentionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +62,6 @@ class ServersByLoad(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PairLevels:
-    """What residents press whose interference is known between pairs, and what each has left.
-
-    In logarithms, as ``model.pairs`` has them. A server's numbers are in one basis, that of its
-    newest such resident; residents of another say nothing. R rows are residents that have a
-    performance to keep; a row that nobody has now is all zero. Arrays of factors are as wide as
-    the widest basis, the rest zero.
-
-    Attributes:
-        bases: Index of each basis by its name.
-        basis: (S,) that of each server; -1 = no resident is known by pairs.
-        presses: (S, F) the sum over the residents.
-        presses_variance: (S, F) of that.
-        excludes: (S, G) the sum over them.
-        names: Of the R residents.
-        server: (R,) row of each one's server; -1 = nobody has this row now.
-        suffers: (R, F).
-        suffers_variance: (R, F) of that.
-        cross: (R, F) twice that times what its neighbours press: how much more its doubt weighs
-            with each further one, being the same doubt.
-        pace: (R,) predicted performance over target beside its present neighbours.
-        pace_variance: (R,) of that.
-        least: (R,) what it must keep: 1 less its tolerance.
-    """
-
-    bases: Mapping[str, int]
-    basis: NDArray[np.int64]
-    presses: NDArray[np.float64]
-    presses_variance: NDArray[np.float64]
-    excludes: NDArray[np.float64]
-    names: Sequence[str]
-    server: NDArray[np.int64]
-    suffers: NDArray[np.float64]
-    suffers_variance: NDArray[np.float64]
-    cross: NDArray[np.float64]
-    pace: NDArray[np.float64]
-    pace_variance: NDArray[np.float64]
-    least: NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster, one row a server, in the order in which the servers joined.
 
@@ -117,18 +75,15 @@ class ClusterView:
         residents: (S,) number of workloads placed there.
         copies: (S,) number of profiling copies that run there.
         unsettled: (S,) 1 where a resident runs off its prediction: no new work until it does not.
-        tolerated: (R, S) what the residents tolerate, 0-100: the least over them; ``SOURCES``
-            has the order of rows. 100 where nobody is classified.
-        tolerated_variance: (R, S) of that, in points squared.
-        caused: (R, S) what the residents cause: the sum over them.
-        caused_variance: (R, S) of that.
         platform: (S,) index in ``platforms`` of each server's.
         platforms: Names of all platforms that there are or were.
-        last_placed: Index of the server that took the newest placement; -1 before the first.
         capabilities: What the engine can do.
         loads: The servers by load; ``None`` = only the columns tell. What it says, they do.
+        versions: (S,) counts what has changed about each server; ``None`` = not kept.
+        index: What the placement has asked the core to keep for it; ``None`` = nothing.
         rows: Row of each server by its name; ``None`` = only ``names`` tells.
-        pairs: What is known between pairs; ``None`` = nobody who is placed is known so.
+        contention: How residents slow one another, and would slow a newcomer; ``None`` = nothing
+            is kept of that.
     """
 
     names: Sequence[str]
@@ -140,17 +95,14 @@ class ClusterView:
     residents: NDArray[np.int64]
     copies: NDArray[np.int64]
     unsettled: NDArray[np.uint8]
-    tolerated: NDArray[np.float64]
-    tolerated_variance: NDArray[np.float64]
-    caused: NDArray[np.float64]
-    caused_variance: NDArray[np.float64]
     platform: NDArray[np.int64]
     platforms: Sequence[str]
-    last_placed: int
     capabilities: Capabilities
     loads: ServersByLoad | None = None
     rows: Mapping[str, int] | None = None
-    pairs: PairLevels | None = None
+    versions: NDArray[np.int64] | None = None
+    index: Any = None
+    contention: "ContentionTable | None" = None
 
     def row(self, server: str) -> int:
         """The row of a server that there is.
@@ -159,6 +111,21 @@ class ClusterView:
             LookupError: There is no server of that name.
         """
         return list(self.names).index(server) if self.rows is None else self.rows[server]
+
+    def snapshot(self) -> "ClusterView":
+        """A copy that stays as it is, for a decision that is made elsewhere.
+
+        It has neither the index by load nor the placement's own: these follow the cluster.
+        """
+        columns: dict[str, Any] = {}
+        for column in fields(self):
+            value = getattr(self, column.name)
+            if isinstance(value, np.ndarray):
+                columns[column.name] = value.copy()
+                columns[column.name].flags.writeable = False
+        names = tuple(self.names)
+        rows = {name: row for row, name in enumerate(names)}
+        return replace(self, **columns, names=names, rows=rows, loads=None, index=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +159,8 @@ class PlacementRequest:
         load: Of a running workload, under a policy that follows load: CPU time that it uses over
             what it was given, on all its servers together. ``None`` = it is asked for another
             reason.
+        measurements: By which it was classified; ``None`` = nothing was measured.
+        note: What this placement has noted last; empty = nothing yet.
     """
 
     workload: Workload
@@ -200,6 +169,8 @@ class PlacementRequest:
     classification: Classification | None = None
     waited_seconds: float = 0.0
     load: float | None = None
+    measurements: Measurements | None = None
+    note: str = ""
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.

@@ -1,51 +1,288 @@
-"""Every policy by name. A new one is a file beside this one and a line here."""
+"""Every policy by name, as a bundle of parts. A new one is a line here, a new part a file and a line.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+A policy may be named with settings of its parts in brackets, ``quasar[confidence=0.9]``; a setting
+that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Nothing outside this
+module asks for a policy's name.
+"""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from wharfinger.contention.combined import Combined
+from wharfinger.core.seams.adaptation import AdaptationPolicy
+from wharfinger.core.seams.admission import AdmissionPolicy
+from wharfinger.core.seams.contention import ContentionModel
+from wharfinger.core.seams.estimation import ProfilingPlanner
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.policy import Policy
+from wharfinger.core.seams.provisioning import ProvisioningPolicy
 from wharfinger.errors import InvalidInput
+from wharfinger.policies.adaptation.by_load import ByLoad
+from wharfinger.policies.adaptation.by_target import ByTarget
+from wharfinger.policies.adaptation.slack import TargetSettings
+from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
-from wharfinger.policies.placement.common import Policy
+from wharfinger.policies.placement.draws import DrawSettings
 from wharfinger.policies.placement.feedback import Feedback
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.policies.placement.quasar import CONFIDENCE, Quasar
+from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import RandomChoice
 from wharfinger.policies.placement.reservation import Reservation
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
 
+Made = Callable[..., Any]
+
 
 @dataclass(frozen=True, slots=True)
-class PolicyOptions:
-    """What policies may be told.
+class Part:
+    """A part of a policy, as it is registered.
 
     Attributes:
-        confidence: With which a target must be reached.
-        seed: Of policies that draw.
+        make: Makes it; called with its settings where it has some.
+        settings: Their frozen dataclass; ``None`` = it has none.
     """
 
-    confidence: float = CONFIDENCE
-    seed: int = 0
+    make: Made
+    settings: type | None = None
+
+    def made(self, told: Mapping[str, Any]) -> Any:
+        """The part, under these settings; values may lie in parts of the settings."""
+        return self.make(_under(self.settings(), told)) if self.settings else self.make()
+
+    def defaults(self) -> dict[str, Any]:
+        """Every setting by its name, those in parts of the settings among them."""
+        return _flat(self.settings()) if self.settings else {}
 
 
-POLICIES: dict[str, Callable[[PolicyOptions], Policy]] = {
-    Quasar.name: lambda options: Quasar(options.confidence),
-    LeastLoaded.name: lambda _: LeastLoaded(),
-    RoundRobin.name: lambda _: RoundRobin(),
-    Feedback.name: lambda _: Feedback(),
-    Autoscale.name: lambda _: Autoscale(),
-    RandomChoice.name: lambda options: RandomChoice(options.seed),
-    Reservation.name: lambda _: Reservation(),
-    Sparrow.name: lambda options: Sparrow(options.seed),
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A policy, as it is registered.
+
+    Attributes:
+        placement: Its own.
+        admission: Name of the one that it has unless another is asked for.
+        adaptation: The same.
+        contention: Makes the model that its placement asks; ``None`` = it asks none.
+        provisioning: ``None`` = the servers that are there.
+        estimates: Whether it sizes and places by predictions: only then are known programs loaded,
+            workloads profiled and classified.
+        needs_measurements: As ``Policy`` has it.
+        takes_stated: Whether it is given the reservations that users state, which err, where a
+            simulation knows what workloads need.
+    """
+
+    placement: Part
+    admission: str = "fifo"
+    adaptation: str = "by-target"
+    contention: Callable[[], ContentionModel] | None = None
+    provisioning: Part | None = None
+    estimates: bool = False
+    needs_measurements: bool = False
+    takes_stated: bool = False
+
+
+POLICIES: dict[str, Bundle] = {
+    "quasar": Bundle(
+        Part(Quasar, QuasarSettings), contention=Combined, estimates=True, needs_measurements=True
+    ),
+    "least-loaded": Bundle(Part(LeastLoaded)),
+    "round-robin": Bundle(Part(RoundRobin)),
+    "feedback": Bundle(Part(Feedback), needs_measurements=True),
+    "autoscale": Bundle(Part(Autoscale), adaptation="by-load", needs_measurements=True),
+    "random": Bundle(Part(RandomChoice, DrawSettings)),
+    "reservation": Bundle(Part(Reservation), takes_stated=True),
+    "sparrow": Bundle(Part(Sparrow, DrawSettings)),
+}
+ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings)}
+ADAPTATIONS: dict[str, Part] = {
+    "by-target": Part(ByTarget, TargetSettings),
+    "by-load": Part(ByLoad, TargetSettings),
 }
 
 
-def make_policy(name: str, options: PolicyOptions | None = None) -> Policy:
-    """The policy of that name.
+def bundle_of(spec: str, extra: Mapping[str, Bundle] | None = None) -> Bundle:
+    """What is registered under a policy's name; settings in brackets are passed over.
+
+    Args:
+        spec: Name, and perhaps settings.
+        extra: Policies that are known here besides.
 
     Raises:
-        InvalidInput: There is none.
+        InvalidInput: There is no such policy.
     """
-    if name not in POLICIES:
-        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(POLICIES)}")
-    return POLICIES[name](options or PolicyOptions())
+    name, _ = split_spec(spec, "--policy")
+    known = {**POLICIES, **(extra or {})}
+    if name not in known:
+        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(known)}")
+    return known[name]
+
+
+def make_policy(
+    spec: str,
+    *,
+    admission: str = "",
+    adaptation: str = "",
+    estimation: ProfilingPlanner | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    extra: Mapping[str, Bundle] | None = None,
+) -> Policy:
+    """The policy of a name.
+
+    Args:
+        spec: Name, and perhaps settings: ``quasar[confidence=0.9]``.
+        admission: Another admission than the bundle's, with its settings; empty = the bundle's.
+        adaptation: The same.
+        estimation: What plans profiling, where the policy estimates.
+        defaults: Settings for those parts that have them, where the names say nothing else.
+        extra: Policies that are known here besides.
+
+    Raises:
+        InvalidInput: There is no such policy, part or setting.
+    """
+    bundle = bundle_of(spec, extra)
+    _, told = split_spec(spec, "--policy")
+    admits = _part(admission or bundle.admission, ADMISSIONS, "--admission")
+    adapts = _part(adaptation or bundle.adaptation, ADAPTATIONS, "--adaptation")
+    parts: dict[str, Part] = {
+        "placement": bundle.placement,
+        "admission": admits,
+        "adaptation": adapts,
+    }
+    if bundle.provisioning is not None:
+        parts["provisioning"] = bundle.provisioning
+    settings = _settings(spec, told, parts)
+    for kind, named in (("admission", admission), ("adaptation", adaptation)):
+        _, own = split_spec(named, f"--{kind}")
+        for key, value in _settings(named, own, {kind: parts[kind]})[kind].items():
+            settings[kind][key] = value
+    for kind, part in parts.items():
+        for key, value in (defaults or {}).items():
+            if key in part.defaults():
+                settings[kind].setdefault(key, value)
+    placement: PlacementPolicy = parts["placement"].made(settings["placement"])
+    gate: AdmissionPolicy = admits.made(settings["admission"])
+    follows: AdaptationPolicy = adapts.made(settings["adaptation"])
+    provisions: ProvisioningPolicy | None = None
+    if bundle.provisioning is not None:
+        provisions = bundle.provisioning.made(settings["provisioning"])
+    return Policy(
+        name=spec,
+        placement=placement,
+        admission=gate,
+        adaptation=follows,
+        contention=bundle.contention() if bundle.contention else None,
+        estimation=estimation,
+        provisioning=provisions,
+        needs_measurements=bundle.needs_measurements,
+    )
+
+
+def _part(spec: str, registered: Mapping[str, Part], option: str) -> Part:
+    name, _ = split_spec(spec, option)
+    if name not in registered:
+        kind = option.removeprefix("--")
+        raise InvalidInput(
+            f"{option}: {name!r} is not an {kind}; there are {', '.join(registered)}"
+        )
+    return registered[name]
+
+
+def split_specs(text: str) -> list[str]:
+    """A list of policies, split at the commas outside brackets.
+
+    >>> split_specs("quasar[confidence=0.9,seed=1], least-loaded")
+    ['quasar[confidence=0.9,seed=1]', 'least-loaded']
+    """
+    specs, depth = [""], 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            specs.append("")
+        else:
+            specs[-1] += character
+    return [spec.strip() for spec in specs if spec.strip()]
+
+
+def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
+    """A name and the settings behind it.
+
+    Raises:
+        InvalidInput: It is not of the form ``name[setting=value,...]``.
+
+    >>> split_spec("quasar[confidence=0.9]", "--policy")
+    ('quasar', {'confidence': '0.9'})
+    """
+    name, bracket, rest = spec.strip().partition("[")
+    if not bracket:
+        return name, {}
+    if not rest.endswith("]"):
+        raise InvalidInput(
+            f"{option}: {spec!r} has no closing bracket; write {name}[setting=value]"
+        )
+    told: dict[str, str] = {}
+    for each in filter(None, (part.strip() for part in rest[:-1].split(","))):
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise InvalidInput(f"{option}: {each!r} in {spec!r} is not of the form setting=value")
+        told[key.strip()] = value.strip()
+    return name, told
+
+
+def _settings(
+    spec: str, told: Mapping[str, str], parts: Mapping[str, Part]
+) -> dict[str, dict[str, Any]]:
+    """What each part is told."""
+    settings: dict[str, dict[str, Any]] = {kind: {} for kind in parts}
+    defaults = {kind: part.defaults() for kind, part in parts.items()}
+    for key, text in told.items():
+        named, _, name = key.rpartition(".")
+        having = [kind for kind in parts if named in ("", kind) and name in defaults[kind]]
+        if len(having) != 1:
+            raise InvalidInput(_unknown(spec, key, having, defaults))
+        settings[having[0]][name] = _value(defaults[having[0]][name], name, text, spec)
+    return settings
+
+
+def _unknown(
+    spec: str, key: str, having: list[str], defaults: Mapping[str, Mapping[str, Any]]
+) -> str:
+    if having:
+        ways = " or ".join(f"{kind}.{key}" for kind in having)
+        return f"{spec}: setting {key!r} could be {ways}; name one"
+    known = dict.fromkeys(name for settings in defaults.values() for name in settings)
+    return f"{spec}: {key!r} is not a setting; there are {', '.join(known) or 'none'}"
+
+
+def _flat(settings: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        values.update(_flat(value) if is_dataclass(value) else {each.name: value})
+    return values
+
+
+def _under(settings: Any, told: Mapping[str, Any]) -> Any:
+    """These settings with other values for what is told."""
+    changed = {}
+    for each in fields(settings):
+        value = getattr(settings, each.name)
+        if is_dataclass(value):
+            changed[each.name] = _under(value, told)
+        elif each.name in told:
+            changed[each.name] = told[each.name]
+    return replace(settings, **changed)
+
+
+def _value(default: Any, name: str, text: str, spec: str) -> Any:
+    """A setting's value, in the type of its default."""
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "false": False}[text.lower()]
+        return type(default)(text)
+    except (ValueError, KeyError) as error:
+        kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(
+            type(default), "a word"
+        )
+        raise InvalidInput(f"{spec}: {name}={text!r} is not {kind}") from error

@@ -7,7 +7,7 @@ core, and hands back a runtime that is not started yet. A new engine is a folder
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wharfinger.classification.classifier import Classifier
@@ -15,12 +15,13 @@ from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.core.events import ManagerStarted
 from wharfinger.core.pipeline import Manager, Mode
+from wharfinger.core.ports import Port, Service
+from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
-from wharfinger.policies.admission.registry import make_admission
-from wharfinger.policies.placement.quasar import Quasar
-from wharfinger.policies.registry import PolicyOptions, make_policy
+from wharfinger.policies.registry import bundle_of, make_policy
+from wharfinger.runtime.classifying import ClassifierService
 from wharfinger.runtime.learning import LearningClassifier
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
@@ -34,8 +35,9 @@ class Options:
     Attributes:
         engine: Name in ``ENGINES``.
         servers: How the engine divides what it has; ``None`` = as it finds it.
-        policy: Name in ``wharfinger.policies.registry``.
-        admission: Name in ``wharfinger.policies.admission.registry``.
+        policy: Name in ``wharfinger.policies.registry``, perhaps with settings in brackets.
+        admission: Another admission than the policy's own; empty = its own.
+        adaptation: The same.
         mode: ``act`` or ``recommend``.
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
@@ -45,7 +47,8 @@ class Options:
     engine: str = "local"
     servers: str | None = None
     policy: str = "quasar"
-    admission: str = "fifo"
+    admission: str = ""
+    adaptation: str = ""
     mode: str = "act"
     confidence: float = 0.8
     known: Path | None = None
@@ -86,44 +89,40 @@ def assemble(
         Unavailable: The disk or another process keeps the event log from being opened.
     """
     # First what can be refused without touching anything.
-    policy = PolicyOptions(_confidence(options))
-    make_policy(options.policy, policy)
+    policy = _policy(options)
     mode = _mode(options)
-    make_admission(options.admission)
     engine = make_engine(directory, options)
-    # Only who sizes by predictions pays for them on start-up.
-    predicts = options.policy == Quasar.name
-    known = KnownPrograms.load(options.known).matrices if predicts else None
-    classifier = None if known is None else LearningClassifier(known, directory.path / "learnt")
+    # Only a policy that predicts pays for it on start-up.
+    classifier = None
+    if bundle_of(options.policy).estimates:
+        known = KnownPrograms.load(options.known).matrices
+        classifier = LearningClassifier(known, directory.path / "learnt")
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
-    planner = None
+    services: dict[Port, Service] = {}
+    learns = None
     if classifier is not None:
         classifier.classifier.shape()  # Learnt while nobody waits; and nothing known is told here.
-        planner = JointPlanner(classifier.classifier.classifications)
+        policy = replace(policy, estimation=JointPlanner(classifier.classifier.classifications))
+        service = ClassifierService(classifier)
+        services[Port.CLASSIFIER], learns = service, service.learn
 
     def make_manager(state: ManagerState | None) -> Manager:
-        return Manager(
-            make_policy(options.policy, policy),
-            make_admission(options.admission),
-            planner=planner,
-            state=state,
-            mode=mode,
-        )
+        return Manager(policy, state=state, mode=mode)
 
     try:
-        return Runtime(
-            make_manager,
-            engine,
-            store,
-            clock,
-            policy=options.policy,
-            admission=options.admission,
-            classifier=classifier,
-        )
+        return Runtime(make_manager, engine, store, clock, services=services, learns=learns)
     except BaseException:
         store.close()
         raise
+
+
+def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
+    """What is decided by: as the options say, or as a log says that it was."""
+    spec = options.policy if started is None else started.policy
+    admission = options.admission if started is None else started.admission
+    defaults = {"confidence": _confidence(options)}
+    return make_policy(spec, admission=admission, adaptation=options.adaptation, defaults=defaults)
 
 
 def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Manager]:
@@ -135,20 +134,17 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
     Raises:
         InvalidInput: An option names what there is not.
     """
-    policy, mode = PolicyOptions(_confidence(options)), _mode(options)
-    planners: dict[str, JointPlanner] = {}
+    mode = _mode(options)
+    planners: list[JointPlanner] = []
 
     def make(started: ManagerStarted, state: ManagerState | None) -> Manager:
-        if started.policy == Quasar.name and not planners:
-            known = Classifier(KnownPrograms.load(options.known).matrices)
-            planners[Quasar.name] = JointPlanner(known.classifications)
-        return Manager(
-            make_policy(started.policy, policy),
-            make_admission(started.admission),
-            planner=planners.get(started.policy),
-            state=state,
-            mode=mode,
-        )
+        policy = _policy(options, started)
+        if bundle_of(started.policy).estimates:
+            if not planners:
+                known = Classifier(KnownPrograms.load(options.known).matrices)
+                planners.append(JointPlanner(known.classifications))
+            policy = replace(policy, estimation=planners[0])
+        return Manager(policy, state=state, mode=mode)
 
     return make
 

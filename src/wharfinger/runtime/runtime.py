@@ -9,26 +9,27 @@ built again from the log, reports wait in a backlog, and requests are refused.
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import measured
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.ports import OF_AN_ENGINE, Port, Service, port_of, unanswerable
 from wharfinger.core.state import SCHEMA, ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
-from wharfinger.model.profile import Classification, Measurements
-from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
+from wharfinger.model.profile import Measurements
+from wharfinger.model.workload import Workload
 from wharfinger.store.base import NewEntry, Store
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+Learns = Callable[[Workload, Measurements], None]
 
 
 class MakeManager(Protocol):
@@ -36,30 +37,6 @@ class MakeManager(Protocol):
 
     def __call__(self, state: ManagerState | None) -> Manager:
         """Make it."""
-
-
-class Classifies(Protocol):
-    """Says what a workload needs."""
-
-    def classify(
-        self,
-        measurements: Measurements,
-        type_: WorkloadType | None = None,
-        bound: LatencyBound | None = None,
-    ) -> Classification:
-        """From its measurements; empty = by its like."""
-
-    def learn(self, workload: Workload, found: Measurements) -> None:
-        """A workload has ended; all that was measured of it."""
-
-    def due_in(self) -> float | None:
-        """After how many seconds ``go_on`` is due; ``None`` = it is not."""
-
-    def go_on(self) -> None:
-        """Learn from what has ended; takes no time."""
-
-    def close(self) -> None:
-        """Keep what was learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +69,10 @@ class Runtime:
 
     Args:
         make_manager: Makes the core; called again when it must be rebuilt from the log.
-        policy: Name of what ``make_manager`` puts in, for the log; so is ``admission``.
         clock: Seconds since the epoch.
-        classifier: Fills in what profiling has measured; ``None`` = nothing is classified.
+        services: What stands behind the ports that are not the engine's; an action for a port
+            behind which nothing stands is answered so.
+        learns: Is told of each workload that has ended, with all that was measured of it.
     """
 
     def __init__(
@@ -104,17 +82,16 @@ class Runtime:
         store: Store,
         clock: Callable[[], float],
         *,
-        policy: str,
-        admission: str,
-        classifier: Classifies | None = None,
+        services: Mapping[Port, Service] | None = None,
+        learns: Learns | None = None,
         retention: Retention | None = None,
     ) -> None:
         self._make_manager = make_manager
         self._engine = engine
         self._store = store
         self._clock = clock
-        self._policy, self._admission = policy, admission
-        self._classifier = classifier
+        self._services = dict(services or {})
+        self._learns = learns
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
         self._stalled = False
@@ -152,13 +129,8 @@ class Runtime:
             OutOfSpace: There is no room even for the reserve.
         """
         self._engine.open()
-        started = ev.ManagerStarted(
-            nonce=secrets.token_hex(4),
-            version=__version__,
-            policy=self._policy,
-            admission=self._admission,
-            engine=self._engine.name,
-            capabilities=self._engine.capabilities,
+        started = self.manager.started(
+            secrets.token_hex(4), __version__, self._engine.name, self._engine.capabilities
         )
         damage = self._store.damage
         lost = [] if damage is None else [ev.HistoryLost(str(damage))]
@@ -169,8 +141,8 @@ class Runtime:
     def close(self) -> None:
         """Keep a snapshot and let go; what runs goes on."""
         self._engine.close()
-        if self._classifier is not None:
-            self._classifier.close()
+        for service in self._services.values():
+            service.close()
         self._save_snapshot()
         self._store.close()
 
@@ -180,9 +152,16 @@ class Runtime:
         """Readable when ``pump`` has something to do."""
         return self._engine.fileno()
 
+    def descriptors(self) -> list[int]:
+        """Any of these is readable when ``pump`` has something to do."""
+        others = (service.fileno() for service in self._services.values())
+        return [self._engine.fileno(), *(number for number in others if number is not None)]
+
     def pump(self) -> None:
-        """Take in what the engine reports. Reports that can't be logged wait for ``tick``."""
-        reports = self._engine.poll()
+        """Take in what is reported. Reports that can't be logged wait for ``tick``."""
+        reports = [*self._engine.poll()]
+        for service in self._services.values():
+            reports.extend(service.poll())
         for report in reports:
             self._see(report)
         self._backlog.extend(reports)
@@ -217,8 +196,6 @@ class Runtime:
         again, self._unperformed = self._unperformed, {}
         for action in again.values():
             self._perform(action)
-        if self._classifier is not None and self._classifier.due_in() == 0:
-            self._classifier.go_on()
         now = self._clock()
         due = self.manager.wake_at(now)
         if due is not None and due <= now:
@@ -228,9 +205,6 @@ class Runtime:
         """When ``tick`` is due, in seconds since the epoch; ``None`` = not at all."""
         now = self._clock()
         due = self.manager.wake_at(now)
-        learns_in = self._classifier.due_in() if self._classifier else None
-        if learns_in is not None:
-            due = now + learns_in if due is None else min(due, now + learns_in)
         if not self._backlog and not self._unperformed:
             return due
         # What was answered at once is taken in at once; what can't be logged, a little later.
@@ -319,9 +293,11 @@ class Runtime:
             self._save_snapshot()
 
     def _perform(self, action: act.Action) -> None:
-        if isinstance(action, act.ClassifyWorkload):
-            self._backlog.append(self._classified(action))
+        port = port_of(action)
+        if port not in OF_AN_ENGINE:
+            self._perform_elsewhere(port, action)
             return
+        action = cast("act.EngineAction", action)
         try:
             self._engine.perform(action)
         except EngineFault as error:
@@ -338,25 +314,22 @@ class Runtime:
             # That it was refused before is no answer any more, though nobody has seen it yet.
             self._backlog = [r for r in self._backlog if not _is_refusal(r, action.key)]
 
-    def _classified(self, action: act.ClassifyWorkload) -> ev.Report:
-        if self._classifier is None:
-            return ev.ProfilingFailed(action.key, "this manager has no classifier")
-        try:
-            workload = action.workload
-            bound = workload.target.latency if workload.target else None
-            found = self._classifier.classify(action.measurements, workload.type, bound)
-        except WharfingerError as error:
-            log.warning("%s can't be classified: %s", action.workload.name, error)
-            return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")
-        return ev.WorkloadClassified(action.key, found)
+    def _perform_elsewhere(self, port: Port, action: act.Action) -> None:
+        service = self._services.get(port)
+        if service is None:
+            self._backlog.extend(unanswerable(action))
+            return
+        service.perform(action)
+        if service.fileno() is None:
+            self._backlog.extend(service.poll())
 
     def _learn_from(self, event: ev.Event) -> None:
-        if self._classifier is None or not isinstance(event, ev.WorkloadFinished):
+        if self._learns is None or not isinstance(event, ev.WorkloadFinished):
             return
         record = self.manager.record_of(event.key)
-        found = measured(record) if record is not None and record.ended else None
-        if record is not None and found is not None:
-            self._classifier.learn(record.workload, found)
+        seen = self.manager.measured(record) if record is not None and record.ended else None
+        if record is not None and seen is not None:
+            self._learns(record.workload, seen)
 
     # --- the log ---------------------------------------------------------------------------------
 

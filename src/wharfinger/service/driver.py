@@ -47,7 +47,8 @@ class Driver:
 
     def attach(self) -> None:
         """Begin to drive, in the running loop."""
-        asyncio.get_running_loop().add_reader(self.runtime.fileno(), self._pump)
+        for descriptor in self.runtime.descriptors():
+            asyncio.get_running_loop().add_reader(descriptor, self._pump)
         self._after()
 
     def detach(self) -> None:
@@ -56,7 +57,8 @@ class Driver:
         self._news.set()
         if self._timer is not None:
             self._timer.cancel()
-        asyncio.get_running_loop().remove_reader(self.runtime.fileno())
+        for descriptor in self.runtime.descriptors():
+            asyncio.get_running_loop().remove_reader(descriptor)
 
     def request(self, call: Callable[[], T]) -> T:
         """Make a request of the runtime.

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from math import exp, log
 from typing import Any, TypeVar
 
-from wharfinger.classification.prediction import pace_with, parts_of, performance_with, quantile
+from wharfinger.classification.prediction import pace_with, parts_of, performance_with
 from wharfinger.core import state
-from wharfinger.core.adaptation import is_off_prediction, is_settled
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
 from wharfinger.core.state import WorkloadRecord
@@ -40,18 +39,19 @@ from wharfinger.model.performance import (
     pace,
 )
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
-from wharfinger.model.view import SOURCES, ClusterView
+from wharfinger.model.profile import Curve, Entry, Estimate, Measurements, quantile
+from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Target
 from wharfinger.service import models
 
 INTERVAL_CONFIDENCE = 0.8
+SETTLED_SECONDS = 20.0
+"""After a start or a change: before, what is measured says little of what was predicted."""
 """Of a classification's intervals where no prediction has stated its own."""
 WAITED = "waited_seconds"
 """Under this key a decision keeps how long the workload had waited when it was sized."""
 NEEDED = "cpu_needed_millicpus"
 """Under this key a candidate keeps the CPU that the workload would get there."""
-FULLY_TOLERANT = 100.0
 """Tolerated pressure of an empty server."""
 
 M = TypeVar("M", bound=models.ApiModel)
@@ -195,6 +195,11 @@ def _measured(record: WorkloadRecord, now: float) -> list[models.MeasuredModel]:
 # --- predictions ----------------------------------------------------------------------------
 
 
+def _is_settled(record: WorkloadRecord, now: float) -> bool:
+    changes = (record.started_at, record.adjusted_at, record.phase_since)
+    return not any(at is not None and 0 <= now - at < SETTLED_SECONDS for at in changes)
+
+
 def _newest_prediction(record: WorkloadRecord) -> Prediction | None:
     """For where it is, or was when it ended; for one that waits, the newest that was made."""
     if record.on_server or record.started_at is not None:
@@ -231,7 +236,7 @@ def prediction_errors(
         now: Seconds since the epoch.
     """
     predicted = _newest_prediction(record)
-    if predicted is None or not (record.ended or (record.on_server and is_settled(record, now))):
+    if predicted is None or not (record.ended or (record.on_server and _is_settled(record, now))):
         return []
     values = {
         Term.THROUGHPUT: found.throughput_per_second,
@@ -256,7 +261,7 @@ def prediction_errors(
 
 
 def _has_headroom(record: WorkloadRecord) -> bool:
-    return record.course is not None and record.course.could is not None
+    return record.tracking is not None and record.tracking.headroom is not None
 
 
 # --- what was measured, and what was made of it -------------------------------------------------
@@ -507,8 +512,8 @@ def _adjustment(made: state.Adjustment) -> models.AdjustmentModel:
         to=_placements(made.after),
         reason=made.reason,
         message=made.message,
-        pace_before=made.pace_before,
-        pace_after=made.pace_after,
+        pace_before=made.performance_before,
+        pace_after=made.performance_after,
     )
 
 
@@ -546,17 +551,17 @@ def explanation(
         workload=workload_detail(record, now, used),
         decisions=[decision(timed.decision, timed.time) for timed in record.decisions],
         need=_need(record, now),
-        waiting=_waiting(manager, record) if record.phase is Phase.QUEUED else None,
+        waiting=_waiting(manager, record, now) if record.phase is Phase.QUEUED else None,
         mode=manager.mode.value,
     )
 
 
-def _waiting(manager: Manager, record: WorkloadRecord) -> models.WaitingModel:
+def _waiting(manager: Manager, record: WorkloadRecord, now: float) -> models.WaitingModel:
     """What is served before a waiting workload, and what would be decided for it now."""
     queue = _waiting_by_queue(manager)[record.queue]
     previews = [
         made
-        for made in manager.preview(record.workload)
+        for made in manager.preview(record.workload, now)
         # What is before it stands above already.
         if made.stage is not Stage.ADMISSION and made.reason is not ReasonCode.BEHIND_OTHERS
     ]
@@ -573,7 +578,7 @@ def _waiting(manager: Manager, record: WorkloadRecord) -> models.WaitingModel:
             for candidate in made.candidates
             if candidate.reason is ReasonCode.OFF_PREDICTION
             for resident in _residents(manager, candidate.server)
-            if is_off_prediction(resident)
+            if resident.tracking is not None and resident.tracking.violating
         ],
         now=list(map(decision, previews)),
     )
@@ -622,14 +627,13 @@ def _pressure(view: ClusterView, row: int) -> list[models.PressureModel]:
     """Of the residents together, resource by resource, where there is any."""
     return [
         models.PressureModel(
-            name=source.value,
-            tolerated=float(view.tolerated[at, row]),
-            tolerated_std=float(view.tolerated_variance[at, row]) ** 0.5,
-            caused=float(view.caused[at, row]),
-            caused_std=float(view.caused_variance[at, row]) ** 0.5,
+            name=score.source.value,
+            tolerated=score.tolerated.mean,
+            tolerated_std=score.tolerated.std,
+            caused=score.caused.mean,
+            caused_std=score.caused.std,
         )
-        for at, source in enumerate(SOURCES)
-        if view.tolerated[at, row] < FULLY_TOLERANT or view.caused[at, row] > 0
+        for score in (view.contention.scores(row) if view.contention else ())
     ]
 
 

@@ -140,7 +140,7 @@ async def _read_manifests(
 def _preview(driver: Driver, workload: Workload) -> models.Submission:
     manager = driver.runtime.manager
     created = manager.check_submission(workload)
-    decisions = [records.decision(made) for made in manager.preview(workload)]
+    decisions = [records.decision(made) for made in manager.preview(workload, driver.runtime.now())]
     return models.Submission(name=workload.name, created=created, decisions=decisions)
 
 
@@ -254,7 +254,7 @@ def _used(driver: Driver, record: WorkloadRecord) -> models.UsageModel | None:
     return _usage(driver).get(record.name) if record.on_server else None
 
 
-RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MOVING})
+RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
 """Phases in which there is a program of which something may be measured."""
 
 

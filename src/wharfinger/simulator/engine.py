@@ -44,7 +44,7 @@ class SimulatedEngine:
         self.cluster.attach(self._reports.append)
         self._ring()
 
-    def perform(self, action: act.Action) -> None:
+    def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
         self.cluster.perform(action)
         self._ring()

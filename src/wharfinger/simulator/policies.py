@@ -7,29 +7,28 @@ a planner, and a classifier. ``oracle`` has the ground truth: as true numbers fo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.base import ProfilingPlanner
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput, WharfingerError
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
-from wharfinger.policies.placement.common import Policy
-from wharfinger.policies.placement.quasar import Quasar
-from wharfinger.policies.placement.reservation import Reservation
-from wharfinger.policies.registry import POLICIES, PolicyOptions, make_policy
+from wharfinger.policies.placement.quasar import QuasarSettings
+from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.greedy import GreedyOracle
@@ -38,6 +37,7 @@ from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import Resident
 
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
+ORACLE = Oracle.name
 CPU_STEPS = 7
 """Allocations at which the training set is profiled: halves of the largest server, and it."""
 MOST_SERVERS = 4
@@ -49,55 +49,74 @@ class Estimates:
     """One policy, ready to decide.
 
     Attributes:
-        policy: Places and resizes.
-        planner: Decides on profiling; ``None`` = nothing is profiled.
+        policy: Its parts decide.
         classify: Answers ``ClassifyWorkload``.
-        by_reservation: It goes by what users reserve, who err.
+        takes_stated: It is given the reservations that users state, who err.
     """
 
     policy: Policy
-    planner: ProfilingPlanner | None
     classify: Answer
-    by_reservation: bool = False
+    takes_stated: bool = False
 
     def decide_for(self, manager: Manager) -> None:
         """This core asks it from now on: one that looks at the truth has to see who is where."""
-        if isinstance(self.policy, GreedyOracle):
-            self.policy.watch(manager)
+        if isinstance(self.policy.placement, GreedyOracle):
+            self.policy.placement.watch(manager)
 
 
 def policies() -> tuple[str, ...]:
     """Names of all that can be simulated."""
-    return (*POLICIES, Oracle.name)
+    return (*POLICIES, ORACLE)
 
 
-def estimates_for(name: str, setup: Setup, *, seed: int, confidence: float) -> Estimates:
+def estimates_for(
+    spec: str,
+    setup: Setup,
+    *,
+    seed: int,
+    confidence: float,
+    admission: str = "",
+    adaptation: str = "",
+) -> Estimates:
     """The policy of a name, with what it needs.
 
     Args:
-        name: One of ``policies()``.
+        spec: One of ``policies()``, perhaps with settings in brackets.
         setup: The run's world.
         seed: Of the run's streams.
         confidence: With which a target must be reached.
+        admission: Another admission than the policy's own; empty = its own.
+        adaptation: The same.
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
-    if name == Oracle.name and not setup.truth.references:
-        return Estimates(GreedyOracle(setup), None, _nothing)
-    if name == Oracle.name:
-        return Estimates(Oracle(confidence), NothingToProfile(), TrueNumbers(setup).classify)
-    if name not in POLICIES:
-        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(policies())}")
-    policy = make_policy(name, PolicyOptions(confidence=confidence, seed=seed))
-    if name == Quasar.name:
+    by_rules = bool(setup.truth.references)
+    oracle = Bundle(
+        Part(Oracle, QuasarSettings) if by_rules else Part(lambda: GreedyOracle(setup)),
+        contention=Combined if by_rules else None,
+        needs_measurements=by_rules,
+    )
+    extra = {ORACLE: oracle}
+    policy = make_policy(
+        spec,
+        admission=admission,
+        adaptation=adaptation,
+        defaults={"confidence": confidence, "seed": seed},
+        extra=extra,
+    )
+    bundle = bundle_of(spec, extra)
+    if bundle is oracle and by_rules:
+        told = replace(policy, estimation=NothingToProfile())
+        return Estimates(told, TrueNumbers(setup).classify)
+    if bundle.estimates:
         trained = Trained(setup, Streams(seed))
-        return Estimates(policy, trained.planner, trained.classify)
-    return Estimates(policy, None, _nothing, by_reservation=name == Reservation.name)
+        return Estimates(replace(policy, estimation=trained.planner), trained.classify)
+    return Estimates(policy, _nothing, takes_stated=bundle.takes_stated)
 
 
 def _nothing(action: act.ClassifyWorkload) -> ev.Report:
-    return ev.ProfilingFailed(action.key, "this policy does not classify")
+    return ev.ClassificationFailed(action.key, "this policy does not classify")
 
 
 class Trained:
@@ -141,7 +160,7 @@ class Trained:
             found = self._classifier.classify(action.measurements, workload.type, bound)
             found = self._pairs.complete(found, action.measurements)
         except WharfingerError as error:
-            return ev.ProfilingFailed(action.key, f"it can't be classified: {error}")
+            return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, found)
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Kind, UtilityMatrix]:

@@ -14,18 +14,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from typing import cast
 
 from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.ports import OF_AN_ENGINE, Port, port_of, unanswerable
+from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.errors import InvalidInput
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
-from wharfinger.policies.admission.registry import make_admission
 from wharfinger.runtime.replay import Replay, replay
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
+from wharfinger.simulator.cluster.provisioner import SimulatedProvisioner
 from wharfinger.simulator.engine import SimulatedEngine
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
@@ -44,7 +47,7 @@ from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
 from wharfinger.simulator.scenario.setup import Outage, Setup
-from wharfinger.simulator.timing import TimedPolicy
+from wharfinger.simulator.timing import TimedPlacement
 
 OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
 """Priorities of events of one moment, after what ends and what is told of it."""
@@ -60,6 +63,8 @@ STALLED_SECONDS = 86_400.0
 """After so long without a decision, while nobody who is there gets anything done, a run is over."""
 
 Progress = Callable[[float], None]
+Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
+"""Answers a question, at once or later, by ``PlacementProposed``."""
 _AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
 _MAY_END = (
     ev.WorkloadRejected,
@@ -77,8 +82,9 @@ class RunSpec:
     Attributes:
         scenario: A file, or a name; see docs/scenarios.md.
         regime: Calibration of the physics; ``None`` = as the scenario says.
-        policy: Name in ``wharfinger.simulator.policies``.
-        admission: Name in ``wharfinger.policies.admission.registry``.
+        policy: Name in ``wharfinger.simulator.policies``, perhaps with settings in brackets.
+        admission: Another admission than the policy's own; empty = its own.
+        adaptation: The same.
         seed: Of every stream.
         servers: How many; ``None`` = as the scenario says.
         workloads: How many; ``None`` = as the scenario says.
@@ -91,7 +97,8 @@ class RunSpec:
 
     scenario: str
     policy: str = "quasar"
-    admission: str = "fifo"
+    admission: str = ""
+    adaptation: str = ""
     seed: int = 0
     regime: str | None = None
     servers: int | None = None
@@ -146,20 +153,29 @@ def replay_recording(path: Path) -> Replay:
     except TypeError as error:
         raise InvalidInput(f"{path}: its first line does not say what was run: {error}") from error
     setup = prepare(spec).setup
-    estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
+    estimates = _estimates(spec, setup)
 
     def make_manager(started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
-        manager = Manager(
-            estimates.policy,
-            make_admission(started.admission),
-            planner=estimates.planner,
-            keep_ended=spec.keep_ended,
-            state=state,
-        )
+        manager = Manager(estimates.policy, settings=_core(spec), state=state)
         estimates.decide_for(manager)
         return manager
 
     return replay(log, make_manager)
+
+
+def _estimates(spec: RunSpec, setup: Setup) -> Estimates:
+    return estimates_for(
+        spec.policy,
+        setup,
+        seed=spec.seed,
+        confidence=spec.confidence,
+        admission=spec.admission,
+        adaptation=spec.adaptation,
+    )
+
+
+def _core(spec: RunSpec) -> CoreSettings:
+    return CoreSettings(keep_ended=spec.keep_ended)
 
 
 class Simulation:
@@ -173,16 +189,11 @@ class Simulation:
     def __init__(self, setup: Setup, spec: RunSpec) -> None:
         self.setup, self._spec = setup, spec
         streams = Streams(spec.seed)
-        estimates = estimates_for(spec.policy, setup, seed=spec.seed, confidence=spec.confidence)
-        admission = make_admission(spec.admission)
+        estimates = _estimates(spec, setup)
         self._estimates: Estimates = estimates
-        self.policy = TimedPolicy(estimates.policy)
-        self.manager = Manager(
-            self.policy,
-            admission,
-            planner=estimates.planner,
-            keep_ended=spec.keep_ended,
-        )
+        self.placement = TimedPlacement(estimates.policy.placement)
+        policy = replace(estimates.policy, placement=self.placement)
+        self.manager = Manager(policy, settings=_core(spec))
         estimates.decide_for(self.manager)
         self.cluster = SimulatedCluster(
             EventLoop(),
@@ -195,14 +206,16 @@ class Simulation:
             capabilities=Capabilities(
                 max_servers_per_workload=setup.max_servers,
                 fractional_cpu=setup.fractional_cpu,
-                measures=estimates.policy.adapts,
-                profiles=estimates.planner is not None,
+                measures=policy.needs_measurements,
+                profiles=policy.estimation is not None,
             ),
         )
         if spec.series:
             self._record_changes()
         self.loop = self.cluster.loop
         self.engine = SimulatedEngine(self.cluster)
+        self.provisioner = SimulatedProvisioner(self.cluster, setup, self._answer)
+        self.deciders: dict[str, Decider] = {}
         self._requests: deque[ev.Report | ev.Request] = deque()
         self._recording: Recording | None = None
         self._next_job = 0
@@ -227,13 +240,8 @@ class Simulation:
         """The manager takes the empty cluster over; arrivals and outages are to come."""
         self.engine.open()
         self._requests.append(
-            ev.ManagerStarted(
-                nonce=f"s{self._spec.seed}",
-                version=__version__,
-                policy=self.policy.name,
-                admission=self._spec.admission,
-                engine=self.engine.name,
-                capabilities=self.engine.capabilities,
+            self.manager.started(
+                f"s{self._spec.seed}", __version__, self.engine.name, self.engine.capabilities
             )
         )
         self.pump()
@@ -289,6 +297,10 @@ class Simulation:
         if busy:
             self._set_wake()
 
+    def _answer(self, report: ev.Report) -> None:
+        """Something beside the engine reports, in simulated time."""
+        self._requests.append(report)
+
     def _note_end(self, event: ev.WorkloadRejected | ev.WorkloadRevoked | _AboutAKey) -> None:
         """How a workload has ended, in the core's words: it may forget its record."""
         if isinstance(event, ev.WorkloadRejected | ev.WorkloadRevoked):
@@ -305,10 +317,17 @@ class Simulation:
         self.cluster.ledger.mark(now, most=len(self._ends) <= MOST * len(self.setup.jobs))
 
     def _perform(self, action: act.Action) -> None:
-        if isinstance(action, act.ClassifyWorkload):
+        port = port_of(action)
+        if port in OF_AN_ENGINE:
+            self.engine.perform(cast("act.EngineAction", action))
+        elif isinstance(action, act.ClassifyWorkload):
             self._requests.append(self._estimates.classify(action))
+        elif port is Port.PROVISIONER:
+            self.provisioner.perform(action)
+        elif isinstance(action, act.DecidePlacement) and action.decider in self.deciders:
+            self.deciders[action.decider](action, self._requests.append)
         else:
-            self.engine.perform(action)
+            self._requests.extend(unanswerable(action))
 
     # --- what happens of itself ------------------------------------------------------------------
 
@@ -330,7 +349,7 @@ class Simulation:
 
     def _as_handed_in(self, job: Job) -> Workload:
         """Users who reserve do not know what they need (Quasar, figure 1d)."""
-        if job.stated is None or not self._estimates.by_reservation:
+        if job.stated is None or not self._estimates.takes_stated:
             return job.workload
         return replace(job.workload, reservation=job.stated)
 
@@ -445,7 +464,7 @@ class Simulation:
         names = dict.fromkeys(phase.application for job in jobs for phase in job.all_phases)
         best = {name: self.cluster.best(name) for name in names}
         effort = Effort(
-            self.policy.seconds,
+            self.placement.seconds,
             self.loop.executed,
             wall_seconds,
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
@@ -463,7 +482,7 @@ class Simulation:
             series = ledger.recorder.series(self.cluster.jobs, fates, ended)
         return Outcome(
             self.setup.name,
-            self.policy.name,
+            self.manager.policy.name,
             spec.admission,
             spec.seed,
             summary,

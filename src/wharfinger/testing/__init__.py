@@ -2,12 +2,14 @@
 
 * ``check_engine``, ``engine_checks``, ``EngineHarness``: for engines.
 * ``check_policy``, ``check_admission``: for policies and admissions.
+* ``check_contention``: for contention models.
 * ``check_recommender``: for estimators.
 * ``MemoryEngine``: a deterministic engine whose programs end as told, for tests of whatever
   stands above an engine.
 * ``FaultyEngine``: lets any engine fail on request, within what engines may do.
 """
 
+from wharfinger.testing.contention import check_contention
 from wharfinger.testing.engine import check_engine, engine_checks
 from wharfinger.testing.faulty import Faults, FaultyEngine
 from wharfinger.testing.harness import EngineHarness, MemoryPrograms, Programs, ShellPrograms
@@ -25,6 +27,7 @@ __all__ = [
     "Programs",
     "ShellPrograms",
     "check_admission",
+    "check_contention",
     "check_engine",
     "check_policy",
     "check_recommender",

@@ -131,7 +131,7 @@ class FaultyEngine:
         self._epoll.register(self._wake, select.EPOLLIN)
         self._open()
 
-    def perform(self, action: act.Action) -> None:
+    def perform(self, action: act.EngineAction) -> None:
         """Pass the action on, or die first, or refuse it."""
         self._maybe_crash()
         if self._refusals:

@@ -178,7 +178,7 @@ class Session:
         self.make_engine = make_engine or self.make_engine
         self.open()
 
-    def perform(self, *actions: act.Action) -> None:
+    def perform(self, *actions: act.EngineAction) -> None:
         """Ask for these, one after another."""
         for action in actions:
             self.engine.perform(action)

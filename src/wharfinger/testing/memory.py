@@ -166,7 +166,7 @@ class MemoryCluster:
             self._copies.clear()
             self._profiled.clear()
 
-    def perform(self, action: act.Action) -> None:
+    def perform(self, action: act.EngineAction) -> None:
         """Carry an action out at once."""
         match action:
             case act.StartWorkload():
@@ -183,8 +183,6 @@ class MemoryCluster:
                 self._forget(key)
             case act.ProfileWorkload():
                 self._profile(action)
-            case act.ClassifyWorkload(key=key):
-                self._say(ev.ProfilingFailed(key, "this engine does not classify"))
 
     def read_log(self, key: str, offset: int, limit_bytes: int) -> LogChunk:
         """What a start printed."""
@@ -338,7 +336,7 @@ class MemoryEngine:
         self._reports = []
         self.cluster.attach(self._report)
 
-    def perform(self, action: act.Action) -> None:
+    def perform(self, action: act.EngineAction) -> None:
         """Carry an action out at once."""
         self.cluster.perform(action)
 

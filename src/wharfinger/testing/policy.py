@@ -23,26 +23,34 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.contention.combined import Combined
+from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
+from wharfinger.core.seams.contention import Resident
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.verdicts import AdmissionVerdict, Admit, PlacementVerdict
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Decision,
     Plan,
+    Prediction,
     ReasonCode,
     Refusal,
     Stage,
 )
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import SOURCES, Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
-from wharfinger.policies.admission.admission import Admission, AdmissionView
-from wharfinger.policies.placement.common import Policy
 from wharfinger.testing.harness import expect
 
 N = TypeVar("N", bound=np.generic)
 
+_SOURCES = tuple(SharedResource)
 MEBIBYTE = 1024**2
+PLATFORMS = ("slow", "usual", "fast")
 _SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
 
 
@@ -82,6 +90,11 @@ def make_view(random: Random, count: int) -> ClusterView:
     memory = [random.choice((0, 64, 1024, 16_384)) * MEBIBYTE for _ in range(count)]
     full = random.choice((0.0, 0.5, 0.95, 1.0))
     accepting = [random.random() > random.choice((0.0, 0.3, 1.0)) for _ in range(count)]
+    platform = [random.randrange(len(PLATFORMS)) for _ in range(count)]
+    contention = Combined().table()
+    for row in range(count):
+        residents = make_residents(random, random.choice((0, 0, 1, 3)))
+        contention.put(row, PLATFORMS[platform[row]], residents)
     return ClusterView(
         names=tuple(f"server{row}" for row in range(count)),
         cpu_capacity=_column(cpu),
@@ -92,18 +105,29 @@ def make_view(random: Random, count: int) -> ClusterView:
         residents=_column([random.randrange(5) for _ in range(count)]),
         copies=_column([random.randrange(2) for _ in range(count)]),
         unsettled=_frozen(np.array([random.random() < 0.1 for _ in range(count)], np.uint8)),
-        tolerated=_scores(random, count, random.choice((0, 50, 100)), 100),
-        tolerated_variance=_scores(random, count, 0, random.choice((0, 400))),
-        caused=_scores(random, count, 0, random.choice((0, 50, 200))),
-        caused_variance=_scores(random, count, 0, random.choice((0, 400))),
-        platform=_column([random.randrange(3) for _ in range(count)]),
-        platforms=("slow", "usual", "fast"),
-        last_placed=random.randrange(-1, count) if count else -1,
+        platform=_column(platform),
+        platforms=PLATFORMS,
         capabilities=Capabilities(
             max_servers_per_workload=random.choice((1, 1, 3, 8)),
             fractional_cpu=random.random() < 0.8,
             resize=random.random() < 0.8,
         ),
+        contention=contention,
+    )
+
+
+def make_residents(random: Random, count: int) -> tuple[Resident, ...]:
+    """So many workloads, some of them best-effort, with scores and with profiles of pairs."""
+    return tuple(
+        Resident(
+            name=f"w{uid}",
+            uid=uid,
+            classification=make_classification(random),
+            best_effort=random.random() < 0.3,
+            tolerance=random.choice((0.0, 0.05, 1.0)),
+            predicted=random.choice((None, Prediction(1.0, 0.9, 1.1, 0.8, {}, 1.2, 0.1))),
+        )
+        for uid in sorted(random.sample(range(1000), count))
     )
 
 
@@ -139,16 +163,33 @@ def make_classification(random: Random) -> Classification:
         "1",
         curves={Quantity.RATE: curve} if random.random() < 0.8 else {},
         shape=curve,
-        tolerated={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(SOURCES, 2)},
-        caused={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(SOURCES, 2)},
+        tolerated={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(_SOURCES, 2)},
+        caused={r: Estimate(random.uniform(0, 100), 10.0) for r in random.sample(_SOURCES, 2)},
         measured=random.randrange(5),
+        pairs=_pairs(random) if random.random() < 0.5 else {},
     )
+
+
+def _pairs(random: Random) -> dict[str, PairProfile]:
+    """On every platform, or on two, of one of two bases."""
+
+    def drawn(size: int, most: float = 1.0) -> tuple[float, ...]:
+        return tuple(random.uniform(0, most) for _ in range(size))
+
+    sure = random.random() < 0.5
+    doubt = (drawn(0), drawn(0)) if sure else (drawn(3, 0.1), drawn(3, 0.1))
+    return {
+        platform: PairProfile(
+            random.choice(("one", "two")), drawn(3), drawn(3), *doubt, drawn(2, 0.3), drawn(2)
+        )
+        for platform in random.choice(((ANY_PLATFORM,), ("slow", "fast")))
+    }
 
 
 # --- policies -----------------------------------------------------------------------------
 
 
-def check_policy(policy: Policy, *, rounds: int = 200) -> None:
+def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
     """Hold a policy to what the core relies on.
 
     * It places only on servers that accept work, did not fail to start this one, and have room;
@@ -166,7 +207,6 @@ def check_policy(policy: Policy, *, rounds: int = 200) -> None:
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
-    expect(policy.adapts or not policy.follows_load, f"{policy.name} follows load, not adapting")
     for question in questions(rounds):
         before = _copy(question.view)
         answer = policy.place(question.request, question.view)
@@ -179,15 +219,15 @@ def check_policy(policy: Policy, *, rounds: int = 200) -> None:
         expect(_same(before, question.view), f"{question}: {policy.name} has changed the view")
 
 
-def _check_answer(policy: Policy, question: Question, answer: Plan | Refusal) -> None:
+def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
     _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
     if isinstance(answer, Plan):
         _check_places(question, answer.placements)
-    elif answer.waits_for:
+    elif isinstance(answer, Refusal) and answer.waits_for:
         _check_waiting(policy, question, answer.waits_for)
 
 
-def _check_waiting(policy: Policy, question: Question, servers: tuple[str, ...]) -> None:
+def _check_waiting(policy: PlacementPolicy, question: Question, servers: tuple[str, ...]) -> None:
     """Room on other servers than those that it waits for changes nothing."""
     view = question.view
     expect(set(servers) <= set(view.names), f"{question}: {servers} are not all there")
@@ -198,7 +238,7 @@ def _check_waiting(policy: Policy, question: Question, servers: tuple[str, ...])
     )
     elsewhere = replace(view, cpu_allocated=cpu, memory_allocated=memory)
     expect(
-        isinstance(policy.place(question.request, elsewhere), Refusal),
+        not isinstance(policy.place(question.request, elsewhere), Plan),
         f"{question}: it waits for {servers}, and goes where there is room elsewhere",
     )
 
@@ -234,7 +274,7 @@ def _check_room(question: Question, row: int, given: Allocation, held: Allocatio
         expect(given.cpu_millicpus % 1000 == 0, f"{question}: {given}, only whole CPUs are there")
 
 
-def _check_resize(policy: Policy, question: Question, before: ClusterView) -> None:
+def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterView) -> None:
     """One that runs is to be resized: its reservation has changed, or its load."""
     view, random = question.view, Random(question.seed)
     rows = [row for row in range(len(view.names)) if view.residents[row]]
@@ -242,8 +282,7 @@ def _check_resize(policy: Policy, question: Question, before: ClusterView) -> No
         return
     count = random.randint(1, min(len(rows), view.capabilities.max_servers_per_workload))
     held = tuple(_held(view, row) for row in random.sample(rows, count))
-    loads = (None, 0.0, 0.5, 0.9, 1.2) if policy.follows_load else (None,)
-    for load in loads:
+    for load in (None, 0.0, 0.5, 0.9, 1.2):
         request = replace(question.request, load=load)
         answer = policy.resize(request, held, view)
         again = policy.resize(request, held, before)
@@ -260,7 +299,7 @@ def _held(view: ClusterView, row: int) -> Placement:
 
 
 def _check_resized(
-    policy: Policy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
+    policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
 ) -> None:
     accepted = isinstance(answer, Plan)
     _check_decision(answer.decision, policy.name, f"{question}, resized", accepted=accepted)
@@ -301,7 +340,7 @@ def _check_decision(decision: Decision, name: str, where: str, *, accepted: bool
 # --- admissions ---------------------------------------------------------------------------
 
 
-def check_admission(admission: Admission, *, rounds: int = 200) -> None:
+def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     """Hold an admission to what the core relies on.
 
     * It names at least one queue, each once, and sends every workload to one of them.
@@ -324,15 +363,30 @@ def check_admission(admission: Admission, *, rounds: int = 200) -> None:
         random = Random(question.seed)
         waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
         view = AdmissionView(_copy(question.view), dict(waiting))
-        workload = question.request.workload
-        decision = admission.admit(workload, view)
-        expect(admission.admit(workload, view) == decision, f"{question}: it answers otherwise")
-        expect(decision.stage is Stage.ADMISSION, f"{question}: stage {decision.stage}")
-        _check_decision(decision, admission.name, str(question), accepted=decision.accepted)
-        queue = admission.queue_for(workload, view)
-        expect(queue in queues, f"{question}: queue {queue!r} is none of {queues}")
+        request = question.request
+        gate = admission.admit(request, view)
+        expect(admission.admit(request, view) == gate, f"{question}: it answers otherwise")
+        _check_verdict(admission, question, gate)
+        queued = admission.enqueue(request, view)
+        _check_verdict(admission, question, queued)
+        if isinstance(queued, Admit):
+            queue = queued.queue
+            expect(queue in queues, f"{question}: queue {queue!r} is none of {queues}")
+            admission.review(request, queue, view)
         expect(view.waiting == waiting, f"{question}: {admission.name} has changed the view")
         expect(_same(view.cluster, question.view), f"{question}: it has changed the cluster")
+
+
+def _check_verdict(
+    admission: AdmissionPolicy, question: Question, verdict: AdmissionVerdict
+) -> None:
+    """Its record says the same as the verdict."""
+    decision, accepted = verdict.decision, isinstance(verdict, Admit)
+    if decision is None:
+        expect(accepted, f"{question}: it says no without a reason")
+        return
+    expect(decision.stage is Stage.ADMISSION, f"{question}: stage {decision.stage}")
+    _check_decision(decision, admission.name, str(question), accepted=accepted)
 
 
 # --- pieces -------------------------------------------------------------------------------
@@ -346,21 +400,11 @@ _COLUMNS = (
     "residents",
     "copies",
     "unsettled",
-    "tolerated",
-    "tolerated_variance",
-    "caused",
-    "caused_variance",
 )
 
 
 def _part(random: Random, amount: int, full: float) -> int:
     return int(amount * min(1.0, full * random.uniform(0.9, 1.1)))
-
-
-def _scores(random: Random, count: int, low: float, high: float) -> NDArray[np.float64]:
-    """(R, count) of these, different for each server."""
-    rows = [[random.uniform(low, high) for _ in range(count)] for _ in SOURCES]
-    return _frozen(np.array(rows, dtype=np.float64).reshape(len(SOURCES), count))
 
 
 def _column(values: list[int]) -> NDArray[np.int64]:

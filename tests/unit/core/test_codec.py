@@ -167,14 +167,14 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.ProfilingPlanned("w", "k", DECISION),
     ev.ProfilingPlanned("w", "k", DECISION, PROFILING),
     ev.WorkloadQueued("w", "guaranteed"),
-    ev.WorkloadHeld("w", DECISION),
+    ev.WorkloadDeferred("w", DECISION),
     ev.WorkloadPlaced("w", "k", PLACES, DECISION),
     ev.AllocationPlanned("w", PLACES, DECISION),
-    ev.AllocationKept("w", DECISION),
+    ev.AllocationUnchanged("w", DECISION),
     ev.ClassificationPlanned("w", DECISION),
     ev.WorkloadSuspended("w", "x", DECISION),
     ev.WorkloadResumed("w", DECISION),
-    ev.WorkloadMoved("w", DECISION),
+    ev.WorkloadMigrated("w", DECISION),
 )
 
 

@@ -250,7 +250,7 @@ def test_one_that_may_be_restarted_is_moved_to_where_its_target_is_expected_to_b
     asked = measure(cluster, 2, w=70)
     old = cluster.key("w")
     assert [action.key for action in of(act.StopWorkload, asked)] == [old]
-    assert phase(cluster, "w") is Phase.MOVING
+    assert phase(cluster, "w") is Phase.MIGRATING
     assert cluster.record("w").reason == "placed-for-target"
     assert not measure(cluster, 3, w=70), "and asked for once"
     step = cluster.tell(ev.WorkloadFinished(old, None, 15, "killed"))
@@ -259,7 +259,7 @@ def test_one_that_may_be_restarted_is_moved_to_where_its_target_is_expected_to_b
     assert cluster.key("w") != old
     assert cluster.record("w").exit_code is None
     running(cluster, "w")
-    assert (cluster.record("w").starts, cluster.record("w").moves) == (2, 1)
+    assert (cluster.record("w").starts, cluster.record("w").migrations) == (2, 1)
 
 
 def test_it_goes_back_rather_than_nowhere() -> None:
@@ -274,7 +274,7 @@ def test_it_goes_back_rather_than_nowhere() -> None:
 def test_a_room_that_others_took_meanwhile_sends_it_back_too() -> None:
     cluster = crowded()
     measure(cluster, 7, w=70)
-    assert phase(cluster, "w") is Phase.MOVING
+    assert phase(cluster, "w") is Phase.MIGRATING
     cluster.tell(ev.WorkloadSubmitted(workload("big", 4000)))
     assert cluster.record("big").placements
     cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))

@@ -85,7 +85,7 @@ def test_a_failure_to_classify_anew_leaves_what_was_known() -> None:
     measure(cluster, 2, w=100)
     known = cluster.record("w").classification
     cluster.tell(ev.ProfilingFailed(cluster.key("w"), "no estimator"))
-    assert not cluster.record("w").classifying
+    assert not cluster.record("w").reclassifying
     assert cluster.record("w").classification == known
     assert phase(cluster, "w") is Phase.RUNNING
 

@@ -50,8 +50,8 @@ def _in_phase(phase: Phase) -> Cluster:
         running(cluster, NAME)
     if phase is Phase.SUSPENDED:
         CAUSES[Trigger.SUSPEND](cluster)
-    if phase is Phase.MOVING:
-        CAUSES[Trigger.MOVE](cluster)
+    if phase is Phase.MIGRATING:
+        CAUSES[Trigger.MIGRATE](cluster)
     if phase is Phase.ADJUSTING:
         cluster.tell(ev.WorkloadUpdated(workload(NAME, 1500)))
     return cluster
@@ -106,7 +106,7 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.SETTLE: lambda c: c.tell(ev.AllocationResized(_key(c), c.record(NAME).planned)),
     Trigger.SUSPEND: _fold(lambda _: ev.WorkloadSuspended(NAME, NAME, DECISION)),
     Trigger.RESUME: _fold(lambda _: ev.WorkloadResumed(NAME, DECISION)),
-    Trigger.MOVE: _fold(lambda _: ev.WorkloadMoved(NAME, DECISION)),
+    Trigger.MIGRATE: _fold(lambda _: ev.WorkloadMigrated(NAME, DECISION)),
     Trigger.REQUEUE: _fold(lambda c: ev.WorkloadFinished(_key(c), None, 15, "stopped")),
     Trigger.REVOKE: _revoke,
 }

@@ -44,7 +44,7 @@ def test_who_can_never_fit_holds_nobody_up_and_is_placed_when_a_server_comes(
     cluster: Cluster,
 ) -> None:
     _submit(cluster, workload("huge", 9000, priority=9), workload("small"))
-    assert cluster.record("huge").held is ReasonCode.TOO_LARGE
+    assert cluster.record("huge").deferral is ReasonCode.TOO_LARGE
     assert cluster.record("small").phase is Phase.PLACED
     cluster.tell(ev.ServerReported(server("large", 16)))
     assert cluster.record("huge").phase is Phase.PLACED
@@ -73,7 +73,7 @@ def test_who_waits_for_room_is_not_overtaken_but_best_effort_work_goes_its_own_w
 ) -> None:
     _submit(cluster, workload("a"), workload("large", 2000), workload("small", 100))
     _submit(cluster, workload("filler", best_effort=True))
-    assert cluster.record("large").held is ReasonCode.NO_ROOM
+    assert cluster.record("large").deferral is ReasonCode.NO_ROOM
     assert cluster.record("small").phase is Phase.QUEUED
     assert cluster.record("filler").phase is Phase.PLACED
     assert cluster.record("filler").placements[0].allocation.cpu_millicpus == 0
@@ -281,7 +281,7 @@ def test_a_server_that_left_keeps_its_books_until_nothing_is_left_on_it(cluster:
     cluster.tell(ev.ServerLeft("s", "unplugged"))
     assert list(cluster.manager.view.names) == ["s"]
     _submit(cluster, workload("late"))
-    assert cluster.record("late").held is ReasonCode.NO_SERVERS
+    assert cluster.record("late").deferral is ReasonCode.NO_SERVERS
     cluster.check_books()
     assert cluster.replayed().view.names == ["s"]
     cluster.tell(ev.WorkloadVanished(cluster.key("w"), "server left"))

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from tests.support.cluster import LABELLED, PLATFORM, running, server, workload
 from tests.support.courses import curve, filler, made, measure, of, phase, start, wants
-from wharfinger.classification.base import Profiling
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Mode
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.performance import Quantity

@@ -84,7 +84,7 @@ def test_a_loaded_service_joins_a_server_which_keeps_room_from_the_plan_on() -> 
     assert on(cluster) == ["a"]
     assert allocated(cluster) == {"a": 1000, "b": 1000}
     cluster.tell(ev.WorkloadSubmitted(workload("late")))
-    assert cluster.record("late").held is ReasonCode.NO_ROOM
+    assert cluster.record("late").deferral is ReasonCode.NO_ROOM
     done(cluster, asked)
     assert on(cluster) == ["a", "b"]
     assert cluster.manager.neighbours(cluster.record("late")) == []

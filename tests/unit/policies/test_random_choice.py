@@ -8,13 +8,15 @@ from tests.support.cluster import workload
 from tests.support.views import seen
 from wharfinger.model.decisions import Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.policies.placement.draws import in_random_order
+from wharfinger.policies.placement.draws import DrawSettings, in_random_order
 from wharfinger.policies.placement.random_choice import PROBES, RandomChoice
-from wharfinger.policies.registry import PolicyOptions, make_policy
+from wharfinger.policies.registry import make_policy
 
 
 def drawn(view: ClusterView, name: str = "w", seed: int = 0, **others) -> str:
-    answer = RandomChoice(seed).place(PlacementRequest(workload(name), **others), view)
+    answer = RandomChoice(DrawSettings(seed)).place(
+        PlacementRequest(workload(name), **others), view
+    )
     assert isinstance(answer, Plan)
     return answer.placements[0].server
 
@@ -73,9 +75,9 @@ def test_the_same_workload_is_drawn_the_same_and_another_seed_draws_anew() -> No
     view = seen(*[2] * 100)
     assert len({drawn(view, "w") for _ in range(3)}) == 1
     assert len({drawn(view, "w", seed) for seed in range(20)}) > 10
-    assert make_policy("random", PolicyOptions(seed=5)).place(
+    assert make_policy("random[seed=5]").placement.place(
         PlacementRequest(workload("w")), view
-    ) == RandomChoice(5).place(PlacementRequest(workload("w")), view)
+    ) == RandomChoice(DrawSettings(5)).place(PlacementRequest(workload("w")), view)
 
 
 def test_one_that_failed_to_start_goes_elsewhere() -> None:

@@ -110,7 +110,7 @@ def _submit(cluster: Cluster, name: str, **others) -> set[str]:
     """The servers that it waits for."""
     cluster.tell(ev.WorkloadSubmitted(workload(name, **others)))
     record = cluster.record(name)
-    assert record.held is ReasonCode.PROBES_BUSY
+    assert record.deferral is ReasonCode.PROBES_BUSY
     return {candidate.server for candidate in record.decisions[-1].decision.candidates}
 
 

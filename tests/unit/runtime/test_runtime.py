@@ -10,7 +10,6 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
 from wharfinger.errors import Conflict, OutOfSpace, Unavailable, WharfingerError
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
@@ -63,12 +62,10 @@ class Place:
         self.store = WatchedStore(SqliteStore.open(self.folder), self.order)
         self.engine = FaultyEngine(lambda: WatchedEngine(self.cluster, self.order), None)
         runtime = Runtime(
-            lambda state: Manager(make_policy("least-loaded"), Fifo(), state=state),
+            lambda state: Manager(make_policy("least-loaded"), state=state),
             self.engine,
             self.store,
             lambda: self.now,
-            policy="least-loaded",
-            admission="fifo",
             retention=Retention(**retention),
         )
         runtime.start()

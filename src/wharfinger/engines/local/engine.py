@@ -241,7 +241,7 @@ class LocalEngine:
 
     # --- actions -----------------------------------------------------------------------------
 
-    def perform(self, action: act.Action) -> None:
+    def perform(self, action: act.EngineAction) -> None:
         """Begin to carry out an action; what becomes of it is told by ``poll``."""
         self._opened()
         has_room = self._watcher.has_room() if isinstance(action, act.StartWorkload) else True
@@ -251,7 +251,7 @@ class LocalEngine:
             else:
                 self._perform(action)
 
-    def _perform(self, action: act.Action) -> None:
+    def _perform(self, action: act.EngineAction) -> None:
         match action:
             case act.StopWorkload(key=key, grace_seconds=grace_seconds):
                 self._stop(key, grace_seconds)
@@ -267,8 +267,6 @@ class LocalEngine:
                 self._forget(key)
             case act.ProfileWorkload():
                 self._profiling.profile(action, lambda: self._job(action))
-            case act.ClassifyWorkload(key=key):
-                self._tell(ev.ProfilingFailed(key, "the local engine does not classify"))
 
     def _with_run(self, key: str, do: Callable[[Run], None]) -> None:
         run = self._runs.get(key)

@@ -6,9 +6,12 @@ even when empty holds nobody up. Best-effort work, which claims no CPU time, has
 its own.
 """
 
-from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.workload import Workload
-from wharfinger.policies.admission.admission import AdmissionView
+from dataclasses import dataclass
+
+from wharfinger.core.seams.admission import AdmissionView
+from wharfinger.core.seams.verdicts import Admit, ReviewVerdict
+from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
+from wharfinger.model.view import PlacementRequest
 
 GUARANTEED = "guaranteed"
 BEST_EFFORT = "best-effort"
@@ -20,46 +23,67 @@ _COMES_FREE = (
 )
 
 
-class Fifo:
-    """Admits all until too many wait.
+@dataclass(frozen=True, slots=True)
+class FifoSettings:
+    """What ``fifo`` may be told.
 
-    Args:
+    Attributes:
         max_waiting: The most that may wait in all queues together.
     """
+
+    max_waiting: int = 100_000
+
+
+class Fifo:
+    """Admits all until too many wait."""
 
     name = "fifo"
     queues = (GUARANTEED, BEST_EFFORT)
 
-    def __init__(self, max_waiting: int = 100_000) -> None:
-        self._max_waiting = max_waiting
+    def __init__(self, settings: FifoSettings | None = None) -> None:
+        self.settings = settings or FifoSettings()
 
-    def admit(self, workload: Workload, view: AdmissionView) -> Decision:
-        """Everyone, up to the limit."""
-        waiting = sum(view.waiting.values())
-        numbers = {"waiting": float(waiting), "max_waiting": float(self._max_waiting)}
-        if waiting >= self._max_waiting:
-            return Decision(
+    def admit(self, request: PlacementRequest, view: AdmissionView) -> Admit | Refusal:
+        """All, up to the limit."""
+        waiting, most = sum(view.waiting.values()), self.settings.max_waiting
+        numbers = {"waiting": float(waiting), "max_waiting": float(most)}
+        if waiting >= most:
+            return Refusal(
+                Decision(
+                    Stage.ADMISSION,
+                    self.name,
+                    accepted=False,
+                    reason=ReasonCode.QUEUE_FULL,
+                    message=f"{waiting} workloads wait already, the most that may",
+                    would_change="fewer waiting workloads: submit it again later",
+                    numbers=numbers,
+                )
+            )
+        return Admit(
+            Decision(
                 Stage.ADMISSION,
                 self.name,
-                accepted=False,
-                reason=ReasonCode.QUEUE_FULL,
-                message=f"{waiting} workloads wait already, the most that may",
-                would_change="fewer waiting workloads: hand it in again later",
+                accepted=True,
+                reason=ReasonCode.OK,
+                message=f"{waiting} waiting before it" if waiting else "none waits before it",
                 numbers=numbers,
             )
-        return Decision(
-            Stage.ADMISSION,
-            self.name,
-            accepted=True,
-            reason=ReasonCode.OK,
-            message=f"{waiting} waiting before it" if waiting else "nobody waits before it",
-            numbers=numbers,
         )
 
-    def queue_for(self, workload: Workload, view: AdmissionView) -> str:
-        """One line for those with a claim on CPU time, one for those without."""
-        return BEST_EFFORT if workload.best_effort else GUARANTEED
+    def enqueue(self, request: PlacementRequest, view: AdmissionView) -> Admit:
+        """One queue for those with a claim on CPU time, one for those without."""
+        return Admit(queue=BEST_EFFORT if request.workload.best_effort else GUARANTEED)
+
+    def review(
+        self, request: PlacementRequest, queue: str, view: AdmissionView
+    ) -> ReviewVerdict | None:
+        """It stays where it is."""
+        return None
 
     def blocks(self, reason: ReasonCode) -> bool:
         """Only for want of room that will come free."""
         return reason in _COMES_FREE
+
+    def observe(self, time: float, event: object, note: str) -> str | None:
+        """Nothing is remembered."""
+        return None

@@ -36,8 +36,6 @@ class Autoscale(LeastLoaded):
     """
 
     name = "autoscale"
-    adapts = True
-    follows_load = True
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView

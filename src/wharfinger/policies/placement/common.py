@@ -1,18 +1,18 @@
-"""What a policy is, and the pieces that policies share.
+"""The pieces that placements share: filters, candidates, and the records of what was decided.
 
-A policy reads a frozen view and returns a value: a ``Plan`` or a ``Refusal``, each with the
-record of how it was reached. It keeps nothing between calls, so that the same view always
-gives the same answer. The manager calls it and carries out what it says.
+A placement (``wharfinger.core.seams.placement``) reads a frozen view and returns a value, with the
+record of how it was reached. It keeps nothing between calls.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, repeat
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -29,47 +29,15 @@ LOOKED_AT = 64
 """Servers among which those are looked for that a record names because they can't take it."""
 
 
-class Policy(Protocol):
-    """Finds a place for one workload at a time."""
-
-    @property
-    def name(self) -> str:
-        """As in ``wharfinger up --policy NAME``."""
-
-    @property
-    def adapts(self) -> bool:
-        """Whether what is measured of those who run changes what it does.
-
-        Who runs a policy that does not, a simulator say, may leave the measuring out.
-        """
-
-    @property
-    def follows_load(self) -> bool:
-        """Whether it is asked to resize at each measurement, by load, instead of by target.
-
-        The core does nothing else then for those that miss their targets: nobody gives way, and
-        nothing is moved.
-        """
-
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
-        """Where the workload goes, or why it can't go anywhere now."""
-
-    def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
-        """Other allocations for a running workload; ``None`` = as they are.
-
-        On the servers where it is, or on more or fewer, as far as the engine and the workload
-        allow; on one of them at least it goes on.
-        """
-
-
 class ByReservation:
     """What is the same in all policies that size by reservation and follow no measurement."""
 
     name = ""
-    adapts = False
-    follows_load = False
+    settings: Any = None
+
+    def index(self) -> ServerIndex | None:
+        """None: what the core keeps by load is enough."""
+        return None
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
@@ -379,7 +347,7 @@ def change_in_place(
     )
     if reason is not ReasonCode.OK:
         return Refusal(decision)
-    return Plan(tuple(Placement(p.server, need) for p in placements), decision)
+    return Plan(tuple(replace(p, allocation=need) for p in placements), decision)
 
 
 def _fits_instead(view: ClusterView, row: int, held: Allocation, need: Allocation) -> bool:

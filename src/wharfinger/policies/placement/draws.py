@@ -5,10 +5,22 @@ who asks, so that every machine, process and version of Python draws the same.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
 
 _EIGHT = Struct("<8Q")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSettings:
+    """What placements that draw may be told.
+
+    Attributes:
+        seed: Of all draws; with another one each workload may go elsewhere.
+    """
+
+    seed: int = 0
 
 
 def in_random_order(count: int, seed: int, *asks: str) -> Iterator[int]:

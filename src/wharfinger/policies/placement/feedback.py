@@ -18,7 +18,6 @@ class Feedback(LeastLoaded):
     """Places as least-loaded does; the reservation is where sizing by measurement begins."""
 
     name = "feedback"
-    adapts = True
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView

@@ -20,7 +20,7 @@ from wharfinger.policies.placement.common import (
     refuse,
     with_room,
 )
-from wharfinger.policies.placement.draws import in_random_order
+from wharfinger.policies.placement.draws import DrawSettings, in_random_order
 
 PROBES = 32
 """Servers that are looked at one by one; only where none of these has room all are scanned."""
@@ -32,13 +32,14 @@ class RandomChoice(ByReservation):
     Where a share f of the servers has room it looks at 1 / f of them, whatever their number.
 
     Args:
-        seed: Of all draws; with another one each workload may go elsewhere.
+        settings: With another seed each workload may go elsewhere.
     """
 
     name = "random"
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, settings: DrawSettings | None = None) -> None:
+        self.settings = settings or DrawSettings()
+        self._seed = self.settings.seed
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Probe in random order until one has room, size by reservation."""

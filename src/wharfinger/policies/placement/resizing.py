@@ -6,7 +6,7 @@ and the reasons not to.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
@@ -14,27 +14,39 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 from wharfinger.policies.placement.common import change_in_place, resize_in_place
 
-MARGIN = 1.1
-"""Aimed at: a tenth more than the target, so that noise does not miss it."""
-LARGEST_GROWTH = 4.0
-"""Times its size an allocation becomes at most in one step: up fast, since a target is missed and
-a backlog grows meanwhile ..."""
-LARGEST_CUT = 2.0
-"""... and down slowly: it at most halves."""
-SMALLEST_STEP = 0.05
-"""Changes below this share of the allocation are not worth making."""
-SMALLEST_MILLICPUS = 50
-BUSY = 0.7
-"""Who uses less than this share of its CPU is not held up by CPU."""
 
+@dataclass(frozen=True, slots=True)
+class ResizeSettings:
+    """Constants of following a target.
+
+    Attributes:
+        margin: Times its target that is aimed at, so that noise does not miss it.
+        max_growth: Times its size an allocation becomes at most in one step: up fast, since a
+            target is missed and a backlog grows meanwhile ...
+        max_cut: ... and down slowly.
+        min_step: Changes below this share of the allocation are not worth making.
+        min_millicpus: No allocation becomes smaller.
+        busy: What uses less than this share of its CPU is not held up by CPU.
+    """
+
+    margin: float = 1.1
+    max_growth: float = 4.0
+    max_cut: float = 2.0
+    min_step: float = 0.05
+    min_millicpus: int = 50
+    busy: float = 0.7
+
+
+DEFAULT = ResizeSettings()
+BUSY = DEFAULT.busy
 
 Wanted = Callable[[Allocation, OffTarget], int]
 """From what is held and how far off the target is: thousandths of a CPU."""
 
 
-def by_proportion(held: Allocation, off: OffTarget) -> int:
+def by_proportion(held: Allocation, off: OffTarget, settings: ResizeSettings = DEFAULT) -> int:
     """CPU in proportion to what is missing or spare, as vertical autoscalers do it."""
-    return round(held.cpu_millicpus * MARGIN / max(off.pace, 1e-9))
+    return round(held.cpu_millicpus * settings.margin / max(off.pace, 1e-9))
 
 
 def room_on(server: str, view: ClusterView) -> int:
@@ -43,12 +55,15 @@ def room_on(server: str, view: ClusterView) -> int:
     return int(view.cpu_capacity[row] - view.cpu_allocated[row])
 
 
-def lacking(placement: Placement, off: OffTarget, view: ClusterView) -> int:
+def lacking(
+    placement: Placement, off: OffTarget, view: ClusterView, settings: ResizeSettings = DEFAULT
+) -> int:
     """By how much the server's room falls short of what a missed target asks for."""
     held = placement.allocation
-    if off.pace >= 1 or _is_idle(off, held):
+    if off.pace >= 1 or _is_idle(off, held, settings):
         return 0
-    wanted = min(by_proportion(held, off), round(held.cpu_millicpus * LARGEST_GROWTH))
+    largest = round(held.cpu_millicpus * settings.max_growth)
+    wanted = min(by_proportion(held, off, settings), largest)
     return max(0, wanted - held.cpu_millicpus - room_on(placement.server, view))
 
 
@@ -58,6 +73,7 @@ def follow_target(
     placements: tuple[Placement, ...],
     view: ClusterView,
     wanted: Wanted = by_proportion,
+    settings: ResizeSettings = DEFAULT,
 ) -> Plan | Refusal | None:
     """More where the target is missed, less where there is more than enough."""
     if request.workload.target is None:
@@ -66,14 +82,14 @@ def follow_target(
     if off is None or len(placements) != 1 or request.workload.best_effort:
         return None
     held = placements[0].allocation
-    if off.pace < 1 and _is_idle(off, held):
+    if off.pace < 1 and _is_idle(off, held, settings):
         return Refusal(_no_help(policy, off, held))
     # A latency says nothing of what is left when CPU is taken that is used.
     kept = _used_millicpus(off) if request.workload.target.latency else 0
-    need = _sized(held, off, view, placements[0].server, kept, wanted)
-    if abs(need.cpu_millicpus - held.cpu_millicpus) < SMALLEST_STEP * held.cpu_millicpus:
+    need = _sized(held, off, view, placements[0].server, kept, wanted, settings)
+    if abs(need.cpu_millicpus - held.cpu_millicpus) < settings.min_step * held.cpu_millicpus:
         # What is missing is less than is worth a change, or no room is left for more.
-        return None if off.pace > 1 else _asked(policy, held, placements, view)
+        return None if off.pace > 1 else _asked(policy, held, placements, view, settings)
     return change_in_place(policy, need, placements, view, _why(off, held, need))
 
 
@@ -84,14 +100,15 @@ def _sized(
     server: str,
     kept_millicpus: int,
     wanted: Wanted,
+    settings: ResizeSettings,
 ) -> Allocation:
     """What is wanted, within a step's bounds and as far as the server has it."""
-    least, most = held.cpu_millicpus / LARGEST_CUT, held.cpu_millicpus * LARGEST_GROWTH
-    size = max(SMALLEST_MILLICPUS, round(min(most, max(least, wanted(held, off)))))
+    least, most = held.cpu_millicpus / settings.max_cut, held.cpu_millicpus * settings.max_growth
+    size = max(settings.min_millicpus, round(min(most, max(least, wanted(held, off)))))
     if off.pace > 1:
-        size = min(held.cpu_millicpus, max(size, round(kept_millicpus * MARGIN)))
+        size = min(held.cpu_millicpus, max(size, round(kept_millicpus * settings.margin)))
     else:
-        size = max(size, _step_up(held, fractional=True))
+        size = max(size, _step_up(held, settings, fractional=True))
     if not view.capabilities.fractional_cpu:
         size = -(-size // MILLICPUS_PER_CPU) * MILLICPUS_PER_CPU
     room = room_on(server, view)
@@ -101,24 +118,29 @@ def _sized(
 
 
 def _asked(
-    policy: str, held: Allocation, placements: tuple[Placement, ...], view: ClusterView
+    policy: str,
+    held: Allocation,
+    placements: tuple[Placement, ...],
+    view: ClusterView,
+    settings: ResizeSettings,
 ) -> Plan | Refusal | None:
     """The refusal for one more step than there is room for."""
-    more = replace(held, cpu_millicpus=_step_up(held, fractional=view.capabilities.fractional_cpu))
+    step = _step_up(held, settings, fractional=view.capabilities.fractional_cpu)
+    more = replace(held, cpu_millicpus=step)
     verdict = change_in_place(policy, more, placements, view, "")
     return verdict if isinstance(verdict, Refusal) else None
 
 
-def _step_up(held: Allocation, *, fractional: bool) -> int:
+def _step_up(held: Allocation, settings: ResizeSettings, *, fractional: bool) -> int:
     """The least that is worth adding to an allocation, added."""
     step = 1 if fractional else MILLICPUS_PER_CPU
-    size = round(held.cpu_millicpus * (1 + SMALLEST_STEP)) + 1
+    size = round(held.cpu_millicpus * (1 + settings.min_step)) + 1
     return -(-size // step) * step
 
 
-def _is_idle(off: OffTarget, held: Allocation) -> bool:
+def _is_idle(off: OffTarget, held: Allocation, settings: ResizeSettings) -> bool:
     known = off.cpu_seconds_per_second is not None
-    return known and _used_millicpus(off) < BUSY * held.cpu_millicpus
+    return known and _used_millicpus(off) < settings.busy * held.cpu_millicpus
 
 
 def _used_millicpus(off: OffTarget) -> int:

@@ -1,5 +1,6 @@
 """Round-robin: the next server in turn that has room. The simplest baseline."""
 
+from dataclasses import replace
 from itertools import count
 
 from wharfinger.model.allocation import Allocation
@@ -17,7 +18,10 @@ from wharfinger.policies.placement.common import (
 
 
 class RoundRobin(ByReservation):
-    """Starts behind the server that took the newest placement; a candidate's score is its turn."""
+    """Starts behind the server that took the newest workload; a candidate's score is its turn.
+
+    That server's name is what it notes.
+    """
 
     name = "round-robin"
 
@@ -29,7 +33,8 @@ class RoundRobin(ByReservation):
             return refuse(self.name, request, need, view)
         ranked = candidates(view, rows, map(float, count()))
         message = f"{ranked[0].server} is the next in turn with room"
-        return plan(self.name, request, need, view, ranked, message)
+        made = plan(self.name, request, need, view, ranked, message)
+        return replace(made, note=made.placements[0].server)
 
 
 def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
@@ -42,5 +47,14 @@ def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView
         need.cpu_millicpus,
         need.memory_bytes,
         CANDIDATES_KEPT,
-        view.last_placed,
+        _newest(request, view),
     )
+
+
+def _newest(request: PlacementRequest, view: ClusterView) -> int:
+    """Row of the server that took the newest workload; -1 = there is none, or it has left."""
+    try:
+        row = view.row(request.note)
+    except (LookupError, ValueError):
+        return -1
+    return row if view.cpu_capacity[row] or view.memory_capacity[row] else -1

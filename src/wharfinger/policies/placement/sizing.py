@@ -5,6 +5,7 @@ target, scaling up within a server first. Added: a target counts as reached when
 stated probability.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log
@@ -17,30 +18,45 @@ from wharfinger.classification.prediction import (
     pace_with,
     parts_of,
     performance_with,
-    pressed,
-    quantile,
     reached_probability,
     slower,
     worse_by,
 )
-from wharfinger.contention.by_pair import Felt
+from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Estimate
+from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.view import ClusterView, PlacementRequest
 
-STEP_MILLICPUS = 50
-FINEST = 0.025
-"""Two allocations that are considered differ by this share at least."""
 BLOCK = 512
 """Servers that are looked at together: few enough to stay in the cache."""
-PLATEAU = 0.98
-"""More CPU than gives this share of the best performance is not worth giving."""
-HOPELESS = 0.05
-"""Below this probability even on a whole server, a target is called too high."""
 
 
-def sizes(largest_millicpus: int, *, fractional: bool) -> NDArray[np.int64]:
+@dataclass(frozen=True, slots=True)
+class SizingSettings:
+    """Constants of sizing.
+
+    Attributes:
+        confidence: With which a target must be reached.
+        step_millicpus: Allocations that are considered are multiples of this ...
+        min_step: ... and differ by this share at least.
+        plateau: More CPU than gives this share of the best performance is not worth giving.
+        hopeless: Below this probability even on a whole server, a target is called too high.
+    """
+
+    confidence: float = 0.8
+    step_millicpus: int = 50
+    min_step: float = 0.025
+    plateau: float = 0.98
+    hopeless: float = 0.05
+
+
+DEFAULT = SizingSettings()
+
+
+def sizes(
+    largest_millicpus: int, *, fractional: bool, settings: SizingSettings = DEFAULT
+) -> NDArray[np.int64]:
     """Allocations that are considered, ascending, up to the largest that whole steps make.
 
     Fine where little is needed, however large the largest server is; empty where not even one
@@ -49,19 +65,52 @@ def sizes(largest_millicpus: int, *, fractional: bool) -> NDArray[np.int64]:
     >>> sizes(4000, fractional=False).tolist(), sizes(49, fractional=True).tolist()
     ([1000, 2000, 3000, 4000], [])
     """
-    return np.array(_sizes(largest_millicpus, fractional=fractional), dtype=np.int64)
+    step = settings.step_millicpus if fractional else MILLICPUS_PER_CPU
+    return np.array(_sizes(largest_millicpus, step, settings.min_step), dtype=np.int64)
 
 
 @lru_cache(maxsize=64)
-def _sizes(largest_millicpus: int, *, fractional: bool) -> tuple[int, ...]:
-    step = STEP_MILLICPUS if fractional else MILLICPUS_PER_CPU
+def _sizes(largest_millicpus: int, step: int, min_step: float) -> tuple[int, ...]:
     largest = largest_millicpus // step * step
     found: list[int] = []
     size = step
     while size < largest:
         found.append(size)
-        size = max(size + step, -(-round(size * (1 + FINEST)) // step) * step)
+        size = max(size + step, -(-round(size * (1 + min_step)) // step) * step)
     return (*found, largest) if largest else ()
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCurve:
+    """Performance over target by size, without neighbors, where the curves hold.
+
+    Attributes:
+        sizes: (G,) thousandths of a CPU, ascending.
+        estimates: G.
+        medians: (G,) of the logarithm.
+        variances: (G,) of that.
+    """
+
+    sizes: NDArray[np.int64]
+    estimates: Sequence[Estimate]
+    medians: Array
+    variances: Array
+
+    @classmethod
+    def of(cls, parts: list[Part], sizes: NDArray[np.int64], confidence: float) -> "SizeCurve":
+        """Of the parts of a target."""
+        estimates = [pace_with(parts, cpu, confidence) for cpu in sizes.tolist()]
+        medians = np.array([log(estimate.mean) for estimate in estimates])
+        variances = np.array([estimate.std**2 for estimate in estimates])
+        return cls(sizes, estimates, medians, variances)
+
+    def at(self, cpu_millicpus: int) -> Estimate:
+        """With one of the sizes."""
+        return self.estimates[int(np.searchsorted(self.sizes, cpu_millicpus))]
+
+    def best(self) -> Estimate:
+        """The most that any size gives."""
+        return max(self.estimates, key=lambda estimate: estimate.mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +119,13 @@ class Sizing:
 
     Attributes:
         cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives
-            the most of what is free, and no less than would do it without neighbours if doubt
+            the most of what is free, and no less than would do it without neighbors if doubt
             were none; 0 where a server has no CPU at all.
         reached: (S,) whether the target is reached with the confidence.
         parts: Of the target, as far as they are classified.
-        paces: By size: performance over target with no neighbours.
-        drop: (S,) of the logarithm, by the neighbours, and by the platform.
-        drop_variance: (S,).
-        beside: What of the drop is known between pairs; ``None`` = nothing is.
+        curve: Performance over target by size.
+        drop: What neighbors and the platform take off its logarithm.
+        correctable: The part of it that is no part of the performance alone; ``None`` = no part.
         confidence: The one that was asked for.
         hopeless: The target was out of reach from the beginning, even alone on the largest
             server. One that has only waited too long is not: late is better than never.
@@ -86,39 +134,40 @@ class Sizing:
     cpu_millicpus: NDArray[np.int64]
     reached: NDArray[np.bool_]
     parts: list[Part]
-    paces: dict[int, Estimate]
-    drop: NDArray[np.float64]
-    drop_variance: NDArray[np.float64]
-    beside: Felt | None
+    curve: SizeCurve
+    drop: LogEstimates
+    correctable: LogEstimates | None
     confidence: float
     hopeless: bool
 
-    def pace_on(self, row: int) -> Estimate:
-        """Performance over target on one server, with what it would be given there."""
-        alone = self.paces[int(self.cpu_millicpus[row])]
-        return worse_by(alone, float(self.drop[row]), float(self.drop_variance[row]))
+    def performance_on(self, row: int) -> Estimate:
+        """Over the target on one server, with what it would be given there."""
+        drop, variance = _at(self.drop, row)
+        return worse_by(self.curve.at(int(self.cpu_millicpus[row])), drop, variance)
 
     def prediction_on(self, row: int) -> Prediction:
         """The same with its interval."""
-        found = prediction(self.pace_on(row), self.confidence)
-        drop, variance = float(self.drop[row]), float(self.drop_variance[row])
-        cpu = int(self.cpu_millicpus[row])
+        cpu, (drop, variance) = int(self.cpu_millicpus[row]), _at(self.drop, row)
         terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
+        found = prediction(self.performance_on(row), self.confidence)
         found = replace(found, performance=terms)
-        if self.beside is None:
+        if self.correctable is None:
             return found
-        drop -= float(self.beside.drop[row])
-        variance -= float(self.beside.variance[row])
-        alone = worse_by(self.paces[cpu], drop, max(variance, 0.0))
+        by_neighbors, its_variance = _at(self.correctable, row)
+        variance = max(variance - its_variance, 0.0)
+        alone = worse_by(self.curve.at(cpu), drop - by_neighbors, variance)
         return replace(found, alone=alone.mean, alone_std=alone.std)
 
-    def paces_given(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(S,) logarithm of performance over target with what each server would give; variance."""
-        sizes_known = np.array(list(self.paces))
-        at = np.minimum(np.searchsorted(sizes_known, self.cpu_millicpus), len(sizes_known) - 1)
-        medians = np.array([log(pace.mean) for pace in self.paces.values()])
-        variances = np.array([pace.std**2 for pace in self.paces.values()])
-        return medians[at] - self.drop, variances[at] + self.drop_variance
+    def performance(self) -> LogEstimates:
+        """Over the target on each server, with what it would be given there."""
+        at = np.searchsorted(self.curve.sizes, self.cpu_millicpus)
+        at = np.minimum(at, len(self.curve.sizes) - 1)
+        mean = self.curve.medians[at] - self.drop.mean
+        return LogEstimates(mean, self.curve.variances[at] + self.drop.variance)
+
+
+def _at(estimates: LogEstimates, row: int) -> tuple[float, float]:
+    return float(estimates.mean[row]), float(estimates.variance[row])
 
 
 def prediction(pace: Estimate, confidence: float) -> Prediction:
@@ -128,55 +177,81 @@ def prediction(pace: Estimate, confidence: float) -> Prediction:
 
 
 def size(
-    request: PlacementRequest, view: ClusterView, confidence: float, beside: Felt | None = None
+    request: PlacementRequest,
+    view: ClusterView,
+    contention: Assessment,
+    settings: SizingSettings = DEFAULT,
 ) -> Sizing | None:
     """The least CPU on each server; ``None`` where nothing can be predicted.
 
     Args:
         request: What is to be placed.
         view: The servers.
-        confidence: With which the target must be reached.
-        beside: What neighbours do to it, as far as it is known between pairs.
+        contention: What neighbors do to it.
+        settings: Constants.
     """
     known = request.classification
     if known is None or not len(view.names):
         return None
     parts = parts_of(request.workload, known, request.waited_seconds)
-    grid = sizes(int(view.cpu_capacity.max()), fractional=view.capabilities.fractional_cpu)
+    fractional = view.capabilities.fractional_cpu
+    grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
     if not parts or not grid.size:
         return None
-    paces = {cpu: pace_with(parts, cpu, confidence) for cpu in grid.tolist()}
+    curve = SizeCurve.of(parts, grid, settings.confidence)
     at_once = parts_of(request.workload, known, 0.0)
-    # The largest is mostly the best: so one look is enough, where there is hope.
     platform_drop, platform_variance = slower(known, view.platforms)
-    fastest = int(platform_drop[view.platform].argmin())
-    best = platform_drop[view.platform][fastest], platform_variance[view.platform][fastest]
-    alone = (
-        worse_by(pace_with(at_once, cpu, confidence), *best) for cpu in reversed(grid.tolist())
+    slower_by = platform_drop[view.platform]
+    fastest = view.platform[int(slower_by.argmin())]
+    best = float(platform_drop[fastest]), float(platform_variance[fastest])
+    suffered = contention.suffered
+    drop = LogEstimates(
+        suffered.mean + slower_by, suffered.variance + platform_variance[view.platform]
     )
-    hopeless = all(reached_probability(pace) < HOPELESS for pace in alone)
-    medians = np.array([log(pace.mean) for pace in paces.values()])
-    variances = np.array([pace.std**2 for pace in paces.values()])
-    drop, drop_variance = pressed(known, view.caused, view.caused_variance)
-    drop = drop + platform_drop[view.platform]
-    drop_variance = drop_variance + platform_variance[view.platform]
-    if beside is not None:
-        drop, drop_variance = drop + beside.drop, drop_variance + beside.variance
-    first = _first_enough(medians, variances, drop, drop_variance, quantile(confidence))
+    first = _first_enough(curve, drop, quantile(settings.confidence))
     within = np.searchsorted(grid, view.cpu_capacity, side="right")
     reached = first < within
-    most = np.zeros(len(grid) + 1, dtype=np.int64)
-    for sizes_within in np.unique(within[within > 0]).tolist():
-        enough = medians[:sizes_within].max() + log(PLATEAU)
-        most[sizes_within] = grid[np.flatnonzero(medians[:sizes_within] >= enough)[0]]
     chosen = grid[np.minimum(first, len(grid) - 1)]
     if not reached.all():
-        eased = medians
-        if not (medians >= 0).any():
-            now = (pace_with(at_once, cpu, confidence) for cpu in grid.tolist())
-            eased = np.array([log(pace.mean) for pace in now])
-        chosen = np.where(reached, chosen, _most_that_fits(eased, grid, most[within], view))
-    return Sizing(chosen, reached, parts, paces, drop, drop_variance, beside, confidence, hopeless)
+        eased = curve
+        if not (curve.medians >= 0).any():
+            eased = SizeCurve.of(at_once, grid, settings.confidence)
+        most = _most_useful(curve, within, settings.plateau)
+        chosen = np.where(reached, chosen, _most_that_fits(eased.medians, grid, most, view))
+    return Sizing(
+        chosen,
+        reached,
+        parts,
+        curve,
+        drop,
+        contention.correctable,
+        settings.confidence,
+        _is_hopeless(at_once, grid, best, settings),
+    )
+
+
+def _is_hopeless(
+    at_once: list[Part],
+    grid: NDArray[np.int64],
+    best: tuple[float, float],
+    settings: SizingSettings,
+) -> bool:
+    """Whether no size on the best platform, drop and variance of which are given, will do."""
+    # The largest is mostly the best: so one look is enough, where there is hope.
+    alone = (
+        worse_by(pace_with(at_once, cpu, settings.confidence), *best)
+        for cpu in reversed(grid.tolist())
+    )
+    return all(reached_probability(pace) < settings.hopeless for pace in alone)
+
+
+def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) -> NDArray[np.int64]:
+    """(S,) what gives nearly the most of the first ``within`` sizes; 0 where there is none."""
+    most = np.zeros(len(curve.sizes) + 1, dtype=np.int64)
+    for count in np.unique(within[within > 0]).tolist():
+        enough = curve.medians[:count].max() + log(plateau)
+        most[count] = curve.sizes[np.flatnonzero(curve.medians[:count] >= enough)[0]]
+    return np.asarray(most[within])
 
 
 def _most_that_fits(
@@ -188,7 +263,7 @@ def _most_that_fits(
     """What to give where no allocation reaches the target: nobody waits for more to be sure.
 
     Args:
-        medians: (G,) of the logarithm of performance over target, by size, without neighbours,
+        medians: (G,) of the logarithm of performance over target, by size, without neighbors,
             and where it has waited too long for any, as it was when it was handed in.
         grid: (G,) sizes.
         most: (S,) what gives the most on each server.
@@ -196,7 +271,7 @@ def _most_that_fits(
 
     Returns:
         (S,) what gives the most of what is free; where less is free than the target should take
-        without neighbours, that: there is no room then.
+        without neighbors, that: there is no room then.
     """
     if not (medians >= 0).any():
         return most
@@ -206,31 +281,23 @@ def _most_that_fits(
     return np.asarray(np.minimum(most, np.maximum(fits, least)))
 
 
-def _first_enough(
-    medians: NDArray[np.float64],
-    variances: NDArray[np.float64],
-    drop: NDArray[np.float64],
-    drop_variance: NDArray[np.float64],
-    z: float,
-) -> NDArray[np.int64]:
-    """The smallest allocation at which the target is reached on each server.
+def _first_enough(curve: SizeCurve, drop: LogEstimates, z: float) -> NDArray[np.int64]:
+    """The smallest size at which the target is reached on each server.
 
     Args:
-        medians: (G,) of the logarithm of performance over target, by size.
-        variances: (G,) of that.
-        drop: (S,) by the neighbours.
-        drop_variance: (S,).
+        curve: Performance over target by size.
+        drop: What neighbors and the platform take off.
         z: Standard deviations that stand for the confidence.
 
     Returns:
         (S,) indices; G = none.
     """
-    alike = not drop.any() and not drop_variance.any()
-    servers = 1 if alike else len(drop)
+    alike = not drop.mean.any() and not drop.variance.any()
+    servers = 1 if alike else len(drop.mean)
     first = np.empty(servers, dtype=np.int64)
     for start in range(0, servers, BLOCK):
         block = slice(start, min(start + BLOCK, servers))
-        low = medians[:, None] - z * np.sqrt(variances[:, None] + drop_variance[block])
-        enough = low >= drop[block]
-        first[block] = np.where(enough.any(axis=0), enough.argmax(axis=0), len(medians))
-    return np.broadcast_to(first, len(drop)) if alike else first
+        low = curve.medians[:, None] - z * np.sqrt(curve.variances[:, None] + drop.variance[block])
+        enough = low >= drop.mean[block]
+        first[block] = np.where(enough.any(axis=0), enough.argmax(axis=0), len(curve.sizes))
+    return np.broadcast_to(first, len(drop.mean)) if alike else first

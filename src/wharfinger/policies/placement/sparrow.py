@@ -45,7 +45,7 @@ from wharfinger.policies.placement.common import (
     refuse,
     wanted,
 )
-from wharfinger.policies.placement.draws import in_random_order
+from wharfinger.policies.placement.draws import DrawSettings, in_random_order
 
 PROBES_PER_CORE = 2
 """The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
@@ -59,13 +59,14 @@ class Sparrow(ByReservation):
     """The least loaded of two servers for each core, drawn among those that are large enough.
 
     Args:
-        seed: Of all draws.
+        settings: The seed of all draws.
     """
 
     name = "sparrow"
 
-    def __init__(self, seed: int = 0) -> None:
-        self._seed = seed
+    def __init__(self, settings: DrawSettings | None = None) -> None:
+        self.settings = settings or DrawSettings()
+        self._seed = self.settings.seed
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Probe, drop those without room, rank the others by load, size by reservation."""

@@ -153,7 +153,7 @@ class SimulatedCluster:
             self._listener = None
             self.copies.clear()
 
-    def perform(self, action: act.Action) -> None:
+    def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
         match action:
             case act.StartWorkload():
@@ -172,8 +172,6 @@ class SimulatedCluster:
                 self._forget(key)
             case act.ProfileWorkload():
                 self.copies.profile(action)
-            case act.ClassifyWorkload(key=key):
-                self.tell(ev.ProfilingFailed(key, "this engine does not classify"))
 
     def run_of(self, key: str) -> Run | None:
         """What is known of a key."""

@@ -25,11 +25,12 @@ gains nothing (docs/policies.md), so nobody waits where there is room.
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
@@ -140,14 +141,17 @@ class GreedyOracle:
     """
 
     name = "oracle"
-    adapts = False
-    follows_load = False
+    settings: Any = None
 
     def __init__(self, setup: Setup) -> None:
         self._knowledge = Knowledge(setup)
         self._companies = Companies(self._knowledge, lambda _: ())
         self._state = ManagerState()
         self._now = 0.0
+
+    def index(self) -> ServerIndex | None:
+        """None: it looks at the cluster itself."""
+        return None
 
     def watch(self, core: Watched) -> None:
         """From now on this core asks; who is where is as it has it."""

@@ -8,10 +8,10 @@ was beaten. The only part of the simulation that both knows the ground truth and
 
 import numpy as np
 
-from wharfinger.classification.base import Profiling
 from wharfinger.contention.exact import exact_profiles
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
@@ -72,7 +72,7 @@ class TrueNumbers:
         """The truth of one workload."""
         job = self._jobs.get(action.workload.name)
         if job is None:
-            return ev.ProfilingFailed(action.key, "the ground truth does not know it")
+            return ev.ClassificationFailed(action.key, "the ground truth does not know it")
         return ev.WorkloadClassified(action.key, self.classification(job))
 
     def classification(self, job: Job) -> Classification:

@@ -24,6 +24,7 @@ class Costs:
         move_seconds: What a start takes longer after a move, on top.
         keeps_work: Whether one that was moved goes on where it was; else it begins anew.
         phase_seconds: Of each run of a profiling copy; ``None`` = as its plan says.
+        acquire_seconds: From a server being ordered to its joining.
     """
 
     start_seconds: float = 1.0
@@ -33,6 +34,7 @@ class Costs:
     move_seconds: float = 5.0
     keeps_work: bool = False
     phase_seconds: float | None = None
+    acquire_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""The seam at which classification enters the pipeline (Quasar 3.4, figure 4).
-
-The manager asks a planner whether a workload is to be profiled before it is placed; the
-engine runs the plan, a classifier estimates, and the estimate comes back as an event.
-"""
+"""The seam of estimation: what to measure of a workload before it is placed (Quasar 3.4)."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,7 +15,7 @@ class Profiling:
 
     Attributes:
         decision: Where it is not accepted, there is no room for the runs now: it waits.
-        plan: The runs that give its entries; ``None`` = none, it is classified by its like.
+        plan: The runs that give its entries; ``None`` = none: a cold start.
     """
 
     decision: Decision
@@ -34,4 +30,4 @@ class ProfilingPlanner(Protocol):
         """Stands in the decision's record."""
 
     def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
-        """How it is profiled; ``None`` = it is placed without."""
+        """How it is profiled; ``None`` = it is placed without being classified."""

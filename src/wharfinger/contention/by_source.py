@@ -1,0 +1,252 @@
+"""Contention source by source: tolerated against caused interference (Paragon 2.4, 3.1, 3.2).
+
+What a server tolerates is the least that any resident does; what it causes is the sum over them
+(docs/papers.md). D1 is what residents tolerate less what the newcomer causes, D2 what the newcomer
+tolerates less what residents cause. Where both are 0 or more for every source, nobody is slowed
+beyond the tolerance; among those servers the one with the least ‖D1 + D2‖₁ wastes the least of what
+could be tolerated. Scores are uncertain: D counts as kept when it is with the stated confidence.
+
+The slowdown is read off the sensitivity curve: a line through the tolerated score, where 5% of
+performance are gone. Variances are added.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.contention.rows import close_up, doubled, grown
+from wharfinger.core.seams.contention import (
+    Array,
+    Assessment,
+    ContentionCost,
+    LogEstimates,
+    Resident,
+    Score,
+)
+from wharfinger.model.interference import YIELDED, SharedResource
+from wharfinger.model.profile import Classification, Estimate, quantile
+from wharfinger.model.view import ClusterView, PlacementRequest
+
+SOURCES = tuple(SharedResource)
+"""In the order of the columns of a table."""
+ALONE = np.array((100.0, 0.0, 0.0, 0.0))
+"""Of an empty server: tolerated and its variance, caused and its variance."""
+_AT = {source: at for at, source in enumerate(SOURCES)}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """Constants of the model.
+
+    Attributes:
+        drop_at_tolerated: By how much performance has fallen at the tolerated score (Paragon 2.3).
+        min_score: Tolerated scores below are taken for this: no ramp tries a lower intensity, so
+            what is found below is a line drawn from nothing, and mostly noise.
+        max_drop: No pressure takes more than this off the logarithm: nine tenths.
+        max_variance: Nor is in more doubt.
+    """
+
+    drop_at_tolerated: float = 0.05
+    min_score: float = 10.0
+    max_drop: float = 2.3
+    max_variance: float = 1.0
+
+
+class BySource:
+    """The model."""
+
+    name = "by-source"
+
+    def __init__(self, settings: SourceSettings | None = None) -> None:
+        self._settings = settings or SourceSettings()
+
+    def table(self) -> "SourceTable":
+        """An empty one."""
+        return SourceTable(self._settings)
+
+
+class SourceTable:
+    """Four numbers a server and source, in the order of ``ALONE``."""
+
+    corrects = False
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._settings = settings
+        self._levels = np.zeros((4, len(SOURCES), 0))
+        self._is_pressed = np.zeros(0, dtype=np.bool_)
+
+    def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
+        """Whether the pressure there is another one now."""
+        self._grow(row + 1)
+        if not residents and not self._is_pressed[row]:
+            return False
+        levels = _together(residents)
+        if np.array_equal(levels, self._levels[:, :, row]):
+            return False
+        self._levels[:, :, row] = levels
+        self._is_pressed[row] = bool((levels != ALONE[:, None]).any())
+        return True
+
+    def drop(self, row: int) -> None:
+        """Those behind it move up."""
+        if row < len(self._is_pressed) and self._is_pressed.any():  # else all are the same
+            self._levels[:, :, row:-1] = self._levels[:, :, row + 1 :]
+            self._levels[:, :, -1] = ALONE[:, None]
+            close_up(self._is_pressed, row)
+
+    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+        """By the newcomer's scores, as far as they are known."""
+        known, servers = request.classification, len(view.names)
+        if known is None or not (known.tolerated or known.caused):
+            return Assessment(servers)
+        self._grow(servers)
+        levels = self._levels[:, :, :servers]
+        best_effort = request.workload.best_effort
+        return SourceAssessment(known, best_effort, levels, view, confidence, self._settings)
+
+    def slowdown_of(self, row: int, name: str) -> Estimate | None:
+        """Unknown: scores tell a pressure, and too roughly to correct measurements by it."""
+        return None
+
+    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
+        """Unknown, for the same reason."""
+        return None
+
+    def scores(self, row: int) -> list[Score]:
+        """Of each source that a resident causes, or does not bear at its highest."""
+        self._grow(row + 1)
+        levels = zip(SOURCES, self._levels[:, :, row].T.tolist(), strict=True)
+        return [
+            Score(source, Estimate(t, tv**0.5), Estimate(c, cv**0.5))
+            for source, (t, tv, c, cv) in levels
+            if t < ALONE[0] or c > ALONE[2]
+        ]
+
+    def _grow(self, servers: int) -> None:
+        before = len(self._is_pressed)
+        if servers > before:
+            rows = doubled(before, servers)
+            self._levels = grown(self._levels, 4, len(SOURCES), rows)
+            self._levels[:, :, before:] = ALONE[:, None, None]
+            self._is_pressed = grown(self._is_pressed, rows)
+
+
+def _together(residents: Sequence[Resident]) -> Array:
+    """(4, R): what the residents of one server tolerate and cause."""
+    levels = np.repeat(ALONE[:, None], len(SOURCES), axis=1)
+    for resident in residents:
+        tolerated, caused = _counted(resident.classification, best_effort=resident.best_effort)
+        for source, score in tolerated.items():
+            if score.mean < levels[0, _AT[source]]:
+                levels[:2, _AT[source]] = score.mean, score.std**2
+        for source, score in caused.items():
+            levels[2:, _AT[source]] += score.mean, score.std**2
+    return levels
+
+
+Scores = Mapping[SharedResource, Estimate]
+
+
+def _counted(known: Classification, *, best_effort: bool) -> tuple[Scores, Scores]:
+    """Best-effort work has no target to keep, and leaves the cores to others."""
+    if not best_effort:
+        return known.tolerated, known.caused
+    return {}, {source: score for source, score in known.caused.items() if source not in YIELDED}
+
+
+class SourceAssessment(Assessment):
+    """D1 and D2 of a newcomer on every server.
+
+    Args:
+        known: The newcomer's classification.
+        best_effort: Whether it has no target.
+        levels: (4, R, S) of the residents.
+        view: The servers.
+        confidence: That no score is exceeded, for each source by itself.
+        settings: Constants.
+    """
+
+    def __init__(
+        self,
+        known: Classification,
+        best_effort: bool,
+        levels: Array,
+        view: ClusterView,
+        confidence: float,
+        settings: SourceSettings,
+    ) -> None:
+        super().__init__(len(view.names))
+        self._known, self._levels, self._settings = known, levels, settings
+        self._tolerated, self._caused = _counted(known, best_effort=best_effort)
+        self._sources = [s for s in SOURCES if s in self._tolerated or s in self._caused]
+        self.informed = bool(self._sources)
+        self._occupied = view.residents > 0
+        self._z = quantile(confidence)
+
+    @cached_property
+    def suffered(self) -> LogEstimates:
+        """The slope of each sensitivity curve times the pressure, added."""
+        settings, (_, _, caused, caused_variance) = self._settings, self._levels
+        drop, variance = np.zeros(caused.shape[1]), np.zeros(caused.shape[1])
+        for source in SOURCES:
+            tolerated = self._known.tolerated.get(source)
+            if tolerated is None:
+                continue
+            score, at = max(tolerated.mean, settings.min_score), _AT[source]
+            slope = -log(1 - settings.drop_at_tolerated) / score
+            drop += slope * caused[at]
+            spread = slope**2 * caused_variance[at]
+            variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
+        return LogEstimates(
+            np.minimum(drop, settings.max_drop), np.minimum(variance, settings.max_variance)
+        )
+
+    def cost(
+        self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
+    ) -> ContentionCost:
+        """Points by which scores are exceeded; the share of tolerance that is wasted."""
+        servers = len(able)
+        violation, norm = np.zeros(servers), np.zeros(servers)
+        for source in self._sources:
+            exceeded, difference = self._differences(source)
+            violation += exceeded
+            norm += np.abs(difference)
+        waste = norm / (200.0 * max(len(self._sources), 1))
+        return ContentionCost(violation, np.zeros(servers), waste)
+
+    def _differences(self, source: SharedResource) -> tuple[Array, Array]:
+        """(S,) by how many points D1 and D2 of a source are below 0; and D1 + D2."""
+        tolerated, tolerated_variance, caused, caused_variance = self._levels[:, _AT[source]]
+        exceeded, difference = np.zeros(len(caused)), np.zeros(len(caused))
+        if (own := self._caused.get(source)) is not None:
+            d1 = tolerated - own.mean
+            low = d1 - self._z * np.sqrt(tolerated_variance + own.std**2)
+            # Nobody there, nobody to slow.
+            exceeded += np.where(self._occupied, np.maximum(-low, 0.0), 0.0)
+            difference = difference + d1
+        if (own := self._tolerated.get(source)) is not None:
+            d2 = own.mean - caused
+            low = d2 - self._z * np.sqrt(caused_variance + own.std**2)
+            exceeded += np.where(caused > 0, np.maximum(-low, 0.0), 0.0)
+            difference = difference + d2
+        return exceeded, difference
+
+    def worst(self, row: int) -> str:
+        """The source that is exceeded most."""
+        source, points = self._most(row)
+        return f"{source} is exceeded by {points:.0f} points"
+
+    def refusal(self, row: int) -> str:
+        """The same source, and all points."""
+        source, points = self._most(row)
+        return f"{source} by {points:.0f} points more than tolerated"
+
+    def _most(self, row: int) -> tuple[SharedResource, float]:
+        """The source that is exceeded most on a server, and by how much all together."""
+        exceeded = [float(self._differences(source)[0][row]) for source in self._sources]
+        most = max(range(len(exceeded)), key=exceeded.__getitem__)
+        return self._sources[most], sum(exceeded)

@@ -1,0 +1,146 @@
+"""Several contention models as one: each tells what it knows, slowdowns and costs are added."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.contention.by_pair import ByPair
+from wharfinger.contention.by_source import BySource
+from wharfinger.core.seams.contention import (
+    Assessment,
+    ContentionCost,
+    ContentionModel,
+    ContentionTable,
+    LogEstimates,
+    Resident,
+    Score,
+)
+from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.view import ClusterView, PlacementRequest
+
+
+class Combined:
+    """The model.
+
+    Args:
+        models: At least one; by source where scores are known, and by pair where pairs are.
+    """
+
+    def __init__(self, *models: ContentionModel) -> None:
+        self._models = models or (BySource(), ByPair())
+        self.name = "+".join(model.name for model in self._models)
+
+    def table(self) -> "CombinedTable":
+        """An empty one."""
+        return CombinedTable([model.table() for model in self._models])
+
+
+class CombinedTable:
+    """A table of each model."""
+
+    def __init__(self, tables: Sequence[ContentionTable]) -> None:
+        self._tables = tables
+
+    @property
+    def corrects(self) -> bool:
+        """Whether one of them has known a resident's slowdown."""
+        return any(table.corrects for table in self._tables)
+
+    def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
+        """Whether one of them asks to look at waiting workloads."""
+        asked = [table.put(row, platform, residents) for table in self._tables]
+        return any(asked)
+
+    def drop(self, row: int) -> None:
+        """Of each."""
+        for table in self._tables:
+            table.drop(row)
+
+    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+        """By those that know something of the newcomer."""
+        assessments = [table.assess(request, view, confidence) for table in self._tables]
+        informed = [assessment for assessment in assessments if assessment.informed]
+        if len(informed) < 2:
+            return (informed or assessments)[0]
+        return CombinedAssessment(informed, len(view.names))
+
+    def slowdown_of(self, row: int, name: str) -> Estimate | None:
+        """By the first that knows it."""
+        known = (table.slowdown_of(row, name) for table in self._tables)
+        return next((slowdown for slowdown in known if slowdown is not None), None)
+
+    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
+        """By the first that knows it."""
+        known = (table.drop_of(row, platform, classification) for table in self._tables)
+        return next((drop for drop in known if drop is not None), None)
+
+    def scores(self, row: int) -> list[Score]:
+        """Of all."""
+        return [score for table in self._tables for score in table.scores(row)]
+
+
+class CombinedAssessment(Assessment):
+    """Sums over the parts.
+
+    Args:
+        parts: Each knows something of the newcomer.
+        servers: S.
+    """
+
+    informed = True
+
+    def __init__(self, parts: Sequence[Assessment], servers: int) -> None:
+        super().__init__(servers)
+        self._parts = parts
+        self._violations = [np.zeros(servers) for _ in parts]
+
+    @cached_property
+    def suffered(self) -> LogEstimates:
+        """Added."""
+        return _added([part.suffered for part in self._parts])
+
+    @property
+    def correctable(self) -> LogEstimates | None:
+        """Added."""
+        known = [part.correctable for part in self._parts if part.correctable is not None]
+        return _added(known) if known else None
+
+    @property
+    def incompatible(self) -> NDArray[np.bool_]:
+        """Where one part says so."""
+        return np.asarray(np.any([part.incompatible for part in self._parts], axis=0))
+
+    def cost(
+        self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
+    ) -> ContentionCost:
+        """Added."""
+        costs = [part.cost(able, performance) for part in self._parts]
+        self._violations = [cost.violation for cost in costs]
+        return ContentionCost(
+            sum((cost.violation for cost in costs), np.zeros(self._servers)),
+            sum((cost.lost for cost in costs), np.zeros(self._servers)),
+            sum((cost.waste for cost in costs), np.zeros(self._servers)),
+        )
+
+    def numbers(self, row: int) -> dict[str, float]:
+        """Of all parts."""
+        return {key: value for part in self._parts for key, value in part.numbers(row).items()}
+
+    def worst(self, row: int) -> str:
+        """Of the first part that counts a violation there."""
+        return self._telling(row).worst(row)
+
+    def refusal(self, row: int) -> str:
+        """Of the same."""
+        return self._telling(row).refusal(row)
+
+    def _telling(self, row: int) -> Assessment:
+        pairs = zip(self._parts, self._violations, strict=True)
+        return next((part for part, violation in pairs if violation[row] > 0), self._parts[-1])
+
+
+def _added(estimates: Sequence[LogEstimates]) -> LogEstimates:
+    mean = sum((each.mean for each in estimates[1:]), estimates[0].mean)
+    return LogEstimates(mean, sum((each.variance for each in estimates[1:]), estimates[0].variance))

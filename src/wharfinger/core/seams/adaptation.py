@@ -1,0 +1,155 @@
+"""The seam of adaptation: what is measured of a running workload, and what is done about it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wharfinger.core import events as ev
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.tracking import Tracked
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision
+from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """A running workload gets other allocations."""
+
+    name: str
+    placements: tuple[Placement, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Its allocations should have changed and can't; the decision says why."""
+
+    name: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """It gets no CPU time for a while, for the sake of a neighbor."""
+
+    name: str
+    suspended_for: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """It gets CPU time again.
+
+    Attributes:
+        ineffective: The neighbor did no better for the suspension.
+    """
+
+    name: str
+    decision: Decision
+    ineffective: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """It is stopped and started again on these servers, which hold room for it meanwhile."""
+
+    name: str
+    placements: tuple[Placement, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Reclassify:
+    """It is classified again, by these measurements."""
+
+    name: str
+    measurements: Measurements
+    decision: Decision
+
+
+Remedy = Resize | Unchanged | Suspend | Resume | Migrate | Reclassify
+
+
+class Residents(Protocol):
+    """What an adaptation reads of the cluster; it changes as remedies are carried out."""
+
+    @property
+    def state(self) -> ManagerState:
+        """What is known; to be read only."""
+
+    @property
+    def placement(self) -> PlacementPolicy:
+        """Says how much and where."""
+
+    @property
+    def estimates(self) -> str:
+        """Name of the estimation; empty = nothing is classified."""
+
+    @property
+    def recommends(self) -> bool:
+        """Whether nothing is carried out: remedies are only told."""
+
+    def view(self) -> ClusterView:
+        """The servers as columns of numbers."""
+
+    def request(
+        self,
+        record: WorkloadRecord,
+        now: float,
+        *,
+        off_target: OffTarget | None = None,
+        load: float | None = None,
+    ) -> PlacementRequest:
+        """What a placement is asked about a workload."""
+
+    def running(self, key: str) -> WorkloadRecord | None:
+        """The workload that runs under this key."""
+
+    def neighbors(self, record: WorkloadRecord) -> Sequence[WorkloadRecord]:
+        """What else holds resources where a workload is, each once."""
+
+    def suspended(self) -> Sequence[WorkloadRecord]:
+        """Those that get no CPU time."""
+
+    def wants_resize(self) -> Sequence[WorkloadRecord]:
+        """Those whose allocation should follow a changed reservation, and may now."""
+
+    def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
+        """What its neighbors leave of its performance alone; ``None`` = not known."""
+
+    def platform_of(self, record: WorkloadRecord) -> str:
+        """Name of the platform on which it runs; empty = not known."""
+
+
+class AdaptationPolicy(Protocol):
+    """Watches what runs. It keeps nothing between calls: what it tracks is logged."""
+
+    @property
+    def name(self) -> str:
+        """As in ``wharfinger up --adaptation NAME``."""
+
+    @property
+    def settings(self) -> Any:
+        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
+
+    def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
+        """What a new measurement says of a workload's target, and what is kept of it.
+
+        Args:
+            record: With the measurement.
+            now: Seconds since the epoch.
+            slowdown: What its neighbors leave it; ``None`` = not known.
+        """
+
+    def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
+        """What to do after an event; each remedy is carried out before the next is asked for."""
+
+    def wake_at(self, now: float, cluster: Residents) -> float | None:
+        """When ``remedies`` has something to do if nothing happens; ``None`` = nothing."""
+
+    def measured(self, record: WorkloadRecord) -> Measurements | None:
+        """All that was measured of a workload, before it ran and since."""

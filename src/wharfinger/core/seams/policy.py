@@ -1,0 +1,54 @@
+"""A policy: a named bundle of parts, and every setting of theirs."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from wharfinger.core.seams.adaptation import AdaptationPolicy
+from wharfinger.core.seams.admission import AdmissionPolicy
+from wharfinger.core.seams.contention import ContentionModel
+from wharfinger.core.seams.estimation import ProfilingPlanner
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.provisioning import ProvisioningPolicy
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a core decides by.
+
+    Attributes:
+        name: As the user has named it, settings in brackets included.
+        placement: Where a workload goes, and with how much.
+        admission: What may come in, and in which order it is served.
+        adaptation: What is done about workloads that run.
+        contention: How neighbors slow one another; ``None`` = its placement does not ask.
+        estimation: What to measure before placing; ``None`` = nothing is profiled or classified.
+        provisioning: Which servers to acquire; ``None`` = those that are there.
+        needs_measurements: Whether what is measured of running workloads changes its decisions. An
+            engine for which measuring is not free, a simulated one say, may leave it out else.
+    """
+
+    name: str
+    placement: PlacementPolicy
+    admission: AdmissionPolicy
+    adaptation: AdaptationPolicy
+    contention: ContentionModel | None = None
+    estimation: ProfilingPlanner | None = None
+    provisioning: ProvisioningPolicy | None = None
+    needs_measurements: bool = True
+
+    def settings(self) -> dict[str, Settings]:
+        """Every setting by part, for the log."""
+        parts: dict[str, Any] = {
+            "placement": self.placement,
+            "admission": self.admission,
+            "adaptation": self.adaptation,
+        }
+        if self.provisioning is not None:
+            parts["provisioning"] = self.provisioning
+        return {
+            kind: {"name": part.name, **(asdict(part.settings) if part.settings else {})}
+            for kind, part in parts.items()
+        }

@@ -1,0 +1,62 @@
+"""The seam of provisioning: which servers to acquire and which to release."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from wharfinger.model.decisions import Decision
+from wharfinger.model.view import ClusterView
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A server of this platform is to be acquired."""
+
+    platform: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A server is to be released. It takes no new work from now on, and goes once it is empty."""
+
+    server: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisioningView:
+    """What a provisioning reads.
+
+    Attributes:
+        cluster: The servers.
+        waiting: How many workloads wait, by queue.
+        ordered: How many servers are ordered and not there yet, by platform.
+        acquired: Names of the servers that were acquired, oldest first, and when they joined, in
+            seconds since the epoch.
+        now: Seconds since the epoch.
+    """
+
+    cluster: ClusterView
+    waiting: Mapping[str, int]
+    ordered: Mapping[str, int]
+    acquired: Mapping[str, float]
+    now: float
+
+
+class ProvisioningPolicy(Protocol):
+    """Decides on servers. It keeps nothing between calls."""
+
+    @property
+    def name(self) -> str:
+        """Stands in the decision's record."""
+
+    @property
+    def settings(self) -> Any:
+        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
+
+    def provision(self, view: ProvisioningView) -> tuple[Order | Release, ...]:
+        """What to acquire and release now; asked after every step."""
+
+    def wake_at(self, view: ProvisioningView) -> float | None:
+        """When it wants to be asked again if nothing happens; ``None`` = not at all."""

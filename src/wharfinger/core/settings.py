@@ -1,0 +1,39 @@
+"""The core's own settings. The log holds them: the fold reads those, never this program's."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from wharfinger.core.state import ManagerState
+
+CORE = "core"
+"""Their key among the settings that a log holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSettings:
+    """What a core does whatever its policy.
+
+    Attributes:
+        max_start_failures: After so many failed starts in a row a workload has failed.
+        max_backoff_seconds: Longest wait before a failed start is tried again; it doubles.
+        keep_ended: How many ended workloads keep their record and output.
+    """
+
+    max_start_failures: int = 5
+    max_backoff_seconds: float = 60.0
+    keep_ended: int = 10_000
+
+
+DEFAULTS = CoreSettings()
+
+
+def settings_in(state: ManagerState) -> CoreSettings:
+    """Those that the log holds; logs of version 0.1 hold none and were written under these."""
+    logged = state.settings.get(CORE)
+    return DEFAULTS if logged is None else _made(tuple(logged.items()))
+
+
+@lru_cache(maxsize=8)
+def _made(values: tuple[tuple[str, float], ...]) -> CoreSettings:
+    names = CoreSettings.__dataclass_fields__
+    return CoreSettings(**{name: value for name, value in values if name in names})  # type: ignore[arg-type]

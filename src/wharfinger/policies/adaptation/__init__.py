@@ -1,0 +1,1 @@
+"""What is done about workloads that run: one file per adaptation."""

@@ -1,0 +1,264 @@
+"""Adaptation by target: what is done for a workload that is off its target (Quasar 4.1).
+
+More CPU on the server where it is, as much as the placement says, at the cost of neighbors that
+have more than enough; then best-effort neighbors are suspended; then it is migrated, if it may be
+restarted. What has more than enough for long gives back. *When* is in ``slack``; here is *what*.
+"""
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.seams.adaptation import (
+    Migrate,
+    Reclassify,
+    Remedy,
+    Residents,
+    Resize,
+    Resume,
+    Suspend,
+    Unchanged,
+)
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tracking import Tracked
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.view import OffTarget
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings, is_violated
+from wharfinger.policies.placement.resizing import lacking
+
+Remedies = Iterator[Remedy]
+Remedied = Generator[Remedy, None, bool]
+"""The same; in the end, whether there was any."""
+
+
+class ByTarget:
+    """Keeps targets.
+
+    Args:
+        settings: When something is done.
+    """
+
+    name = "by-target"
+
+    def __init__(self, settings: TargetSettings | None = None) -> None:
+        self.settings = settings or TargetSettings()
+        self._slack = Slack(self.settings)
+
+    def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
+        """How it stands to its target, and what it teaches about its present allocation."""
+        return self._slack.track(record, now, slowdown)
+
+    def measured(self, record: WorkloadRecord) -> Measurements | None:
+        """Its profiling, at the level at which it ran."""
+        return self._slack.measured(record)
+
+    def wake_at(self, now: float, cluster: Residents) -> float | None:
+        """When the next that is suspended is resumed, if nothing changes; ``None`` = none is."""
+        if cluster.recommends:
+            return None
+        times = [
+            self._slack.resumes_at(record, cluster.neighbors(record), now)
+            for record in cluster.suspended()
+            if not record.revoking
+        ]
+        return max(now, min(times)) if times else None
+
+    def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Remedies:
+        """Resize those that want it, resume, and see to those that were measured."""
+        yield from self.resume(now, cluster)
+        for record in cluster.wants_resize():
+            yield from follow_reservation(now, record, cluster)
+        for record in self._affected(event, cluster):
+            if record.phase is Phase.RUNNING and not record.revoking:
+                yield from self._follow(now, record, cluster)
+
+    def _affected(self, event: ev.Event, cluster: Residents) -> list[WorkloadRecord]:
+        """Those that were measured; or violate targets beside one that has given or taken CPU."""
+        if isinstance(event, ev.AllocationResized):
+            resized = cluster.running(event.key)
+            return [r for r in cluster.neighbors(resized) if is_violated(r)] if resized else []
+        return measured_in(event, cluster)
+
+    def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
+        """Learn from one that was measured, and act where it is off its target."""
+        slack = self._slack
+        platform = cluster.platform_of(record)
+        slowdown = cluster.slowdown_of(record)
+        why = slack.surprise(record, now, platform, slowdown) if cluster.estimates else ""
+        if why:
+            decision = adapted(cluster.estimates, ReasonCode.OK, f"reclassified: {why}")
+            yield Reclassify(record.name, slack.corrected(record, platform), decision)
+        off = slack.off_target(record, cluster.state, now)
+        if off is None:
+            yield from self._try_second(now, record, cluster)
+            return
+        # What the engine could not do once, neighbors may mend.
+        if off.pace < 1 and record.reason == "resize-failed":
+            acted = yield from self._relieve(now, record, off, cluster)
+            if acted:
+                return
+        given = yield from self._others_give(now, record, off, cluster)
+        if given:
+            return  # What they give is there once they have been resized.
+        verdict = cluster.placement.resize(
+            cluster.request(record, now, off_target=off), record.placements, cluster.view()
+        )
+        yield from carried_out(record, verdict, cluster)
+        if isinstance(verdict, Refusal) and off.pace < 1:
+            yield from self._relieve(now, record, off, cluster)
+
+    def _others_give(
+        self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
+    ) -> Remedied:
+        """There is less room than it asks for: its neighbors give what they do not need."""
+        if cluster.recommends or len(record.placements) != 1:
+            return False
+        here = record.placements[0]
+        short = lacking(here, off, cluster.view())
+        given = 0
+        for other in cluster.neighbors(record):
+            more = self._slack.can_give(other, now) if given < short else None
+            if more is None or self._slack.is_limit_reached(cluster.state, now):
+                continue
+            request = cluster.request(other, now, off_target=more)
+            verdict = cluster.placement.resize(request, other.placements, cluster.view())
+            if isinstance(verdict, Plan):
+                given += _cpu_on(here.server, other.placements)
+                given -= _cpu_on(here.server, verdict.placements)
+                message = f"{record.name} violates its target and lacks room: "
+                message += verdict.decision.message
+                decision = replace(verdict.decision, message=message)
+                yield Resize(other.name, verdict.placements, decision)
+        return given > 0
+
+    def _try_second(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
+        """Profiling live: one that was never profiled runs at another allocation for a while."""
+        if not cluster.estimates or cluster.recommends:
+            return
+        if self._slack.is_limit_reached(cluster.state, now):
+            return
+        placements = self._slack.second_allocation(record, cluster.view())
+        if placements:
+            before, after = record.placements[0].allocation, placements[0].allocation
+            message = (
+                f"profiling live: {before.cpu_millicpus}m CPU become {after.cpu_millicpus}m, to "
+                "measure it under a second allocation"
+            )
+            decision = adapted(cluster.estimates, ReasonCode.OK, message)
+            yield Resize(record.name, placements, decision)
+
+    def _relieve(
+        self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
+    ) -> Remedied:
+        """More CPU can't be had or would not help: best-effort neighbors, then another server."""
+        neighbors = cluster.neighbors(record)
+        if not cluster.recommends:
+            for other in self._slack.suspended_ineffectively(neighbors, record):
+                why = f"{record.name} did no better for it"
+                yield _resume(other, why, cluster, ineffective=True)
+        if cluster.state.capabilities.suspend:
+            neighbor = self._slack.to_suspend(neighbors, record, now)
+            if neighbor is not None:
+                yield _suspend(neighbor, record, off, cluster)
+                return True
+        if not self._slack.may_migrate(record, now):
+            return False
+        return (yield from self._migrate(now, record, off, cluster))
+
+    def _migrate(
+        self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
+    ) -> Remedied:
+        """A restart costs its work so far: only to where the target is expected to be kept."""
+        view = cluster.view()
+        here = frozenset(view.row(p.server) for p in record.placements)
+        request = replace(cluster.request(record, now), excluded=here)
+        verdict = cluster.placement.place(request, view)
+        predicted = verdict.decision.predicted
+        if not isinstance(verdict, Plan) or predicted is None:
+            return False
+        if predicted.mean < 1 - record.workload.tolerance or predicted.low <= off.pace:
+            return False
+        server = verdict.placements[0].server
+        message = (
+            f"target violated at {off.pace:.0%} for {off.for_seconds:.0f} s, and nothing helps "
+            f"here: {server} should give {predicted.mean:.0%}"
+        )
+        decision = replace(
+            verdict.decision,
+            stage=Stage.ADAPTATION,
+            reason=ReasonCode.PLACED_FOR_TARGET,
+            message=message,
+        )
+        yield Migrate(record.name, verdict.placements, decision)
+        return True
+
+    def resume(self, now: float, cluster: Residents) -> Remedies:
+        """Resume those whose time has come, the longest suspended first."""
+        suspended = sorted(cluster.suspended(), key=lambda record: (record.phase_since, record.uid))
+        for record in suspended:
+            neighbors = cluster.neighbors(record)
+            if record.revoking or self._slack.resumes_at(record, neighbors, now) > now:
+                continue
+            longest = any(map(is_violated, neighbors))
+            why = "the longest suspension is over" if longest else "no neighbor violates its target"
+            yield _resume(record, why, cluster)
+
+
+def follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
+    """Its user has changed its reservation; its allocation follows."""
+    if record.phase is not Phase.RUNNING or record.revoking:
+        return
+    verdict = cluster.placement.resize(
+        cluster.request(record, now), record.placements, cluster.view()
+    )
+    yield from carried_out(record, verdict, cluster)
+    if verdict is None:
+        decision = adapted(cluster.placement.name, ReasonCode.OK, "its allocation stays")
+        yield Unchanged(record.name, decision)
+
+
+def carried_out(
+    record: WorkloadRecord, verdict: Plan | Refusal | None, cluster: Residents
+) -> Remedies:
+    """What a placement says about the size of one that runs, as a remedy."""
+    if isinstance(verdict, Plan):
+        yield Resize(record.name, verdict.placements, verdict.decision)
+    elif isinstance(verdict, Refusal):
+        yield Unchanged(record.name, verdict.decision)
+
+
+def measured_in(event: ev.Event, cluster: Residents) -> list[WorkloadRecord]:
+    """Those that were measured."""
+    samples = event.samples if isinstance(event, ev.ServerMeasured) else ()
+    return [r for r in (cluster.running(sample.key) for sample in samples) if r is not None]
+
+
+def adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:
+    """The record of something that is done."""
+    return Decision(Stage.ADAPTATION, decided_by, True, reason, message)
+
+
+def _suspend(
+    neighbor: WorkloadRecord, record: WorkloadRecord, off: OffTarget, cluster: Residents
+) -> Suspend:
+    message = (
+        f"{record.name} has violated its target at {off.pace:.0%} for {off.for_seconds:.0f} s: "
+        f"best-effort {neighbor.name} is suspended"
+    )
+    decision = adapted(cluster.placement.name, ReasonCode.SUSPENDED_FOR_TARGET, message)
+    return Suspend(neighbor.name, record.name, decision)
+
+
+def _resume(
+    record: WorkloadRecord, why: str, cluster: Residents, *, ineffective: bool = False
+) -> Resume:
+    decision = adapted(cluster.placement.name, ReasonCode.OK, f"{why}: resumed")
+    return Resume(record.name, decision, ineffective)
+
+
+def _cpu_on(server: str, placements: tuple[Placement, ...]) -> int:
+    """Thousandths of a CPU that these hold there."""
+    return sum(p.allocation.cpu_millicpus for p in placements if p.server == server)

@@ -1,0 +1,132 @@
+"""The classifier behind its port: in a thread of its own, so that no request waits for it.
+
+The thread alone calls the classifier. Answers wait for ``poll``; a descriptor says that there are
+some.
+"""
+
+import logging
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.errors import WharfingerError
+from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
+
+log = logging.getLogger(__name__)
+
+
+class Classifies(Protocol):
+    """Says what a workload needs."""
+
+    def classify(
+        self,
+        measurements: Measurements,
+        type_: WorkloadType | None = None,
+        bound: LatencyBound | None = None,
+    ) -> Classification:
+        """From its measurements; empty = a cold start."""
+
+    def learn(self, workload: Workload, measured: Measurements) -> None:
+        """A workload has ended; all that was measured of it."""
+
+    def due_in(self) -> float | None:
+        """After how many seconds ``go_on`` is due; ``None`` = it is not."""
+
+    def go_on(self) -> None:
+        """Learn from what has ended; takes no time."""
+
+    def close(self) -> None:
+        """Keep what was learnt."""
+
+
+Task = act.ClassifyWorkload | tuple[Workload, Measurements] | None
+
+
+class ClassifierService:
+    """Classifies, and learns, one after the other.
+
+    Args:
+        classifier: Called by the thread only; not before the first task.
+    """
+
+    def __init__(self, classifier: Classifies) -> None:
+        self._classifier = classifier
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        self._answers: deque[ev.Report] = deque()
+        self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._thread: threading.Thread | None = None
+
+    def perform(self, action: act.Action) -> None:
+        """Classify a workload."""
+        if isinstance(action, act.ClassifyWorkload):
+            self._put(action)
+
+    def learn(self, workload: Workload, measured: Measurements) -> None:
+        """Learn from one that has ended."""
+        self._put((workload, measured))
+
+    def poll(self) -> Sequence[ev.Report]:
+        """Classifications that are done."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._news)
+        answers = []
+        while self._answers:
+            answers.append(self._answers.popleft())
+        return answers
+
+    def fileno(self) -> int:
+        """Readable when there are some."""
+        return self._news
+
+    def close(self) -> None:
+        """Finish what was begun, and keep what was learnt."""
+        if self._thread is not None:
+            self._tasks.put(None)
+            self._thread.join()
+            self._thread = None
+        self._classifier.close()
+        if self._news >= 0:
+            os.close(self._news)
+            self._news = -1
+
+    def _put(self, task: Task) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="classifier", daemon=True)
+            self._thread.start()
+        self._tasks.put(task)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                task = self._tasks.get(timeout=self._classifier.due_in())
+            except queue.Empty:
+                self._classifier.go_on()
+                continue
+            if task is None:
+                return
+            if isinstance(task, tuple):
+                self._classifier.learn(*task)
+                continue
+            self._answers.append(self._answer(task))
+            os.eventfd_write(self._news, 1)
+
+    def _answer(self, action: act.ClassifyWorkload) -> ev.Report:
+        workload = action.workload
+        bound = workload.target.latency if workload.target else None
+        try:
+            classified = self._classifier.classify(action.measurements, workload.type, bound)
+        except WharfingerError as error:
+            log.warning("%s can't be classified: %s", workload.name, error)
+            return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
+        except Exception as error:
+            # A fault of an estimator must not leave the workload waiting for ever.
+            log.exception("%s can't be classified", workload.name)
+            return ev.ClassificationFailed(action.key, f"the classifier failed: {error}")
+        return ev.WorkloadClassified(action.key, classified)

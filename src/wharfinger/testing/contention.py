@@ -1,0 +1,184 @@
+"""Holds contention models to what the core and placements rely on.
+
+from wharfinger.testing import check_contention
+
+def test_my_model():
+check_contention(MyModel)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from wharfinger.core.seams.contention import (
+    ContentionModel,
+    ContentionTable,
+    LogEstimates,
+    Resident,
+)
+from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.testing.harness import expect
+from wharfinger.testing.policy import PLATFORMS, make_request, make_residents, make_view
+
+CONFIDENCE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    platform: str | None
+    residents: tuple[Resident, ...]
+
+
+def check_contention(make_model: Callable[[], ContentionModel], *, rounds: int = 60) -> None:
+    """Hold a model to what is relied on.
+
+    * An empty table slows nobody down.
+    * A row is what was put there last, whatever was there before: putting it again changes
+      nothing and asks for nothing, and a table made anew answers the same.
+    * Where a row goes, those behind it move up.
+    * Asking changes nothing; a view's allocations do not matter.
+    * No variance, violation or loss is negative; no more is lost than is violated.
+    * One more neighbor never takes less off a newcomer's performance.
+
+    Args:
+        make_model: Makes the model.
+        rounds: How many clusters are made up.
+
+    Raises:
+        AssertionError: The first promise that is not kept, with its seed.
+    """
+    for seed in range(rounds):
+        _check(make_model(), seed)
+
+
+def _check(model: ContentionModel, seed: int) -> None:
+    random, context = Random(seed), f"seed {seed}: {model.name}"
+    view = replace(make_view(random, random.choice((1, 2, 5, 40))), contention=None)
+    newcomers = [make_request(random, view) for _ in range(4)]
+    servers = [_draw(random, view.platforms[at]) for at in view.platform.tolist()]
+    _check_empty(model.table(), view, newcomers, context)
+    table = _with_history(model, servers, random)
+    found = answers(table, view, newcomers)
+    expect(
+        found == answers(table, view, newcomers), f"{context}: asked again, it answers otherwise"
+    )
+    fresh = _table(model, servers)
+    expect(found == answers(fresh, view, newcomers), f"{context}: its history shows")
+    for row, server in enumerate(servers):
+        asks = table.put(row, server.platform, server.residents)
+        expect(not asks, f"{context}: it asks for another look where nothing has changed")
+    expect(found == answers(table, view, newcomers), f"{context}: putting again changes it")
+    _check_bounds(table, view, newcomers, context)
+    _check_one_more(model, servers, view, newcomers, context)
+
+
+def _draw(random: Random, platform: str) -> _Server:
+    residents = make_residents(random, random.choice((0, 0, 1, 2, 4)))
+    return _Server(random.choice((platform, platform, platform, None)), residents)
+
+
+def _table(model: ContentionModel, servers: Sequence[_Server]) -> ContentionTable:
+    table = model.table()
+    for row, server in enumerate(servers):
+        table.put(row, server.platform, server.residents)
+    return table
+
+
+def _with_history(
+    model: ContentionModel, servers: Sequence[_Server], random: Random
+) -> ContentionTable:
+    """These are there in the end; others were, and some servers have gone."""
+    table, rows = model.table(), list(servers)
+    for row in sorted(random.sample(range(len(servers) + 1), 1)):
+        rows.insert(row, _draw(random, PLATFORMS[0]))
+    for row in random.sample(range(len(rows)), len(rows)):
+        table.put(row, random.choice(PLATFORMS), make_residents(random, random.randrange(4)))
+    for row in random.sample(range(len(rows)), len(rows)):
+        table.put(row, rows[row].platform, rows[row].residents)
+    gone = next(
+        at for at, server in enumerate(rows) if at >= len(servers) or server is not servers[at]
+    )
+    table.drop(gone)
+    return table
+
+
+def answers(
+    table: ContentionTable, view: ClusterView, newcomers: Sequence[PlacementRequest]
+) -> list[object]:
+    """All that a table says of some newcomers, and of every row."""
+    return [
+        *([_assessed(table, view, newcomer) for newcomer in newcomers]),
+        *([table.scores(row) for row in range(len(view.names))]),
+    ]
+
+
+def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequest) -> object:
+    assessment = table.assess(newcomer, view, CONFIDENCE)
+    rows = range(len(view.names))
+    cost = assessment.cost(np.ones(len(rows), dtype=np.bool_), None)
+    columns = (
+        assessment.suffered.mean,
+        assessment.suffered.variance,
+        assessment.incompatible,
+        cost.violation,
+        cost.lost,
+        cost.waste,
+    )
+    words = [assessment.worst(row) for row in rows if cost.violation[row] > 0]
+    numbers = [assessment.numbers(row) for row in rows]
+    return assessment.informed, [column.tolist() for column in columns], words, numbers
+
+
+def _check_empty(
+    table: ContentionTable,
+    view: ClusterView,
+    newcomers: Sequence[PlacementRequest],
+    context: str,
+) -> None:
+    for newcomer in newcomers:
+        assessment = table.assess(newcomer, view, CONFIDENCE)
+        expect(not _any(assessment.suffered), f"{context}: an empty table slows a newcomer")
+        expect(not assessment.incompatible.any(), f"{context}: it does not fit beside nobody")
+    known = [table.slowdown_of(0, "w0"), *table.scores(0)]
+    expect(known == [None] and not table.corrects, f"{context}: it knows who is not there")
+
+
+def _any(estimates: LogEstimates) -> bool:
+    return bool(estimates.mean.any() or estimates.variance.any())
+
+
+def _check_bounds(
+    table: ContentionTable,
+    view: ClusterView,
+    newcomers: Sequence[PlacementRequest],
+    context: str,
+) -> None:
+    able = np.ones(len(view.names), dtype=np.bool_)
+    for newcomer in newcomers:
+        assessment = table.assess(newcomer, view, CONFIDENCE)
+        cost = assessment.cost(able, None)
+        expect(bool((assessment.suffered.variance >= 0).all()), f"{context}: a negative variance")
+        for name in ("violation", "lost"):
+            expect(bool((getattr(cost, name) >= 0).all()), f"{context}: a negative {name}")
+        expect(bool((cost.lost <= cost.violation).all()), f"{context}: more lost than violated")
+        expect(bool(np.isfinite(cost.waste).all()), f"{context}: waste is no number")
+
+
+def _check_one_more(
+    model: ContentionModel,
+    servers: Sequence[_Server],
+    view: ClusterView,
+    newcomers: Sequence[PlacementRequest],
+    context: str,
+) -> None:
+    """Scores and sensitivities are drawn non-negative; it came before all others."""
+    before, after = _table(model, servers), _table(model, servers)
+    for row, server in enumerate(servers):
+        if server.residents:
+            one = replace(server.residents[-1], name="one-more", uid=-1)
+            after.put(row, server.platform, (one, *server.residents))
+    for newcomer in newcomers:
+        less, more = (t.assess(newcomer, view, CONFIDENCE).suffered.mean for t in (before, after))
+        expect(bool((more >= less).all()), f"{context}: one more neighbor takes less")
