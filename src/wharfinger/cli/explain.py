@@ -36,9 +36,10 @@ DONE = {
     "suspended": "suspended",
     "resumed": "resumed",
     "relieved": "relieved",
-    "moved": "moved",
-    "kept": "nothing",
-    "reclassified": "classified anew",
+    "migrated": "migrated",
+    "preempted": "preempted",
+    "unchanged": "nothing",
+    "reclassified": "reclassified",
 }
 _VERDICTS = {
     "too-large": "too small for it, even when empty",
@@ -142,7 +143,8 @@ def _going_on(explanation: Record) -> str:
         "running": f"runs on {where}",
         "adjusting": f"runs on {where}, and its allocation is being changed",
         "suspended": f"is suspended on {where}",
-        "moving": f"is being stopped on {where}, to be started elsewhere",
+        "classifying": "is being classified",
+        "migrating": f"is being stopped on {where}, to be started elsewhere",
     }.get(phase, f"is {phase}")
 
 
@@ -215,12 +217,9 @@ def _waits(waiting: Record) -> list[str]:
 
 def _now(decision: Record, explanation: Record) -> str:
     """What would be decided for one that waits."""
-    lines = [_sentence(decision["message"])]
-    if _only_recommended(explanation):
-        lines.append("what would change it: a manager that acts: wharfinger up --mode act")
-        head = "What is recommended"
-    else:
-        head = "If it were its turn now"
+    lines = [_sentence(decision["message"].removeprefix("recommended: "))]
+    recommends = _only_recommended(explanation)
+    head = "What is recommended" if recommends else "If it were its turn now"
     if off := explanation["waiting"]["unsettled_by"]:
         lines.append(printable(f"it waits for the sake of: {', '.join(off)}"))
     return section(head, lines + _reasons(decision))
@@ -417,7 +416,7 @@ def adjustments_text(adjustments: list[Record], *, wide: bool = True) -> str:
         column("DONE", "kind", lambda kind: DONE[kind]),
         ("CHANGED", change),
         ("OF TARGET", _paces),
-        column("WHY", "message", lambda why: fmt.words(why.removeprefix("classified anew: "))),
+        column("WHY", "message", lambda why: fmt.words(why.removeprefix("reclassified: "))),
     ]
     return table(shown, columns) + (f"\nand {earlier} earlier: -o wide" if earlier else "")
 
@@ -426,7 +425,7 @@ def change(adjustment: Record) -> str:
     """From what to what; a dash where its place stayed as it was."""
     before, after = adjustment["from"], adjustment["to"]
     servers = [",".join(placement["name"] for placement in side) for side in (before, after)]
-    if adjustment["kind"] == "moved":
+    if adjustment["kind"] == "migrated":
         return f"{servers[0]} -> {servers[1] or '?'}"
     if before == after or not (before and after):
         return fmt.NONE
@@ -439,7 +438,7 @@ def change(adjustment: Record) -> str:
 
 def _paces(adjustment: Record) -> str:
     before, after = adjustment["pace_before"], adjustment["pace_after"]
-    if after is None or adjustment["kind"] == "kept":
+    if after is None or adjustment["kind"] == "unchanged":
         return fmt.percent(before)
     return f"{fmt.percent(before)} -> {fmt.percent(after)}"
 

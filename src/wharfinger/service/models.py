@@ -87,8 +87,8 @@ class AdjustmentModel(ApiModel):
 
     time: str
     kind: str = Field(
-        description="resized, suspended, resumed, relieved (a neighbour gave way to it), moved, "
-        "kept (nothing was done, for the reason given) or reclassified."
+        description="resized, suspended, resumed, relieved (a neighbour was suspended for it), "
+        "migrated, preempted, unchanged (for the reason given) or reclassified."
     )
     source: list[PlacementModel] = Field(
         alias="from", description="Where it was, with how much; empty = it did not run."
