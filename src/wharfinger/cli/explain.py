@@ -23,13 +23,13 @@ _NEEDED = "cpu_needed_millicpus"
 _ENDINGS = {
     "completed": "has completed",
     "failed": "has failed",
-    "vanished": "has vanished: it is gone, and nobody saw how it ended",
+    "vanished": "has vanished: it is gone, and how it ended is unknown",
     "revoked": "was stopped because its user wanted it",
     "rejected": "was not let in",
 }
 _RESUMES = (
-    "when no neighbour misses its target, 30 s after it gave way at the earliest (twice as long "
-    "each further time), after 16 min at the latest"
+    "when no neighbour misses its target, at the earliest after 30 s (twice as long each further "
+    "time), at the latest after 16 min"
 )
 DONE = {
     "resized": "resized",
@@ -46,7 +46,7 @@ _VERDICTS = {
     "no-servers": "takes no new work",
     "servers-excluded": "not tried: it did not start there, or missed its target",
     "off-prediction": "not now: a workload there misses its target",
-    "does-not-fit": "would not run beside those who are there",
+    "does-not-fit": "would not run beside the residents",
 }
 
 
@@ -162,7 +162,7 @@ def _summary(explanation: Record) -> str:
             ("Prediction", against_prediction(workload)),
         ]
     usage = workload["usage"]
-    beside = (", ".join(usage["neighbours"]) or "nobody") if usage else ""
+    beside = (", ".join(usage["neighbours"]) or "none") if usage else ""
     times = fmt.number(workload["suspensions"])
     ended = f", ended {fmt.clock(workload['ended_at'])}" if workload["ended_at"] else ""
     handle = f" ({workload['handle']})" if workload["handle"] else ""
@@ -170,10 +170,10 @@ def _summary(explanation: Record) -> str:
         ("Place", placements(workload)),
         ("Beside", beside),
         (
-            "Gave way",
-            f"{times}x to neighbours that missed their targets" if workload["suspensions"] else "",
+            "Suspended",
+            f"{times}x for neighbours that missed their targets" if workload["suspensions"] else "",
         ),
-        ("Goes on", _RESUMES if workload["phase"] == "suspended" else ""),
+        ("Resumes", _RESUMES if workload["phase"] == "suspended" else ""),
         (
             "Started",
             f"{fmt.clock(workload['started_at'])}{ended}{handle}" if workload["started_at"] else "",
@@ -209,7 +209,7 @@ def _waits(waiting: Record) -> list[str]:
     if waiting["position"] > 1:
         message = fmt.words(waiting["first_message"])
         why = f", which waits because {message}" if message else ""
-        line = f"in line before it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
+        line = f"ahead of it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
     later = waiting["not_before"]
     retry = [f"a start failed; it is not tried again before {fmt.clock(later)}"] if later else []
     return list(map(printable, [line, *retry]))
@@ -221,7 +221,7 @@ def _now(decision: Record, explanation: Record) -> str:
     recommends = _only_recommended(explanation)
     head = "What is recommended" if recommends else "If it were its turn now"
     if off := explanation["waiting"]["unsettled_by"]:
-        lines.append(printable(f"it waits for the sake of: {', '.join(off)}"))
+        lines.append(printable(f"workloads there that miss their targets: {', '.join(off)}"))
     return section(head, lines + _reasons(decision))
 
 
@@ -321,7 +321,7 @@ def basis(classification: Record) -> str:
     """On what a classification stands."""
     by = f"{classification['estimator']} {classification['version']}"
     if not classification["entries_measured"]:
-        return f"nothing of its own: it is taken to be like known programs ({by})"
+        return f"a cold start, from known programs of its type ({by})"
     return f"{classification['entries_measured']} entries measured, the others filled in by {by}"
 
 
