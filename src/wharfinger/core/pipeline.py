@@ -556,18 +556,16 @@ class Manager:
         return queued
 
     def _serve(self, now: float, line: Ordered[Entry]) -> None:
-        """Go through one line; whoever gets a place leaves it, or who can never have one."""
+        """Go through one queue; what is placed leaves it, and what can never be."""
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
             if self._world.lines.is_delayed(record):
                 position += 1
                 continue
+            before = len(line)
             match self._place(now, record):
-                case Plan(decision=decision) if self.recommends:
-                    self._hold(now, record, recommended(decision))
-                    position += 1
-                case Plan(placements, decision, note):
+                case Plan(placements, decision, note) if not self.recommends:
                     key = self._new_key(record)
                     self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
                     self._note(now, self._note_key, note)
@@ -580,23 +578,26 @@ class Manager:
                         self._world.lines.set_aside(record)
                     elif waits_for:
                         self._world.lines.await_room(record, waits_for)
-                    else:
-                        position += 1
                 case verdict if self.recommends:
                     self._hold(now, record, recommended(verdict.decision))
-                    position += 1
-                case Preempt(victims, decision):
-                    self._preempt(now, record, victims, decision)
-                    position = 0
-                case Acquire(platform, decision):
-                    self._acquire(now, record, platform, decision)
-                    position += 1
-                case Delegate(decider, decision):
-                    key = self._question_key(record)
-                    asked = ev.PlacementDelegated(record.name, key, decider, decision)
-                    self._record(now, asked)
-                case WaitUntil(time, decision):
-                    self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+                case verdict:
+                    self._carry_out_verdict(now, record, verdict)
+            position += len(line) == before
+
+    def _carry_out_verdict(
+        self, now: float, record: WorkloadRecord, verdict: PlacementVerdict
+    ) -> None:
+        """Something else than a place: it waits for that."""
+        match verdict:
+            case Preempt(victims, decision):
+                self._preempt(now, record, victims, decision)
+            case Acquire(platform, decision):
+                self._acquire(now, record, platform, decision)
+            case Delegate(decider, decision):
+                key = self._question_key(record)
+                self._record(now, ev.PlacementDelegated(record.name, key, decider, decision))
+            case WaitUntil(time, decision):
+                self._record(now, ev.WorkloadDeferred(record.name, decision, time))
 
     def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
         """One that was stopped to be migrated goes back rather than nowhere."""

@@ -1,4 +1,4 @@
-"""Every policy by name, as a bundle of parts. A new one is a line here, a new part a file and a line.
+"""Every policy by name, as a bundle of parts: a new one is a line here, a new part a file besides.
 
 A policy may be named with settings of its parts in brackets, ``quasar[confidence=0.9]``; a setting
 that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Nothing outside this
