@@ -137,7 +137,7 @@ def test_both_are_told_when_one_gives_way_to_the_other() -> None:
 
 def test_one_that_was_moved_says_from_where_to_where() -> None:
     moved = told("moved")["workload"]["adjustments"][-1]
-    assert moved["kind"] == "moved"
+    assert moved["kind"] == "migrated"
     assert [p["name"] for p in (*moved["from"], *moved["to"])] == ["server0", "server1"]
 
 
@@ -150,7 +150,7 @@ def test_a_resize_that_could_not_be_had_is_told() -> None:
     story.measure(15, encode=80.0)
     story.tell(ev.ResizeFailed(story.key("encode"), "the kernel refused"))
     kinds = [a["kind"] for a in story.explain("encode")["workload"]["adjustments"]]
-    assert kinds == ["resized", "kept"]
+    assert kinds == ["resized", "unchanged"]
 
 
 def test_only_so_many_adjustments_are_kept() -> None:
@@ -216,10 +216,10 @@ def test_metrics_say_nothing_of_errors_where_nothing_was_predicted() -> None:
 
 def test_a_preview_says_that_nothing_is_measured_yet() -> None:
     story = stories.Story()
-    decisions = story.manager.preview(stories.rate("encode", 120.0))
+    decisions = story.manager.preview(stories.rate("encode", 120.0), story.now)
     assert [d.stage.value for d in decisions] == ["admission", "profiling", "placement"]
     story, name = stories.placed()
-    decisions = story.manager.preview(story.record(name).workload)
+    decisions = story.manager.preview(story.record(name).workload, story.now)
     assert [d.stage.value for d in decisions] == ["admission", "placement"]
 
 
