@@ -30,7 +30,7 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.native import add_exceeded
+from wharfinger.native import add_drop, add_exceeded
 
 SOURCES = tuple(SharedResource)
 """In the order of the columns of a table."""
@@ -199,12 +199,10 @@ class SourceAssessment(Assessment):
                 continue
             score, at = max(tolerated.mean, settings.min_score), _AT[source]
             slope = -log(1 - settings.drop_at_tolerated) / score
-            drop += slope * caused[at]
-            spread = slope**2 * caused_variance[at]
-            variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
-        return LogEstimates(
-            np.minimum(drop, settings.max_drop), np.minimum(variance, settings.max_variance)
-        )
+            add_drop(caused[at], caused_variance[at], slope, score, tolerated.std, drop, variance)
+        np.minimum(drop, settings.max_drop, out=drop)
+        np.minimum(variance, settings.max_variance, out=variance)
+        return LogEstimates(drop, variance)
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

@@ -109,9 +109,9 @@ class Assessment:
         return None
 
     @property
-    def incompatible(self) -> NDArray[np.bool_]:
-        """(S,) where the newcomer rather does not run beside the residents at all."""
-        return np.zeros(self._servers, dtype=np.bool_)
+    def incompatible(self) -> NDArray[np.bool_] | None:
+        """(S,) where the newcomer rather does not run beside the residents; ``None`` = nowhere."""
+        return None
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

@@ -179,18 +179,21 @@ class Quasar:
             need = sizing.cpu_millicpus
         reasons = _reasons(request, need, reserved.memory_bytes, view)
         cost = contention.cost(reasons > _TOO_LARGE, sizing.performance if sizing else None)
-        reasons = np.where((reasons == _OK) & contention.incompatible, _INCOMPATIBLE, reasons)
-        score = _load(view) if best_effort else need / 1000.0 + cost.waste
         possible = reasons == _OK
+        if (apart := contention.incompatible) is not None:
+            reasons[possible & apart] = _INCOMPATIBLE
+            possible &= ~apart
+        score = _load(view) if best_effort else need / 1000.0 + cost.waste
         kept = possible & (cost.violation == 0)
         relaxed = not best_effort and not kept.any()
         if relaxed:
             kept = possible & (cost.lost <= self._bearable(request.waited_seconds))
             score = score + cost.violation
+        reasons[possible & ~kept] = _CONTENTION
         return _Options(
             need,
             reserved.memory_bytes,
-            np.where(possible & ~kept, _CONTENTION, reasons),
+            reasons,
             np.where(kept, score, inf),
             sizing,
             contention,
