@@ -23,6 +23,7 @@ from wharfinger.core.seams.contention import (
     Array,
     Assessment,
     ContentionCost,
+    ContentionTable,
     LogEstimates,
     Resident,
     Score,
@@ -70,10 +71,11 @@ class BySource:
         return SourceTable(self._settings)
 
 
-class SourceTable:
-    """Four numbers a server and source, in the order of ``ALONE``."""
+class SourceTable(ContentionTable):
+    """Four numbers a server and source, in the order of ``ALONE``.
 
-    corrects = False
+    No slowdown of a resident is known: scores tell it too roughly to correct measurements by it.
+    """
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -108,14 +110,6 @@ class SourceTable:
         levels = self._levels[:, :, :servers]
         best_effort = request.workload.best_effort
         return SourceAssessment(known, best_effort, levels, view, confidence, self._settings)
-
-    def slowdown_of(self, row: int, name: str) -> Estimate | None:
-        """Unknown: scores tell a pressure, and too roughly to correct measurements by it."""
-        return None
-
-    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
-        """Unknown, for the same reason."""
-        return None
 
     def scores(self, row: int) -> list[Score]:
         """Of each source that a resident causes, or does not bear at its highest."""
@@ -228,7 +222,9 @@ class SourceAssessment(Assessment):
             None if score is None else (score.mean, score.std**2)
             for score in (self._caused.get(source), self._tolerated.get(source))
         )
-        add_exceeded(*levels, residents, caused, tolerated, self._z, exceeded, norm)
+        t, t_variance, c, c_variance = levels
+        columns = t, t_variance, c, c_variance, residents
+        add_exceeded(*columns, caused, tolerated, self._z, exceeded, norm)
 
     def worst(self, row: int) -> str:
         """The source that is exceeded most."""

@@ -37,7 +37,7 @@ class Combined:
         return CombinedTable([model.table() for model in self._models])
 
 
-class CombinedTable:
+class CombinedTable(ContentionTable):
     """A table of each model."""
 
     def __init__(self, tables: Sequence[ContentionTable]) -> None:
