@@ -11,7 +11,7 @@ from wharfinger.native._events import EventLoop
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._scan import least_loaded, next_in_turn
-from wharfinger.native._sizing import add_exceeded, first_enough
+from wharfinger.native._sizing import add_drop, add_exceeded, first_enough
 
 __all__ = [
     "Conditional",
@@ -19,6 +19,7 @@ __all__ = [
     "EventLoop",
     "LoadIndex",
     "Mixtures",
+    "add_drop",
     "add_exceeded",
     "first_enough",
     "ibench_path",
