@@ -23,7 +23,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
 from wharfinger.engines.local.measuring import Measuring
 from wharfinger.engines.local.profiling import storage
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import check_key, list_keys
 from wharfinger.engines.local.run import Run
 from wharfinger.engines.local.start import OpenFiles
@@ -74,7 +74,7 @@ class _Plan:
     below: set[str] = field(default_factory=set)
 
 
-class Profiling:
+class ProfilingClient:
     """All plans of one engine.
 
     Args:
@@ -102,7 +102,7 @@ class Profiling:
         self._plans: dict[str, _Plan] = {}
         self._answers: dict[str, Answer] = {}
         self._cleaning: tuple[subprocess.Popen[bytes], int] | None = None
-        self._waiting: dict[str, Callable[[], Job]] = {}
+        self._waiting: dict[str, Callable[[], ProfilingJob]] = {}
         self._fallen: set[str] = set()
 
     def open(self) -> None:
@@ -144,9 +144,9 @@ class Profiling:
         server: LocalServer,
         control: CgroupControl,
         open_files: OpenFiles,
-    ) -> Job:
+    ) -> ProfilingJob:
         """All that the profiler's process needs to know."""
-        return Job(
+        return ProfilingJob(
             key=action.key,
             workload=action.workload,
             plan=action.plan,
@@ -160,7 +160,7 @@ class Profiling:
 
     # --- actions -----------------------------------------------------------------------------
 
-    def profile(self, action: act.ProfileWorkload, make_job: Callable[[], Job]) -> None:
+    def profile(self, action: act.ProfileWorkload, make_job: Callable[[], ProfilingJob]) -> None:
         """Run a plan once; a key whose plan is over is answered as it was."""
         key = action.key
         if key in self._plans or key in self._waiting:
@@ -195,7 +195,7 @@ class Profiling:
         """Drop an answer."""
         self._answers.pop(key, None)
 
-    def _begin(self, key: str, make_job: Callable[[], Job]) -> None:
+    def _begin(self, key: str, make_job: Callable[[], ProfilingJob]) -> None:
         try:
             job = make_job()
             plan = self._launch(job)
@@ -206,7 +206,7 @@ class Profiling:
         self._plans[key] = plan
         self._measuring.hasten(self._take_newest)
 
-    def _launch(self, job: Job) -> _Plan:
+    def _launch(self, job: ProfilingJob) -> _Plan:
         ours, its = make_pair()
         with its:
             try:

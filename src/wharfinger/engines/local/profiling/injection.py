@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.profiling.cleanup import clear_run
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.lifeline import Lifeline
 from wharfinger.engines.local.profiling.runs import make_run
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
@@ -36,7 +36,7 @@ LEAST_LEFT_MILLICPUS = 100
 
 @contextmanager
 def begin_source(
-    job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
 ) -> Iterator[RunningSource]:
     """A source at intensity 0; afterwards nothing of it is left.
 
@@ -73,7 +73,9 @@ def begin_source(
         clear_run(job.directory / name)
 
 
-def _setting(job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline) -> Setting:
+def _setting(
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> Setting:
     setting = Setting(
         source_named(resource.value),
         cpus=job.server.cpus,

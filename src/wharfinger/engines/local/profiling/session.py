@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 
 from wharfinger.engines.local.profiling.injection import begin_source, reports_at_most
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.lifeline import Lifeline
 from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
 from wharfinger.engines.local.profiling.runs import RunEnd, SandboxedRun, SandboxedRuns
@@ -54,7 +54,9 @@ EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 """Shared by all servers of this machine, and seen at the source."""
 
 
-def measure(job: Job, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline) -> Measurements:
+def measure(
+    job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
+) -> Measurements:
     """Carry the plan out.
 
     Raises:
@@ -103,7 +105,9 @@ class ProfilingSession:
         by_rate: The program tells how it performs while it runs.
     """
 
-    def __init__(self, job: Job, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline) -> None:
+    def __init__(
+        self, job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
+    ) -> None:
         self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
         self._job = job
         self._plan = job.plan
