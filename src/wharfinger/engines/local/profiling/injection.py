@@ -32,6 +32,8 @@ KEPT_BACK = 0.05
 is slowed by them, and that would be taken for interference."""
 LEAST_LEFT_MILLICPUS = 100
 """With less no source could do anything."""
+EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
+"""Shared by all servers of this machine, and seen at the source."""
 
 
 @contextmanager
@@ -65,7 +67,8 @@ def begin_source(
         clear_run(job.directory / name)
         raise SourceSilent(str(error)) from error
     try:
-        yield source
+        with lifeline.injecting(everywhere=resource in EVERYWHERE):
+            yield source
     finally:
         with suppress(Unavailable):
             source.withdraw()

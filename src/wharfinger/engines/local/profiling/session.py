@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.injection import begin_source, reports_at_most
+from wharfinger.engines.local.profiling.injection import EVERYWHERE, begin_source, reports_at_most
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.lifeline import Lifeline
 from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
@@ -19,7 +19,6 @@ from wharfinger.engines.local.profiling.runs import RunEnd, SandboxedRun, Sandbo
 from wharfinger.engines.local.profiling.runs import wait_until_begun as _wait_until_begun
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.ibench.driver import RunningSource
-from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
@@ -50,8 +49,6 @@ MIN_STARTS = 4
 """Of a plan: Quasar's has at most four runs; one with more to measure has as many."""
 FIRST_NUMBER_SECONDS, SOON_SECONDS = 30.0, 1e-6
 """For a program to get ready until it says its first number; and between that and the next."""
-EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
-"""Shared by all servers of this machine, and seen at the source."""
 
 
 def measure(
@@ -149,8 +146,6 @@ class ProfilingSession:
             self._source = self._source_ends.enter_context(
                 begin_source(self._job, step.resource, self._upper_base, self._lifeline)
             )
-            everywhere = step.resource in EVERYWHERE
-            self._source_ends.enter_context(self._lifeline.injecting(everywhere=everywhere))
         if step.intensity != self._source.intensity:
             try:
                 self._source.set_intensity(step.intensity)
