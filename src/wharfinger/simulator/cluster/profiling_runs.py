@@ -153,12 +153,12 @@ class PlanUnderWay:
 
     def finished(self) -> ev.ProfilingFinished:
         """The answer."""
-        found = self.observations.measurements(
+        measurements = self.observations.measurements(
             runs=self._count,
             seconds=self._cluster.now - self._began,
             platform=self._cluster.machines[self.plan.server].platform,
         )
-        return ev.ProfilingFinished(self.key, found)
+        return ev.ProfilingFinished(self.key, measurements)
 
     # --- what the interpreter asks for ----------------------------------------------------------
 

@@ -44,7 +44,7 @@ MAX_ANSWERS = 256
 """Kept to be told again to a core that asks again."""
 CLOSE_SECONDS = 10.0
 """For a worker to clear away when the engine is closed; then it is left to the next one."""
-MOMENT_TOLERANCES, LEAST_MOMENT_TOLERANCE = 2.0, 0.1
+MOMENT_TOLERANCES, MIN_MOMENT_TOLERANCE = 2.0, 0.1
 """How far below its target a neighbour may be in a single second: that is noisier than what is
 smoothed, and a withdrawal costs the measurement."""
 
@@ -122,9 +122,7 @@ class ProfilingClient:
         """End what is under way; the core asks again for it."""
         self._waiting.clear()
         for plan in self._plans.values():
-            if plan.channel is not None:
-                self._watcher.remove(plan.channel.fileno())
-                plan.channel.close()
+            self._close_channel(plan)
             self._watcher.remove(plan.pidfd)
         for plan in self._plans.values():
             _wait_or_kill(plan.process)
@@ -234,9 +232,7 @@ class ProfilingClient:
             except BlockingIOError:
                 return
             if message is None:
-                self._watcher.remove(plan.channel.fileno())
-                plan.channel.close()
-                plan.channel = None
+                self._close_channel(plan)
                 return
             if "answer" in message:
                 kind, payload = message["answer"]
@@ -269,12 +265,15 @@ class ProfilingClient:
     def _reap(self, plan: _Plan) -> int:
         self._watcher.remove(plan.pidfd)
         os.close(plan.pidfd)
+        self._close_channel(plan)
+        plan.injecting = False
+        return plan.process.wait()
+
+    def _close_channel(self, plan: _Plan) -> None:
         if plan.channel is not None:
             self._watcher.remove(plan.channel.fileno())
             plan.channel.close()
             plan.channel = None
-        plan.injecting = False
-        return plan.process.wait()
 
     def _clear_after(self, plan: _Plan) -> bool:
         """Have cleared away what a dead worker left; whether that is under way."""
@@ -355,7 +354,7 @@ def _is_below(run: Run, sample: Sample, *, of_a_moment: bool = False) -> bool:
         return False
     tolerance = workload.tolerance
     if of_a_moment:
-        tolerance = max(LEAST_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
+        tolerance = max(MIN_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
     # When it was handed in is the core's to know; since its start it has had this long at least.
     found = achieved(Performance(time.time(), sample.readings), run.started_at_seconds)
     return meets(workload.target, tolerance, found) is False

@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.02
 KEPT_BACK = 0.05
 """Of a server's CPU, for the kernel, the manager and the profiler: with none left for them a copy
 is slowed by them, and that would be taken for interference."""
-LEAST_LEFT_MILLICPUS = 100
+MIN_LEFT_MILLICPUS = 100
 """With less no source could do anything."""
 EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 """Shared by all servers of this machine, and seen at the source."""
@@ -49,7 +49,7 @@ def begin_source(
     name = f"{job.key}.{resource.value}"
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
-    if left_millicpus < LEAST_LEFT_MILLICPUS:
+    if left_millicpus < MIN_LEFT_MILLICPUS:
         raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbours")
     allocation = Allocation(left_millicpus, SOURCE_MEMORY_BYTES)
     try:

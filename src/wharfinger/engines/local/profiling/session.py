@@ -169,8 +169,8 @@ class ProfilingSession:
             return None
         shared = caused_by_sharing(asked, achieved) if step.slowed else None
         maximum = source.setting.maximum_per_second
-        found = caused_on_device(maximum, self._use.io_bytes_per_second, shared)
-        return found or "the kernel does not say its I/O, and the device was not congested"
+        caused = caused_on_device(maximum, self._use.io_bytes_per_second, shared)
+        return caused or "the kernel does not say its I/O, and the device was not congested"
 
     def now(self) -> float:
         """On the clock of ``time.monotonic``."""
@@ -242,9 +242,9 @@ class ProfilingSession:
         primary = self._primary
         if primary is None:
             return None
-        found = self._heard.heard.stretch(primary, self._since, seconds)
-        if found is not None:
-            self._since, stretch = found
+        heard = self._heard.heard.stretch(primary, self._since, seconds)
+        if heard is not None:
+            self._since, stretch = heard
             if self._source is None and self._cpu_millicpus == self._plan.cpu_millicpus[0]:
                 self._use.look_at_io(self._present)
             return replace(stretch, used_cpus=self._use.look(self._present))
