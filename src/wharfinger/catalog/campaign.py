@@ -23,19 +23,20 @@ from wharfinger.catalog.program import Program
 from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.files.atomic import write_whole
-from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
-from wharfinger.model.profile import Measurements, ProfilingPlan
+from wharfinger.model.profile import (
+    PROFILED_SOURCES,
+    RAMP_ALLOCATIONS,
+    Measurements,
+    ProfilingPlan,
+)
 from wharfinger.model.workload import Workload
 
 ROWS, WORK = "rows", "work"
-SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
-RAMP_ALLOCATIONS = 4.0
-"""A ramp takes as long as measuring at so many allocations."""
 BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
 
 Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
-"""Runs a plan: key, workload, plan; ``EngineProfiler.measure``."""
+"""Runs a plan: key, workload, plan; ``LocalProfiler.measure``."""
 
 
 def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
@@ -164,8 +165,9 @@ def plan_for(program: Program, server: str, settings: CampaignSettings) -> Profi
         server=server,
         cpu_millicpus=(first, *others),
         memory_bytes=program.memory_bytes,
-        sources=SOURCES,
-        seconds=settings.seconds * (len(settings.allocations) + RAMP_ALLOCATIONS * len(SOURCES)),
+        sources=PROFILED_SOURCES,
+        seconds=settings.seconds
+        * (len(settings.allocations) + RAMP_ALLOCATIONS * len(PROFILED_SOURCES)),
     )
 
 

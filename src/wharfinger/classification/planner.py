@@ -19,12 +19,10 @@ from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import FurtherRun, ProfilingPlan
+from wharfinger.model.profile import PROFILED_SOURCES, FurtherRun, ProfilingPlan
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
-SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
-"""Those that have a signal on ordinary machines, and a program that injects them."""
 ENTRIES = 2
 """Per classification, as published."""
 MIN_MILLICPUS = 250
@@ -47,7 +45,7 @@ class JointPlanner:
     def __init__(
         self,
         made: Classifications,
-        sources: Sequence[SharedResource] = SOURCES,
+        sources: Sequence[SharedResource] = PROFILED_SOURCES,
         beside: tuple[str, ...] = (),
     ) -> None:
         self._made = made

@@ -20,6 +20,8 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 
+PROFILED_SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
+"""Those that have a signal on ordinary machines, and a program that injects them."""
 RAMP_ALLOCATIONS = 4.0
 """A source's ramp is given as much of a plan's time as measuring at so many allocations."""
 EXTRAPOLATION_LOG_STD = 0.3

@@ -15,7 +15,7 @@ from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.profile import Entry, Measurements, ProfilingPlan
+from wharfinger.model.profile import PROFILED_SOURCES, Entry, Measurements, ProfilingPlan
 from wharfinger.model.workload import Workload
 
 SERVER = Server("server0", Platform("p", "x86_64", "A CPU", 2000, 8 << 30), 2000, 8 << 30)
@@ -55,7 +55,7 @@ def test_every_allocation_and_source_is_asked_for(tmp_path: Path):
     plans = [plan for _, plan in profiler.asked]
     assert all(plan.cpu_millicpus[0] == 1000 for plan in plans)
     assert all(sorted(plan.cpu_millicpus) == list(campaign.allocations(2)) for plan in plans)
-    assert all(plan.sources == campaign.SOURCES for plan in plans)
+    assert all(plan.sources == PROFILED_SOURCES for plan in plans)
     assert all(plan.seconds <= 28 for plan in plans)
     assert outcome.measured == ("gzip", "sed", "sort")
     known = load_known(tmp_path)
