@@ -91,8 +91,8 @@ class Compared:
     def values(self, name: str) -> Array:
         """A field of the fates of all seeds together; missing values are left out."""
         joined = np.concatenate([run.values[name] for run in self.runs])
-        known: Array = joined[np.isfinite(joined)]
-        return known
+        finite: Array = joined[np.isfinite(joined)]
+        return finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)

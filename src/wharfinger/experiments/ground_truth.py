@@ -133,35 +133,37 @@ class GroundTruthStudy:
         """Measure each population, and the tables that were given."""
         arguments = context.arguments
         regime = find_regime(arguments.regime or DEFAULT)
-        found = parallel.each(
+        populations = parallel.each(
             partial(self.measure, regime),
             arguments.seeds,
             lambda seed: f"population {seed}",
             context.processes,
             context.progress,
         )
-        given = list(self._given(context))
+        measured = list(self._measured(context))
         return ExperimentResult(
             self.name,
             arguments.seeds,
-            (*self._rows(found, self.published), *self._rows(given, {})),
-            (f"Regime {regime.name}.", *self.notes, *self.remarks(found[0])),
-            pictures={each.name: partial(_draw, each, found, given) for each in self.pictures},
+            (*self._rows(populations, self.published), *self._rows(measured, {})),
+            (f"Regime {regime.name}.", *self.notes, *self.remarks(populations[0])),
+            pictures={
+                each.name: partial(_draw, each, populations, measured) for each in self.pictures
+            },
         )
 
-    def _given(self, context: Context) -> Iterator[StudyFindings]:
+    def _measured(self, context: Context) -> Iterator[StudyFindings]:
         directory = context.arguments.tables
         if self.tables is not None and directory is not None:
             kept = context.space.read(directory, [path.name for path in _files(directory)])
             yield self.tables(_files(kept))(context.arguments.seed)
 
     def _rows(
-        self, found: Sequence[StudyFindings], published: Mapping[str, float]
+        self, populations: Sequence[StudyFindings], published: Mapping[str, float]
     ) -> Iterator[ResultRow]:
         """Mean and interval of each number over the populations that have it."""
-        names = [name for each in found for name in each.numbers]
+        names = [name for each in populations for name in each.numbers]
         for name in dict.fromkeys([*names, *published]):
-            mean = interval(each.numbers.get(name) for each in found)
+            mean = interval(each.numbers.get(name) for each in populations)
             yield ResultRow.of(name, mean, self._unit(name), published.get(name))
 
     def _unit(self, name: str) -> str:
@@ -170,10 +172,10 @@ class GroundTruthStudy:
 
 
 def _draw(
-    picture: Picture, found: Sequence[StudyFindings], given: Sequence[StudyFindings]
+    picture: Picture, populations: Sequence[StudyFindings], measured: Sequence[StudyFindings]
 ) -> "Figure":
-    panels = dict(picture.over([each.drawn[picture.name] for each in found]))
-    for each in given:
+    panels = dict(picture.over([each.drawn[picture.name] for each in populations]))
+    for each in measured:
         panels |= each.drawn.get(picture.name, {})
     return picture.draw(panels, picture.title, **picture.options)
 

@@ -214,18 +214,18 @@ def _numbers(
     yield "beside-a-source-at-0/worst", min(zero)
 
 
-def _remarks(found: StudyFindings) -> Iterator[str]:
-    for platform, (names, _, kept) in found.drawn["sources-pairwise"].items():
+def _remarks(first: StudyFindings) -> Iterator[str]:
+    for platform, (names, _, kept) in first.drawn["sources-pairwise"].items():
         missed = sorted(
             (float(kept[i, j]), one, other)
             for i, one in enumerate(names)
             for j, other in enumerate(names)
             if i != j and kept[i, j] < MILD
         )
-        told = "; ".join(f"{one} beside {other} {value:.2f}" for value, one, other in missed)
+        listed = "; ".join(f"{one} beside {other} {value:.2f}" for value, one, other in missed)
         yield (
             f"On {platform}, of sources of different resources, these keep less than {MILD}: "
-            f"{told or 'none'}."
+            f"{listed or 'none'}."
         )
 
 

@@ -83,8 +83,8 @@ def of_sources(
     columns: list[str] = []
     for program in programs:
         one = _on_half(hardware, program)
-        found = dict(_beside_sources(truth, hardware, one))
-        rows[program.name], columns = list(found.values()), list(found)
+        kept = dict(_beside_sources(truth, hardware, one))
+        rows[program.name], columns = list(kept.values()), list(kept)
     return ProgramMatrix(Matrix.of(rows, columns), Scale.NORMALISED)
 
 
@@ -136,15 +136,15 @@ def spread(matrix: Matrix) -> float:
     return float(centred(matrix).std())
 
 
-def errors(known: ProgramMatrix, names: Sequence[str], repeats: int, seed: int) -> dict[str, float]:
+def errors(of: ProgramMatrix, names: Sequence[str], repeats: int, seed: int) -> dict[str, float]:
     """Mean relative error of each estimator that is told two entries of a new row."""
     plan = EvaluationPlan(
         reveal=2,
-        scale=known.scale,
-        pairs=known.pairs,
+        scale=of.scale,
+        pairs=of.pairs,
         higher=True,
         repeats=repeats,
         seed=seed,
     )
-    found = evaluate(known.matrix, names, plan).estimators
-    return {name: found[name]["mean_relative_error"] for name in names}
+    estimators = evaluate(of.matrix, names, plan).estimators
+    return {name: estimators[name]["mean_relative_error"] for name in names}

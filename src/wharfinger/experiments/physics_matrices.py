@@ -77,16 +77,18 @@ def look(
     }
     local = worlds["local"]
     pairs = {name: of_pairs(local, HARDWARE[name], programs) for name in (HIGH_END, LOW_END)}
-    known = {f"platforms/{name}": of_platforms(truth, programs) for name, truth in worlds.items()}
-    known |= {f"pairs/{name}": each for name, each in pairs.items()}
-    known[f"sources/{HIGH_END}"] = of_sources(local, HARDWARE[HIGH_END], programs)
-    numbers = {k: v for item in known.items() for k, v in describe(*item, seed, estimators)}
+    matrices = {
+        f"platforms/{name}": of_platforms(truth, programs) for name, truth in worlds.items()
+    }
+    matrices |= {f"pairs/{name}": each for name, each in pairs.items()}
+    matrices[f"sources/{HIGH_END}"] = of_sources(local, HARDWARE[HIGH_END], programs)
+    numbers = {k: v for item in matrices.items() for k, v in describe(*item, seed, estimators)}
     for name, truth in worlds.items():
         numbers |= dict(best_platforms(name, truth, pools))
     return StudyFindings(
         numbers,
         {
-            "components": {"drawn": {name: _components(each) for name, each in known.items()}},
+            "components": {"drawn": {name: _components(each) for name, each in matrices.items()}},
             "co-location": {
                 f"{name}: {HARDWARE[name].cores} cores": _sorted(each)
                 for name, each in pairs.items()
@@ -97,15 +99,15 @@ def look(
 
 
 def describe(
-    name: str, known: ProgramMatrix, seed: int, estimators: Sequence[str]
+    name: str, of: ProgramMatrix, seed: int, estimators: Sequence[str]
 ) -> Iterator[tuple[str, float]]:
     """Shares of components, what is left, and errors from two entries."""
-    shares = component_shares(known.matrix)
+    shares = component_shares(of.matrix)
     for count in COMPONENTS:
         if count <= len(shares):
             yield f"{name}/in-{count}", float(shares[count - 1])
-    yield f"{name}/spread", spread(known.matrix)
-    for estimator, error in errors(known, estimators, 1, seed).items():
+    yield f"{name}/spread", spread(of.matrix)
+    for estimator, error in errors(of, estimators, 1, seed).items():
         yield f"{name}/error/{estimator}", error
 
 
@@ -154,10 +156,10 @@ def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
     def look_at(seed: int) -> StudyFindings:
         numbers = {
             key: value
-            for name, known in real.items()
-            for key, value in describe(f"real/{name}", known, seed, ESTIMATORS)
+            for name, matrix in real.items()
+            for key, value in describe(f"real/{name}", matrix, seed, ESTIMATORS)
         }
-        curves = {name: _components(known) for name, known in real.items()}
+        curves = {name: _components(matrix) for name, matrix in real.items()}
         return StudyFindings(numbers, {"components": {"measured": curves}})
 
     return look_at
@@ -166,14 +168,14 @@ def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
 # --- what is shown --------------------------------------------------------------------------
 
 
-def _components(known: ProgramMatrix) -> physics_plots.Curve:
-    shares = component_shares(known.matrix)[:SHOWN]
+def _components(of: ProgramMatrix) -> physics_plots.Curve:
+    shares = component_shares(of.matrix)[:SHOWN]
     return list(range(1, len(shares) + 1)), shares * 100
 
 
-def _sorted(known: ProgramMatrix) -> physics_plots.Square:
+def _sorted(of: ProgramMatrix) -> physics_plots.Square:
     """Those that lose most, and those that take most, first."""
-    values: NDArray[np.float64] = known.matrix.values
+    values: NDArray[np.float64] = of.matrix.values
     rows, columns = values.mean(axis=1).argsort(), values.mean(axis=0).argsort()
     return [""] * len(rows), [""] * len(columns), values[rows][:, columns]
 

@@ -212,12 +212,14 @@ def bars(
     size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8)
     with canvas(1, 1, title, size) as (figure, (axes,)):
         for number, name in enumerate(names):
-            shade = str(0.25 + 0.6 * number / max(1, len(names) - 1))
+            shade = str(0.5 + 0.38 * number / max(1, len(names) - 1))
+            label = name
             for at, (case, group) in enumerate(groups.items()):
                 if name not in group:
                     continue
                 x, value = at + (number + 0.5) * width - 0.4, group[name]
-                axes.bar(x, value.mean, 0.9 * width, color=shade, label="" if at else name)
+                axes.bar(x, value.mean, 0.9 * width, color=shade, label=label)
+                label = ""
                 if value.low is not None and value.high is not None:
                     axes.vlines(x, value.low, value.high, color="black", linewidth=1.2)
                 if (case, name) in published:
@@ -359,8 +361,8 @@ def latency(series: Mapping[str, Series], title: str) -> "Figure":
 
 def _latency_axes(axes: "Axes", slower: Array) -> None:
     # Where nothing changes any more there is nothing to see: what is saturated is late for ever.
-    told = np.flatnonzero(((slower > slower[:, -1:] + MIN_SHOWN) & (slower < 99)).any(axis=0))
-    first, last = (OF_BOUND[told[0]], OF_BOUND[told[-1]]) if len(told) else (1.0, 1.0)
+    varying = np.flatnonzero(((slower > slower[:, -1:] + MIN_SHOWN) & (slower < 99)).any(axis=0))
+    first, last = (OF_BOUND[varying[0]], OF_BOUND[varying[-1]]) if len(varying) else (1.0, 1.0)
     axes.set(xscale="log", yscale="log", ylim=(MIN_SHOWN, 100))
     axes.set_xlim(min(0.4, first), max(2.5, last * 1.1))
     axes.set_yticks([100, 10, 1, 0.1], labels=["100", "10", "1", "0.1"])

@@ -98,23 +98,23 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stud
         seed: Of the population, and of which sets are looked at.
         names: Batch programs.
     """
-    found = {
+    sums = {
         f"{variant}{name}": additivity(truth, name, names, seed)
         for variant, (bandwidth, whims, services) in VARIANTS.items()
         for truth in [world(regime, seed, bandwidth, whims=whims)]
         for name in services
     }
     return StudyFindings(
-        dict(_numbers(world(regime, seed, 1.0), found)),
+        dict(_numbers(world(regime, seed, 1.0), sums)),
         {
             "additivity": {
                 name: {
                     f"{degree} neighbours": 100 * errors
-                    for degree, errors in found[name].errors.items()
+                    for degree, errors in sums[name].errors.items()
                 }
                 for name in PYTHIA_SERVICES
             },
-            "bubble": {"QoS beside it": {name: (SIZES, found[name].curve) for name in SERVICES}},
+            "bubble": {"QoS beside it": {name: (SIZES, sums[name].curve) for name in SERVICES}},
         },
     )
 
@@ -167,9 +167,9 @@ def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Ad
         sets = sets_of(names, degree, seed)
         sums = np.array([sum(single[each] for each in one) for one in sets])
         joint = np.array([score(qos([programs[each] for each in one])) for one in sets])
-        told = np.isfinite(sums) & np.isfinite(joint)
-        censored[degree] = float(1 - told.mean())
-        large = told & (np.nan_to_num(joint) >= MIN_MIB)
+        readable = np.isfinite(sums) & np.isfinite(joint)
+        censored[degree] = float(1 - readable.mean())
+        large = readable & (np.nan_to_num(joint) >= MIN_MIB)
         errors[degree] = (sums[large] - joint[large]) / joint[large]
         batch[degree] = np.array([_kept(truth, service, programs, one) for one in sets[:100]])
     return Additivity(errors, censored, curve, batch)
@@ -205,11 +205,11 @@ def _kept(truth: Physics, service: Resident, programs: Mapping[str, Resident], o
 # --- what is shown --------------------------------------------------------------------------
 
 
-def _numbers(truth: Physics, found: Mapping[str, Additivity]) -> Iterator[tuple[str, float]]:
+def _numbers(truth: Physics, sums: Mapping[str, Additivity]) -> Iterator[tuple[str, float]]:
     for degree in DEGREES:
-        both = np.concatenate([found[name].errors[degree] for name in PYTHIA_SERVICES])
+        both = np.concatenate([sums[name].errors[degree] for name in PYTHIA_SERVICES])
         yield f"both/degree-{degree}/mean", float(both.mean())
-    for name, service in found.items():
+    for name, service in sums.items():
         for degree, errors in service.errors.items():
             if len(errors):
                 yield f"{name}/degree-{degree}/mean", float(errors.mean())
@@ -220,7 +220,7 @@ def _numbers(truth: Physics, found: Mapping[str, Additivity]) -> Iterator[tuple[
             yield f"{name}/up-to-3/median", float(np.median(few))
     yield from _beside_memory(truth)
     for degree in DEGREES:
-        kept = [np.concatenate([found[name].batch[degree] for name in PYTHIA_SERVICES])]
+        kept = [np.concatenate([sums[name].batch[degree] for name in PYTHIA_SERVICES])]
         yield f"batch/degree-{degree}/lost-mean", float(1 - np.mean(kept))
 
 

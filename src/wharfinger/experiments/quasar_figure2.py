@@ -103,8 +103,8 @@ class Hadoop:
     def interference(self, hardware: Hardware) -> _Groups:
         """Beside each pattern at full intensity."""
         patterns = {"none": None} | dict(PATTERNS)
-        found = {name: self.speedups(hardware, beside=each) for name, each in patterns.items()}
-        return {name: each for name, each in found.items() if each}
+        speedups = {name: self.speedups(hardware, beside=each) for name, each in patterns.items()}
+        return {name: each for name, each in speedups.items() if each}
 
     def scale_out(self, servers: int) -> list[float]:
         """Over one server with the same allocation."""

@@ -96,8 +96,8 @@ def command(experiment: Experiment, arguments: Arguments, tables: str | None) ->
     """
     words = ["wharfinger", "experiment", "run", experiment.name]
     options = ("repeats", "seed", "tables", "servers", "workloads", "regime")
-    told = {name: getattr(arguments, name) for name in options} | {"tables": tables}
-    for name, value in told.items():
+    values = {name: getattr(arguments, name) for name in options} | {"tables": tables}
+    for name, value in values.items():
         if value is not None:
             words += [f"--{name}", str(value)]
     return shlex.join([*words, "--out", "again"])
@@ -149,13 +149,13 @@ def _join_fates(space: Workspace, path: Path) -> None:
 def _about(
     space: Workspace, experiment: Experiment, arguments: Arguments, again: str
 ) -> dict[str, Any]:
-    told = dataclasses.asdict(arguments)
+    values = dataclasses.asdict(arguments)
     return {
         "name": experiment.name,
         "about": experiment.about,
         "source": experiment.source,
         "command": again,
-        "arguments": told | {"tables": arguments.tables and str(arguments.tables)},
+        "arguments": values | {"tables": arguments.tables and str(arguments.tables)},
         "seeds": list(arguments.seeds),
         "versions": versions(),
         "machine": machine(),
@@ -182,10 +182,10 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, Any]:
     """Where it ran: times depend on it, and no other number."""
     try:
-        told = Path("/proc/cpuinfo").read_text(errors="replace")
+        cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
-        told = ""
-    model = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+        cpuinfo = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return {
         "architecture": platform.machine(),
         "cpu_model": model[1].strip() if model else None,

@@ -140,7 +140,7 @@ class RunExperiment:
         notes: Sentences about the numbers.
         label: How a case is called in comparisons, such as ``"{scenario} load"``; empty = as in
             rows.
-        ceiling: A policy that knows the truth. It is told which published numbers it does not
+        ceiling: A policy that knows the truth. Notes say which published numbers it does not
             reach; and if it is the first, what beats it in a measure that has a better side.
         repeats: Seeds.
         servers: Of the cluster; ``None`` = the scenario's. So is ``workloads``.
@@ -218,9 +218,9 @@ class RunExperiment:
 
     def cases(self, arguments: Arguments) -> list[Case]:
         """Every scenario in every regime, or in the one that was asked for."""
-        known = list(shipped())
+        names_shipped = list(shipped())
         # What matches none that are shipped is a file.
-        matching = (fnmatch.filter(known, each) or [each] for each in self.scenarios)
+        matching = (fnmatch.filter(names_shipped, each) or [each] for each in self.scenarios)
         names = dict.fromkeys(name for group in (*matching, self.documents) for name in group)
         regimes = (arguments.regime,) if arguments.regime else self.regimes or ("",)
         return [Case(name, regime) for regime in regimes for name in names]
@@ -311,7 +311,7 @@ class RunExperiment:
         It knows the truth but may decide one workload at a time, so it can be beaten; what is
         beaten in a loss may be paid for in another.
         """
-        told: list[_Lead] = [
+        differences: list[_Lead] = [
             (case, policy, measure, difference)
             for case, comparison in comparisons.items()
             for policy in comparison.policies
@@ -320,17 +320,17 @@ class RunExperiment:
             and (difference := policy.difference.get(measure.key)) is not None
             and difference.excludes_zero is not None
         ]
-        if not told:
+        if not differences:
             return [f"Whether anything beats the {self.ceiling} can't be told from one seed."]
         better: dict[str, list[str]] = {}
-        for each in told:
+        for each in differences:
             _, policy, measure, difference = each
             if difference.excludes_zero and difference.mean * measure.better > 0:
                 better.setdefault(policy.name, []).append(self._lead(each))
+        by_chance = len(differences) * (1 - CONFIDENCE) / 2
         chance = (
-            "by paired 95% intervals. "
-            f"Of {len(told)} comparisons about {len(told) * (1 - CONFIDENCE) / 2:.0f} would seem "
-            "better by chance alone."
+            f"by paired 95% intervals. Of {len(differences)} comparisons about {by_chance:.0f} "
+            "would seem better by chance alone."
         )
         if not better:
             return [f"Nothing beats the {self.ceiling} in any metric, {chance}"]
@@ -380,8 +380,8 @@ class RunExperiment:
             values = {name: each.values(figure.of) for name, each in named.items()}
             return plots.ranked(values, title, figure.label)
         series = {name: each.runs[0].series for name, each in named.items()}
-        told = {name: each for name, each in series.items() if each is not None}
-        return SERIES[figure.kind](told, title)
+        recorded = {name: each for name, each in series.items() if each is not None}
+        return SERIES[figure.kind](recorded, title)
 
     def _bars(self, figure: Figure, shown: _Shown, title: str) -> "mpl.Figure":
         groups: dict[str, dict[str, MeanInterval]] = {}

@@ -53,14 +53,14 @@ def interval(values: Iterable[float | None]) -> MeanInterval | None:
     >>> interval([4.0, None])
     MeanInterval(mean=4.0, low=None, high=None)
     """
-    known = [float(value) for value in values if value is not None and math.isfinite(value)]
-    if not known:
+    finite = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not finite:
         return None
-    mean = statistics.fmean(known)
-    if len(known) == 1:
+    mean = statistics.fmean(finite)
+    if len(finite) == 1:
         return MeanInterval(mean, None, None)
-    error = statistics.stdev(known) / math.sqrt(len(known))
-    half = t_quantile(CONFIDENCE, len(known) - 1) * error
+    error = statistics.stdev(finite) / math.sqrt(len(finite))
+    half = t_quantile(CONFIDENCE, len(finite) - 1) * error
     return MeanInterval(mean, mean - half, mean + half)
 
 

@@ -65,7 +65,7 @@ def test_figure_2_has_published_and_measured_side_by_side(tmp_path: Path):
     assert (as_time.published, as_time.unit) == (1.48, "ratio")
     for each in PUBLISHED:
         assert (
-            rows[f"contended/{each.scenario}/{each.policy}/{each.metric}"].published == each.value
+            rows[f"contended/{each.scenario}/{each.policy}/{each.measure}"].published == each.value
         )
     names = list(rows)
     assert names[0].startswith("contended/paragon-ec2-high/oracle/")
