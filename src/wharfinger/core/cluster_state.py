@@ -132,6 +132,7 @@ class World:
             load,
             record.measurements,
             note,
+            now,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
@@ -435,8 +436,10 @@ class World:
         """It waits for a time; nothing that happens before is a reason to look at it."""
         self.undecided.pop(record.name, None)
         if record.phase is Phase.QUEUED:
-            self.lines.set_aside(record)
-        self.review_at(record, time)
+            record.retry_at = time
+            self.lines.wait(record, time)
+        else:
+            self.review_at(record, time)
 
     def unpark(self, record: WorkloadRecord) -> None:
         """It is tried again."""
@@ -482,6 +485,7 @@ class World:
 
     def leave_line(self, record: WorkloadRecord) -> None:
         """Leave the line, if it stands in one."""
+        record.retry_at = None
         if record.phase is Phase.QUEUED:
             self.lines.leave(record)
             # Whoever stood behind may be first now.

@@ -191,6 +191,8 @@ def _reviewed(world: World, time: float, event: ev.WorkloadReviewed) -> None:
     if event.decision is not None:
         record.remember(time, event.decision)
     world.review_at(record, event.review_at)
+    if event.review_at is None and record.deferral is ReasonCode.WAITING:
+        _goes_on(record)
     if record.phase in UNDECIDED:
         world.undecided[record.name] = None
     elif event.review_at is None:
@@ -202,6 +204,7 @@ def _deferred(world: World, time: float, event: ev.WorkloadDeferred) -> None:
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
     record.reason, record.message = event.decision.reason, event.decision.message
+    record.retry_at = None
     if event.until is not None:
         world.wait_until(record, event.until)
     elif record.phase is Phase.ADMITTED:

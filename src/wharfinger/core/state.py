@@ -93,6 +93,7 @@ class WorkloadRecord:
         start_failures: How often a start failed that may be tried again.
         excluded: Servers that failed to start it.
         not_before: When a failed start may be tried again.
+        retry_at: When its placement is asked again; ``None`` = whenever there may be room.
         ended_order: When it ended, by a clock that is never set back.
         revoking: Its user wants it stopped.
         reason: Stable word for why it is where it is; empty when there is nothing to say.
@@ -136,6 +137,7 @@ class WorkloadRecord:
     start_failures: int = 0
     excluded: tuple[str, ...] = ()
     not_before: float | None = None
+    retry_at: float | None = None
     revoking: bool = False
     handle: str = ""
     started_at: float | None = None

@@ -161,6 +161,7 @@ class PlacementRequest:
             reason.
         measurements: By which it was classified; ``None`` = nothing was measured.
         note: What this placement has noted last; empty = nothing yet.
+        now: Seconds since the epoch.
     """
 
     workload: Workload
@@ -171,6 +172,7 @@ class PlacementRequest:
     load: float | None = None
     measurements: Measurements | None = None
     note: str = ""
+    now: float = 0.0
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.
