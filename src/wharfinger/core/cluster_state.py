@@ -269,9 +269,8 @@ class World:
         record.phase, record.phase_since = target, time
         if record.review_at is not None:
             self.review_at(record, None)
-        if record.question and target is not Phase.QUEUED:
-            self.questions.pop(record.question, None)
-            record.question = ""
+        if target is not Phase.QUEUED:
+            self.drop_question(record)
         if target is Phase.SUSPENDED:
             self.suspended[record.name] = None
         if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
@@ -462,10 +461,21 @@ class World:
         self.lines.set_aside(record)
         self.touched[record.name] = None
 
+    def drop_question(self, record: WorkloadRecord) -> None:
+        """No answer to it is waited for any more."""
+        self.questions.pop(record.question, None)
+        record.question = ""
+
     def undelegate(self, record: WorkloadRecord) -> None:
-        """The decider has answered: it is in line again."""
-        self.questions = {key: name for key, name in self.questions.items() if name != record.name}
-        self.unpark(record)
+        """The decider has answered: it is in line again.
+
+        That is no reason to ask once more: the answer may be that there is no room.
+        """
+        self.drop_question(record)
+        if record.phase is Phase.QUEUED:
+            self.lines.leave(record)
+            self.lines.join(record)
+        self.touched[record.name] = None
 
     def drop_departed(self, placements: tuple[Placement, ...]) -> None:
         """As ``drop_if_empty``, for those that something was held on."""

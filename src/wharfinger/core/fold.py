@@ -108,6 +108,7 @@ def _submitted(world: World, time: float, event: ev.WorkloadSubmitted) -> None:
 def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
     record = world.state.workloads[event.workload.name]
     world.leave_line(record)
+    world.drop_question(record)  # It was about the workload as it was before.
     world.leave_unprofiled(record)
     changed = event.workload.reservation != record.workload.reservation
     wanted = record.on_server and (record.resize_wanted or changed)
@@ -216,7 +217,6 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     world.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
     _goes_on(record)
-    record.question = ""
     record.predicted = event.decision.predicted
     adjustments.placed_again(record)
     world.settle_in(record)
@@ -415,7 +415,6 @@ def _placement_delegated(world: World, time: float, event: ev.PlacementDelegated
 def _placement_proposed(world: World, _time: float, event: ev.PlacementProposed) -> None:
     record = world.asked_by(event.key)
     if record is not None:
-        record.question = ""
         world.undelegate(record)
 
 

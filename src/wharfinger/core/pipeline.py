@@ -377,8 +377,10 @@ class Manager:
             self._record(now, ev.WorkloadPlaced(name, key, placements, decision))
 
     def _fits(self, placements: Sequence[Placement]) -> bool:
-        """Whether all of it can be had now."""
+        """Whether all of it can be had now, on servers that are named once."""
         view, servers = self.view, self.state.servers
+        if len({placement.server for placement in placements}) < len(placements):
+            return False
         for placement in placements:
             server, need = servers.get(placement.server), placement.allocation
             if server is None or not server.accepting:
@@ -392,34 +394,40 @@ class Manager:
         return bool(placements)
 
     def _commit(self, now: float, record: WorkloadRecord, event: ev.PlacementProposed) -> None:
-        """Check what a decider proposes on its snapshot against the cluster as it is now."""
+        """Check what a decider proposes on its snapshot against the cluster as it is now.
+
+        Where its servers have changed since, it has lost a conflict and is asked again. Where they
+        have not, the proposal was wrong: asking again before something changes would not help.
+        """
         if record.phase is not Phase.QUEUED:
             return
         if not event.placements:
             self._hold(now, record, event.decision)
-            return
-        if self._fits(event.placements):
+        elif self._fits(event.placements):
+            if self.recommends:
+                self._hold(now, record, recommended(event.decision))
+                return
             key = self._new_key(record)
             placed = ev.WorkloadPlaced(record.name, key, event.placements, event.decision)
             self._record(now, placed)
-            return
+        else:
+            changed = self._changed_since(event)
+            decision = _conflict(event.decision, changed)
+            if changed:
+                self._record(now, ev.PlacementConflicted(record.name, decision))
+            else:
+                self._hold(now, record, decision)
+
+    def _changed_since(self, event: ev.PlacementProposed) -> int:
+        """How many of the servers of a proposal are not what they were on its snapshot."""
         view = self.view
-        changed = sum(
-            placement.server not in view.names
-            or view.versions is None
-            or int(view.versions[view.row(placement.server)]) != version
-            for placement, version in zip(event.placements, event.versions, strict=True)
+        assert view.versions is not None
+        now = dict(zip(view.names, view.versions.tolist(), strict=True))
+        proposed = [placement.server for placement in event.placements]
+        return sum(
+            now.get(server) != version
+            for server, version in zip(proposed, event.versions, strict=False)
         )
-        decision = replace(
-            event.decision,
-            accepted=False,
-            reason=ReasonCode.CONFLICT,
-            message="the servers that were proposed have no room for it any more",
-            would_change="a proposal on a newer snapshot; it is asked for",
-            numbers={**event.decision.numbers, "servers_changed": float(changed)},
-            predicted=None,
-        )
-        self._record(now, ev.PlacementConflicted(record.name, decision))
 
     def _reconcile(self, now: float, event: ev.EngineSynced) -> None:
         """A start that the engine had taken and knows no more has vanished.
@@ -560,7 +568,7 @@ class Manager:
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if self._world.lines.is_delayed(record):
+            if record.question or self._world.lines.is_delayed(record):
                 position += 1
                 continue
             match self._place(now, record):
@@ -827,6 +835,25 @@ def _behind_others(decision: Decision) -> Decision:
         reason=ReasonCode.BEHIND_OTHERS,
         message="others wait before it for room to be profiled",
         would_change="room for those, or a higher priority",
+    )
+
+
+def _conflict(decision: Decision, servers_changed: int) -> Decision:
+    """What becomes of a decision that came from outside and can't be carried out."""
+    if servers_changed:
+        message = "the servers that were proposed have no room for it any more"
+        would_change = "a proposal on a newer snapshot; it is asked for"
+    else:
+        message = "the servers that were proposed had no room for it to begin with"
+        would_change = "a proposal that fits the snapshot"
+    return replace(
+        decision,
+        accepted=False,
+        reason=ReasonCode.CONFLICT,
+        message=message,
+        would_change=would_change,
+        numbers={**decision.numbers, "servers_changed": float(servers_changed)},
+        predicted=None,
     )
 
 
