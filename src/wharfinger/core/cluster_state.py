@@ -20,7 +20,7 @@ from wharfinger.model.decisions import Decision
 from wharfinger.model.performance import STALE_SECONDS
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import ClusterView, Occupant, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -45,6 +45,8 @@ class World:
         contention: How residents slow one another; ``None`` = nothing is kept of that.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
+        questions: Names of the workloads that deciders are asked about, by the question's key.
+        leaving_for: Names of those that are being stopped for a workload's sake, by its name.
         room_changed: Something happened after which a waiting workload may find a place.
 
     Args:
@@ -59,7 +61,7 @@ class World:
     ) -> None:
         self.state = state
         self.contention = contention.table() if contention else None
-        self.columns = Columns(self.contention, index)
+        self.columns = Columns(self.contention, index, self.occupants)
         self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
@@ -69,6 +71,7 @@ class World:
         self.suspended: dict[str, None] = {}
         self.arriving: dict[str, None] = {}
         self.questions: dict[str, str] = {}
+        self.leaving_for: dict[str, dict[str, None]] = {}
         self.residents: dict[str, dict[str, None]] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
@@ -266,6 +269,8 @@ class World:
             self.release(record)
         if source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
+        if source is Phase.MIGRATING:
+            self.has_left(record)
         record.phase, record.phase_since = target, time
         if record.review_at is not None:
             self.review_at(record, None)
@@ -348,6 +353,34 @@ class World:
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """Who holds resources there, profiling copies left out."""
         return [self.state.workloads[name] for name in self.residents.get(server, ())]
+
+    def occupants(self, server: str) -> list[Occupant]:
+        """The same, as placements see them."""
+        return [
+            Occupant(
+                record.name,
+                record.workload.priority,
+                record.workload.best_effort,
+                record.workload.run.restartable and is_stoppable(record),
+                placement.allocation,
+            )
+            for record in self.residents_of(server)
+            for placement in held(record)
+            if placement.server == server
+        ]
+
+    def leave_for(self, record: WorkloadRecord, name: str) -> None:
+        """It is being stopped for this one's sake."""
+        record.preempted_for = name
+        self.leaving_for.setdefault(name, {})[record.name] = None
+
+    def has_left(self, record: WorkloadRecord) -> None:
+        """It has been stopped."""
+        leaving = self.leaving_for.get(record.preempted_for, {})
+        leaving.pop(record.name, None)
+        if not leaving:
+            self.leaving_for.pop(record.preempted_for, None)
+        record.preempted_for = ""
 
     def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
         """One comes or goes: how those beside it do has to show before it tells anything."""
@@ -524,6 +557,8 @@ class World:
             self.settle_in(record)
         if record.phase is Phase.SUSPENDED:
             self.suspended[record.name] = None
+        if record.preempted_for:
+            self.leave_for(record, record.preempted_for)
         if record.phase is Phase.QUEUED:
             self.join_line(record)
             if record.planned:
@@ -553,6 +588,11 @@ class World:
 def is_violated(record: WorkloadRecord) -> bool:
     """Whether its target was violated when it was measured last."""
     return record.tracking is not None and record.tracking.status < 0
+
+
+def is_stoppable(record: WorkloadRecord) -> bool:
+    """Whether it can be stopped now, to be started again."""
+    return (record.phase, Trigger.MIGRATE) in NEXT and not record.revoking
 
 
 def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:

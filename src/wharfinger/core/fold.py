@@ -274,7 +274,8 @@ def _migrated(world: World, time: float, event: ev.WorkloadMigrated) -> None:
 
 
 def _preempted(world: World, time: float, event: ev.WorkloadPreempted) -> None:
-    _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
+    record = _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
+    world.leave_for(record, event.preempted_for)
 
 
 def _stopped(

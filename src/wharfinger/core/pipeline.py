@@ -21,11 +21,12 @@ from enum import StrEnum
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import World
+from wharfinger.core.cluster_state import World, is_stoppable
 from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.ordered import Ordered
+from wharfinger.core.own_decisions import behind_others, conflict, not_preempted
 from wharfinger.core.pending import owed
 from wharfinger.core.queues import Entry, entry_of
 from wharfinger.core.seams.adaptation import (
@@ -412,7 +413,7 @@ class Manager:
             self._record(now, placed)
         else:
             changed = self._changed_since(event)
-            decision = _conflict(event.decision, changed)
+            decision = conflict(event.decision, changed)
             if changed:
                 self._record(now, ev.PlacementConflicted(record.name, decision))
             else:
@@ -506,7 +507,7 @@ class Manager:
         first = next(iter(self._world.unprofiled), None)
         behind = first is not None and first < entry_of(record)
         if not never and verdict.plan and (behind or self._world.lines.is_blocked()):
-            self._hold(now, record, _behind_others(verdict.decision))
+            self._hold(now, record, behind_others(verdict.decision))
         elif never or verdict.decision.accepted:
             decision = replace(verdict.decision, accepted=True, would_change="")
             key = self._new_key(record)
@@ -565,10 +566,17 @@ class Manager:
 
     def _serve(self, now: float, line: Ordered[Entry]) -> None:
         """Go through one line; whoever gets a place leaves it, or who can never have one."""
-        position = 0
+        position, blocks = 0, self._policy.admission.blocks
         while position < len(line):
             record = self.state.workloads[line[position][2]]
             if record.question or self._world.lines.is_delayed(record):
+                position += 1
+                continue
+            if record.name in self._world.leaving_for:
+                # Its victims have not left: the same ones would be named again, or more.
+                if blocks(ReasonCode.PREEMPTING):
+                    self._world.lines.block(record)
+                    return
                 position += 1
                 continue
             match self._place(now, record):
@@ -581,7 +589,7 @@ class Manager:
                     self._note(now, self._note_key, note)
                 case Refusal(decision, waits_for):
                     self._hold(now, record, decision)
-                    if self._policy.admission.blocks(decision.reason):
+                    if blocks(decision.reason):
                         self._world.lines.block(record)
                         return
                     if decision.reason in UNTIL_SERVERS_CHANGE:
@@ -594,8 +602,10 @@ class Manager:
                     self._hold(now, record, recommended(verdict.decision))
                     position += 1
                 case Preempt(victims, decision):
-                    self._preempt(now, record, victims, decision)
-                    position = 0
+                    if blocks(self._preempt(now, record, victims, decision)):
+                        self._world.lines.block(record)
+                        return
+                    position += 1
                 case Acquire(platform, decision):
                     self._acquire(now, record, platform, decision)
                     position += 1
@@ -617,22 +627,26 @@ class Manager:
 
     def _preempt(
         self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
-    ) -> None:
-        """Stop the victims; it waits for room on their servers."""
-        told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
-        servers: dict[str, None] = {}
+    ) -> ReasonCode:
+        """Stop the victims; it waits until they have left. What keeps it waiting."""
         for name in victims:
             victim = self.state.workloads.get(name)
-            if victim is None or not victim.workload.run.restartable or victim.revoking:
-                continue
-            if victim.phase in (Phase.RUNNING, Phase.SUSPENDED):
+            if victim is not None and self._may_preempt(record, victim):
                 self._record(now, ev.WorkloadPreempted(name, record.name, decision))
-                servers.update((placement.server, None) for placement in victim.placements)
-        self._hold(now, record, told)
-        if servers:
-            self._world.lines.await_room(record, servers)
+        if record.name in self._world.leaving_for:
+            told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
         else:
-            self._world.lines.set_aside(record)
+            told = not_preempted(decision)
+        self._hold(now, record, told)
+        return told.reason
+
+    def _may_preempt(self, record: WorkloadRecord, victim: WorkloadRecord) -> bool:
+        """Whether it can be stopped and started again; and would not be served first then."""
+        queues = self._policy.admission.queues
+        if victim.queue not in queues or not victim.workload.run.restartable:
+            return False
+        first, second = ((queues.index(r.queue), entry_of(r)) for r in (record, victim))
+        return first < second and is_stoppable(victim)
 
     def _acquire(
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision
@@ -826,35 +840,6 @@ class _Residents:
 
     def platform_of(self, record: WorkloadRecord) -> str:
         return self._world.platform_of(record)
-
-
-def _behind_others(decision: Decision) -> Decision:
-    return replace(
-        decision,
-        accepted=False,
-        reason=ReasonCode.BEHIND_OTHERS,
-        message="others wait before it for room to be profiled",
-        would_change="room for those, or a higher priority",
-    )
-
-
-def _conflict(decision: Decision, servers_changed: int) -> Decision:
-    """What becomes of a decision that came from outside and can't be carried out."""
-    if servers_changed:
-        message = "the servers that were proposed have no room for it any more"
-        would_change = "a proposal on a newer snapshot; it is asked for"
-    else:
-        message = "the servers that were proposed had no room for it to begin with"
-        would_change = "a proposal that fits the snapshot"
-    return replace(
-        decision,
-        accepted=False,
-        reason=ReasonCode.CONFLICT,
-        message=message,
-        would_change=would_change,
-        numbers={**decision.numbers, "servers_changed": float(servers_changed)},
-        predicted=None,
-    )
 
 
 def _identity(action: act.Action) -> tuple[object, ...]:

@@ -116,6 +116,7 @@ class WorkloadRecord:
         suspended_for: The neighbor for which that was last; empty = none.
         suspended_at_performance: Achieved over target of that one then.
         ineffective_at: When it turned out that its suspension had not helped; ``None`` = it had.
+        preempted_for: The workload for which it is being stopped; empty = it is not.
         migrations: How often it was stopped to be started on another server.
         review_at: When the admission looks at it again; ``None`` = not while it waits there.
         question: Key of the question that a decider outside has been asked; empty = none.
@@ -166,6 +167,7 @@ class WorkloadRecord:
     suspended_at_performance: float = 0.0
     ineffective_at: float | None = None
     migrations: int = 0
+    preempted_for: str = ""
     review_at: float | None = None
     question: str = ""
     decider: str = ""
