@@ -34,15 +34,21 @@ def apply(world: World, time: float, event: ev.Event) -> None:
 
 
 def _server_reported(world: World, _time: float, event: ev.ServerReported) -> None:
-    joins = event.server.name not in world.state.servers
-    world.state.servers[event.server.name] = event.server
-    world.put_server(event.server, joins=joins)
+    server = event.server
+    joins = server.name not in world.state.servers
+    if server.name in world.state.releasing:
+        server = replace(server, accepting=False)
+    world.state.servers[server.name] = server
+    world.put_server(server, joins=joins)
     world.servers_changed()
 
 
 def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
     if world.state.servers.pop(event.name, None) is None:
         return
+    world.state.acquired.pop(event.name, None)
+    if event.name in world.state.releasing:
+        world.state.releasing.remove(event.name)
     world.columns.close(event.name)
     world.review_contention(event.name)
     world.drop_if_empty(event.name)
@@ -387,12 +393,19 @@ def _server_acquired(world: World, time: float, event: ev.ServerAcquired) -> Non
     order = world.state.orders.pop(event.key, None)
     if order is not None:
         world.state.acquired[event.server.name] = time
+        world.state.not_acquired.pop(order.platform, None)
         _server_reported(world, time, ev.ServerReported(event.server))
 
 
-def _acquisition_failed(world: World, _time: float, event: ev.AcquisitionFailed) -> None:
-    if world.state.orders.pop(event.key, None) is not None:
-        world.servers_changed()
+def _acquisition_failed(world: World, time: float, event: ev.AcquisitionFailed) -> None:
+    order = world.state.orders.pop(event.key, None)
+    if order is None:
+        return
+    world.state.not_acquired[order.platform] = time
+    record = world.state.workloads.get(order.ordered_for)
+    if record is not None and record.deferral is ReasonCode.ACQUIRING:
+        record.reason, record.message = "acquisition-failed", event.reason
+    world.servers_changed()
 
 
 def _server_released(world: World, time: float, event: ev.ServerReleased) -> None:

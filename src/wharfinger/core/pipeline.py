@@ -41,7 +41,7 @@ from wharfinger.core.seams.adaptation import (
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
-from wharfinger.core.seams.provisioning import Order, ProvisioningView
+from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
 from wharfinger.core.seams.verdicts import (
     Acquire,
     Admit,
@@ -200,6 +200,7 @@ class Manager:
             world.stale_at(now),
             adaptation.wake_at(now, self._residents),
             None if review is None else review[0],
+            *self._not_acquired(now).values(),
         ]
         if self._policy.provisioning is not None:
             due.append(self._policy.provisioning.wake_at(self._provisioning_view(now)))
@@ -652,10 +653,11 @@ class Manager:
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision
     ) -> None:
         """Order a server for it, once."""
-        if all(order.ordered_for != record.name for order in self.state.orders.values()):
-            self._order(now, Order(platform, decision), record.name)
         told = replace(decision, accepted=False, reason=ReasonCode.ACQUIRING)
         self._hold(now, record, told)
+        ordered = {order.ordered_for for order in self.state.orders.values()}
+        if record.name not in ordered and platform not in self._not_acquired(now):
+            self._order(now, Order(platform, decision), record.name)
 
     def _order(self, now: float, order: Order, ordered_for: str = "") -> None:
         key = f"order-{self.state.next_order}-{self._nonce()}"
@@ -667,11 +669,19 @@ class Manager:
         provisioning = self._policy.provisioning
         if provisioning is None or self.recommends:
             return
-        for wanted in provisioning.provision(self._provisioning_view(now)):
-            if isinstance(wanted, Order):
+        view = self._provisioning_view(now)
+        for wanted in provisioning.provision(view):
+            if isinstance(wanted, Release):
+                if wanted.server in view.acquired and wanted.server not in self.state.releasing:
+                    self._record(now, ev.ServerReleased(wanted.server, wanted.decision))
+            elif wanted.platform not in view.not_acquired:
                 self._order(now, wanted)
-            elif wanted.server in self.state.servers:
-                self._record(now, ev.ServerReleased(wanted.server, wanted.decision))
+
+    def _not_acquired(self, now: float) -> dict[str, float]:
+        """Platforms of which nothing is ordered, and until when: also after a clock was set back."""
+        longest = self._settings.reorder_seconds
+        failed = self.state.not_acquired.items()
+        return {name: at + longest for name, at in failed if at <= now < at + longest}
 
     def _provisioning_view(self, now: float) -> ProvisioningView:
         ordered: dict[str, int] = {}
@@ -682,7 +692,9 @@ class Manager:
             for name, since in self.state.acquired.items()
             if name in self.state.servers and name not in self.state.releasing
         }
-        return ProvisioningView(self.view, self.queue_lengths(), ordered, acquired, now)
+        not_acquired = self._not_acquired(now)
+        waiting = self.queue_lengths()
+        return ProvisioningView(self.view, waiting, ordered, acquired, not_acquired, now)
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log what an adaptation wants; a core that only recommends says so instead."""

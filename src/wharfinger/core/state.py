@@ -222,6 +222,7 @@ class ManagerState:
         notes: What parts of policies remember, by kind and name of the part.
         orders: Servers that are ordered and not there yet, by key.
         acquired: When each server that was acquired joined, in seconds since the epoch.
+        not_acquired: When an order for a platform failed last, unless one has come since.
         releasing: Servers that are given back, in order.
         servers: In the order in which they joined.
         adjusted_at: When allocations were changed lately, newest last.
@@ -241,6 +242,7 @@ class ManagerState:
     notes: dict[str, str] = field(default_factory=dict)
     orders: dict[str, ServerOrder] = field(default_factory=dict)
     acquired: dict[str, float] = field(default_factory=dict)
+    not_acquired: dict[str, float] = field(default_factory=dict)
     releasing: list[str] = field(default_factory=list)
     next_order: int = 1
     next_question: int = 1
