@@ -7,7 +7,7 @@ peer), which looks at room alone, and one pass over as many numbers as it looks 
 Events: a server reports the performance of those who run on it; nothing is to be done.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
@@ -74,9 +74,12 @@ class ByItsLike:
 def load(servers: int, seed: int) -> Loaded:
     """Residents come one by one, are classified, placed and started."""
     random = Random(seed)
-    manager = Manager(make_policy("least-loaded"), planner=ByItsLike())
+    # Residents are known by quasar's contention model, and placed where the load is least.
+    contention = make_policy("quasar").contention
+    policy = replace(make_policy("least-loaded", estimation=ByItsLike()), contention=contention)
+    manager = Manager(policy)
     able = Capabilities(measures=True)
-    manager.handle(0.0, ev.ManagerStarted("n", "0", "least-loaded", "fifo", "none", able))
+    manager.handle(0.0, manager.started("n", "0", "none", able))
     platform = Platform("drawn", "x86_64", "", 8000, 2**34)
     for at in range(servers):
         manager.handle(0.0, ev.ServerReported(Server(f"s{at}", platform, 8000, 2**34)))
@@ -97,7 +100,7 @@ def run(servers: int, rounds: int, seed: int) -> dict[str, object]:
     loaded = load(servers, seed)
     view, random = loaded.manager.view, Random(seed + 1)
     request = PlacementRequest(workload("asked"), classification=classification(random))
-    policies = {name: make_policy(name) for name in ("quasar", "least-loaded")}
+    policies = {name: make_policy(name).placement for name in ("quasar", "least-loaded")}
     columns = np.concatenate([view.tolerated, view.caused])
     contenders = {
         "quasar": lambda: policies["quasar"].place(request, view),

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks._harness import arguments, report
 from wharfinger.classification.held import held_throughput
+from wharfinger.engines.local.profiler import profile_workload
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import (
@@ -28,7 +29,6 @@ from wharfinger.model.workload import (
     Workload,
     WorkloadType,
 )
-from wharfinger.profiler import profile_workload
 
 BOUND = LatencyBound(95, 0.1)
 CPUS = (250, 500, 1000)

@@ -6,6 +6,7 @@
  * asked for it, and it leaves nothing behind.
  *
  *   main.c      the order of things, and the event loop
+ *   fail.c      how the program ends when something is wrong
  *   options.c   the command line: text to values
  *   control.c   lines on the input, signals
  *   pacer.c     when to work, for an intensity: pure
@@ -34,6 +35,11 @@ enum { MAX_CPUS = 8192, CACHE_LINE_BYTES = 64, REASON_BYTES = 256 };
 
 #define SECOND_NS INT64_C(1000000000)
 #define FOREVER_NS INT64_MAX
+
+/* --- fail.c ------------------------------------------------------------------------------ */
+
+_Noreturn void fail(enum status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* --- options.c --------------------------------------------------------------------------- */
 
@@ -187,10 +193,5 @@ void report_intensity(const struct report *report, double intensity);
 /* All is prepared; with the rate that intensity 100 stands for, 0 where nothing is measured. */
 void report_ready(const struct report *report, const struct options *options, size_t workers);
 double crew_rate_per_second(const struct report *report, const struct crew *crew);
-
-/* --- main.c ------------------------------------------------------------------------------ */
-
-_Noreturn void fail(enum status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -6,10 +6,8 @@
 #include "ibench.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define SETTLE_NS (4 * SECOND_NS)
 #define MEASURE_NS SECOND_NS
@@ -24,17 +22,6 @@ struct run {
     double intensity;
     int64_t report_at, end_at, step_at;
 };
-
-_Noreturn void fail(enum status status, const char *format, ...) {
-    char text[PATH_MAX + 256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    dprintf(STDERR_FILENO, "wharfinger-ibench: %s\n", text);
-    /* Other threads may be at work: nothing is to be tidied up behind their back. */
-    _exit((int)status);
-}
 
 /* --- the maximum --------------------------------------------------------------------------- */
 

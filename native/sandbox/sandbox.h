@@ -9,6 +9,7 @@
  *   main.c      the command line
  *   keeper.c    the process outside, up to the exit status
  *   init.c      process 1 inside: order of things, the watch
+ *   say.c       what the init tells the keeper
  *   program.c   from fork to exec; what the program may no longer do
  *   root.c      what is at `/` inside
  *   special.c   /dev, /proc, /sys, /run
@@ -72,6 +73,9 @@ struct sandbox {
 
 int keeper_run(const struct options *options);
 _Noreturn void init_run(struct sandbox *sandbox);
+
+/* --- say.c ------------------------------------------------------------------------------- */
+
 void say(const struct sandbox *sandbox, const struct said *said);
 /* Tells the keeper why nothing can go on, with errno's text unless `error` is 0, and ends. */
 __attribute__((format(printf, 3, 4))) _Noreturn void fault(const struct sandbox *sandbox, int error,
@@ -131,6 +135,7 @@ struct usage {
     int64_t count_took_ms;
 };
 
+int64_t now_ms(void); /* CLOCK_MONOTONIC */
 void usage_begin(struct usage *usage, int layers_fd, uint64_t cap_bytes);
 /* Cheap; counts only when there is a reason to. Whether the cap is exceeded. */
 bool usage_exceeds(struct usage *usage);
@@ -144,7 +149,5 @@ const char *storage_make(struct sandbox *sandbox, const char *base);
 int storage_remove(const struct sandbox *sandbox);
 /* Removes what sandboxes that are gone have left in `base`. How many, or -1 with errno. */
 int storage_clean_up(const char *base, int *failed);
-
-int64_t now_ms(void); /* CLOCK_MONOTONIC */
 
 #endif

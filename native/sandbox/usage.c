@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -42,6 +43,12 @@ struct seen {
     struct { dev_t device; ino_t inode; } items[MAX_DELETED];
     size_t count;
 };
+
+int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static bool is_dot(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;

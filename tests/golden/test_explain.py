@@ -1,9 +1,11 @@
 """What operators read of workloads in every situation, letter by letter.
 
-After a change that is meant, ``python -m tests.golden.test_explain`` writes the files anew; read
-what has changed before you commit it.
+Each page is kept once: in docs/explain.md where that shows it, else in a file. After a change that
+is meant, ``python -m tests.golden.test_explain`` writes both anew; read what has changed before you
+commit it.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,8 @@ from wharfinger.service import history, records
 from wharfinger.store.base import LogEntry
 
 GOLDEN = Path(__file__).parent / "explain"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explain.md"
+EXAMPLE = re.compile(r"(?<=<!-- page: )(\S+)( -->\n```text\n\$ [^\n]*\n)(.*?)(?=```)", re.DOTALL)
 WIDEST_TOP = 100
 
 
@@ -41,7 +45,7 @@ def _servers() -> str:
 def _workloads() -> str:
     story, _ = relieved()
     known = story.manager.state.workloads.values()
-    rows = [records.workload(r, story.now).model_dump(mode="json", by_alias=True) for r in known]
+    rows = [records.workload(r, story.now).as_json() for r in known]
     return table(rows, columns("workloads", "wide"))
 
 
@@ -54,7 +58,7 @@ def _described_server() -> str:
     story, _ = relieved()
     server = records.server_detail(story.manager, "server0", story.now)
     assert server is not None
-    return describe.server_text(server.model_dump(mode="json", by_alias=True))
+    return describe.server_text(server.as_json())
 
 
 def _events() -> str:
@@ -65,15 +69,14 @@ def _events() -> str:
         for at, (time, kind, payload) in enumerate(story.log, start=1)
         if kind != "ServerMeasured"
     ]
-    events = [history.event(entry, names).model_dump(mode="json") for entry in entries]
+    events = [history.event(entry, names).as_json() for entry in entries]
     return table(events, columns("events", "table"))
 
 
 def _dry_run() -> str:
     story = Story()
     decisions = [
-        records.decision(made).model_dump(mode="json")
-        for made in story.manager.preview(rate("encode", 120.0))
+        records.decision(made).as_json() for made in story.manager.preview(rate("encode", 120.0))
     ]
     preview = {"name": "encode", "created": True, "decisions": decisions}
     return submit.previews_text([preview])
@@ -93,19 +96,22 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
+def kept_pages() -> dict[str, str]:
+    """Every page as it is kept, by name."""
+    documented = {match[1]: match[3] for match in EXAMPLE.finditer(DOCUMENT.read_text())}
+    return {page.stem: page.read_text() for page in GOLDEN.iterdir()} | documented
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_what_is_printed_is_what_was_looked_at(name: str) -> None:
-    assert PAGES[name]() + "\n" == (GOLDEN / f"{name}.txt").read_text()
+    assert PAGES[name]() + "\n" == kept_pages()[name]
 
 
-def test_the_pages_examples_are_what_is_printed() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "explain.md").read_text()
-    shown = [part.partition("```")[0] for part in page.split("```text\n")[1:]]
-    assert shown
-    for example in shown:
-        command, _, output = example.partition("\n")
-        assert command.startswith("$ wharfinger ")
-        assert output in {text() + "\n" for text in PAGES.values()}, command
+def test_each_page_is_kept_once() -> None:
+    text = DOCUMENT.read_text()
+    documented = {match[1] for match in EXAMPLE.finditer(text)}
+    assert len(documented) == text.count("```text")
+    assert sorted([*documented, *(page.stem for page in GOLDEN.iterdir())]) == sorted(PAGES)
 
 
 def test_top_keeps_to_its_width_and_cuts_what_it_must() -> None:
@@ -125,7 +131,11 @@ def test_top_keeps_to_its_width_and_cuts_what_it_must() -> None:
 
 
 if __name__ == "__main__":
-    GOLDEN.mkdir(exist_ok=True)
-    for name, text in PAGES.items():
-        (GOLDEN / f"{name}.txt").write_text(text() + "\n")
-    sys.stdout.write(f"{len(PAGES)} pages in {GOLDEN}\n")
+    pages = {name: text() + "\n" for name, text in PAGES.items()}
+    document = DOCUMENT.read_text()
+    DOCUMENT.write_text(
+        EXAMPLE.sub(lambda match: match[1] + match[2] + pages.pop(match[1]), document)
+    )
+    for name, text in pages.items():
+        (GOLDEN / f"{name}.txt").write_text(text)
+    sys.stdout.write(f"{len(pages)} pages in {GOLDEN}, {len(PAGES) - len(pages)} in {DOCUMENT}\n")

@@ -19,8 +19,7 @@ from tests.support import wait_until
 from tests.support.supervised import Run
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.supervisor import KEY_VARIABLE, identity_of, open_pidfd
-from wharfinger.ibench.driver import measure_maximum, profile, start, start_supervised
-from wharfinger.ibench.ramp import RampPlan
+from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import Setting, signal_here, source_named
 from wharfinger.native import ibench_path
 
@@ -171,33 +170,6 @@ def test_a_line_that_is_not_understood_is_complained_of_and_changes_nothing():
 def test_the_driver_refuses_an_intensity_that_is_none():
     with start(INTEGER) as source, pytest.raises(InvalidInput, match="intensity: 101"):
         source.set_intensity(101)
-
-
-def test_the_tolerance_of_a_program_that_needs_its_cpu_is_low():
-    with start(INTEGER) as source, start(INTEGER) as neighbour:
-        neighbour.set_intensity(100)
-        found = profile(source, RampPlan(), lambda: neighbour.next_report().rate_per_second)
-        assert source.intensity == 0
-    assert found.score <= 80
-    assert not found.censored
-
-
-def test_a_ramp_that_is_told_to_stop_withdraws_the_source():
-    performances = iter([1.0] * 4)
-    with start(INTEGER) as source:
-        found = profile(source, RampPlan(), lambda: next(performances, None))
-        assert (source.intensity, found.censored, found.score) == (0, True, 0)
-
-
-def test_a_ramp_that_fails_withdraws_the_source():
-    def measure() -> float:
-        raise RuntimeError("no figure")
-
-    with start(INTEGER) as source:
-        source.set_intensity(10)
-        with pytest.raises(RuntimeError, match="no figure"):
-            profile(source, RampPlan(), measure)
-        assert source.intensity == 0
 
 
 # --- the end -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tests.support.profiling import COUNTING, LINES, SYNCING, answered, ask, mea
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
+from wharfinger.engines.local.profiler import profile_workload
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups import discover
 from wharfinger.model.interference import SharedResource
@@ -29,7 +30,6 @@ from wharfinger.model.workload import (
     Workload,
     WorkloadType,
 )
-from wharfinger.profiler import profile_workload
 from wharfinger.testing.harness import Session
 
 pytestmark = pytest.mark.slow

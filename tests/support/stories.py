@@ -124,7 +124,7 @@ class Story(Cluster):
         record = self.record(name)
         used = self.usage().get(name)
         found = records.explanation(self.manager, record, self.now, used and used[0])
-        return found.model_dump(mode="json", by_alias=True)
+        return found.as_json()
 
     def usage(self) -> dict[str, Any]:
         """As the API has it, by name; each with itself as JSON."""
@@ -132,12 +132,12 @@ class Story(Cluster):
         for record in self.manager.state.workloads.values():
             if record.on_server:
                 shown = records.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
-                found[record.name] = (shown, shown.model_dump(mode="json", by_alias=True))
+                found[record.name] = (shown, shown.as_json())
         return found
 
     def servers(self) -> list[dict[str, Any]]:
         """As ``GET /v1/servers`` answers."""
-        return [server.model_dump(mode="json") for server in records.servers(self.manager)]
+        return [server.as_json() for server in records.servers(self.manager)]
 
 
 # --- what they are made of ------------------------------------------------------------------

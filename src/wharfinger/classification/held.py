@@ -17,11 +17,10 @@ saturated, λ = X says nothing of k, and that of M/M/1 is taken.
 
 from math import log, sqrt
 
+from wharfinger.model.performance import SATURATED_SHARE
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Curve, Entry, Estimate
 
-BUSY = 0.9
-"""Share of the CPU that it can use above which a service is taken to be saturated."""
 LAW_ERROR = 0.5
 """Relative error of k / B: real services queue in other ways than the law's."""
 LEAST_SHARE = 0.05
@@ -56,7 +55,7 @@ def held_throughput(
     could = throughput.value
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, 1000 * used_cpus)) / MILLICPUS_PER_CPU
     share = min(used_cpus / usable, 1.0)
-    if share >= BUSY:
+    if share >= SATURATED_SHARE:
         if latency.value <= below_seconds:
             return throughput
         k = -log(1 - min(percentile, 99.999) / 100)

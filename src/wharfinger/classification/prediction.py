@@ -51,6 +51,14 @@ class Part:
         mean = self.factor / estimate.mean if self.inverse else self.factor * estimate.mean
         return Estimate(min(mean, MAX_PACE), estimate.std)
 
+    def paces(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
+        """The means and deviations of ``pace`` for many allocations."""
+        means, stds = self.curve.over(cpu_millicpus)
+        factor = self.factor
+        if self.inverse:
+            return [min(factor / mean, MAX_PACE) for mean in means], stds
+        return [min(factor * mean, MAX_PACE) for mean in means], stds
+
 
 def parts_of(
     workload: Workload, classification: Classification, waited_seconds: float
@@ -151,6 +159,23 @@ def pace_with(parts: list[Part], cpu_millicpus: int, confidence: float) -> Estim
     z = quantile(confidence)
     paces = [part.pace(cpu_millicpus) for part in parts if part.decides]
     return min(paces, key=lambda estimate: log(estimate.mean) - z * estimate.std)
+
+
+def paces_with(
+    parts: list[Part], cpu_millicpus: Sequence[int], confidence: float
+) -> tuple[list[float], list[float]]:
+    """The means and deviations of ``pace_with`` for many allocations."""
+    z = quantile(confidence)
+    of_parts = [part.paces(cpu_millicpus) for part in parts if part.decides]
+    if len(of_parts) == 1:
+        return of_parts[0]
+    means, stds = [], []
+    for at in range(len(cpu_millicpus)):
+        paces = [(mean[at], std[at]) for mean, std in of_parts]
+        mean, std = min(paces, key=lambda pace: log(pace[0]) - z * pace[1])
+        means.append(mean)
+        stds.append(std)
+    return means, stds
 
 
 def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:

@@ -11,9 +11,9 @@ from wharfinger.cli import format as fmt
 from wharfinger.cli.format import Record, column, show, table
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.progress import status_line
+from wharfinger.engines.local.profiler import LocalProfiler
 from wharfinger.errors import Conflict, InvalidInput, Unavailable
 from wharfinger.profiler import campaign
-from wharfinger.profiler.engine import EngineProfiler
 from wharfinger.profiler.quiet import Disturbance, watch
 from wharfinger.programs.catalogue import chosen
 from wharfinger.programs.program import Program
@@ -66,7 +66,7 @@ def _measure(
     directory: Path,
     idle: Disturbance,
 ) -> campaign.Outcome:
-    engine = EngineProfiler.local(directory / campaign.WORK / "engine")
+    engine = LocalProfiler(directory / campaign.WORK / "engine")
     with _cleared(directory), engine as profiler:
         if not profiler.profiles:
             raise Unavailable("programs can't be run in profiling copies here; see docs/sandbox.md")

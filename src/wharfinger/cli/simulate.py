@@ -174,8 +174,7 @@ def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
     from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
 
     record = simulation.record_of(name)
-    made = explanation(simulation.manager, record, simulation.now)
-    return made.model_dump(mode="json", by_alias=True)
+    return explanation(simulation.manager, record, simulation.now).as_json()
 
 
 def _text(document: dict[str, Any], wide: bool) -> str:

@@ -16,6 +16,52 @@ def _pressure(server: Record, kind: str, nothing: float) -> str:
     return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in said) or fmt.NONE
 
 
+def event_text(event: Record) -> str:
+    """What an event says in a line: its own message, or the numbers in it."""
+    data = event["data"]
+    match "" if data.get("decision") else event["kind"]:
+        case "WorkloadFinished" if data["signal"] is not None:
+            return f"{data['reason']}, signal {data['signal']}"
+        case "WorkloadFinished":
+            return f"{data['reason']}, exit status {data['exit_code']}"
+        case "ManagerStarted":
+            return f"{data['version']}, {data['policy']}, {data['admission']}, {data['engine']}"
+        case "WorkloadQueued":
+            return f"in queue {data['queue']}"
+        case "AllocationResized":
+            return ", ".join(map(_placement, data["placements"]))
+        case "ServerMeasured":
+            silent = sum(bool(sample["silent"]) for sample in data["samples"])
+            return f"{len(data['samples'])} measured, {silent} of them without a signal"
+        case "ProfilingFinished":
+            return _measurements(data["measurements"])
+        case "WorkloadClassified":
+            known = data["classification"]
+            by = f"by {known['estimator']} {known['version']}"
+            if not known["measured"]:
+                return f"{by}, by its like: nothing of its own was measured"
+            return f"{by}, from {known['measured']} measured entries"
+    return fmt.text(fmt.words(event["message"]))
+
+
+def _placement(placement: Record) -> str:
+    allocation = placement["allocation"]
+    cpus = fmt.number(allocation["cpu_millicpus"] / 1000)
+    return f"{placement['server']}: {cpus} CPU, {allocation['memory_bytes'] // 2**20} MiB"
+
+
+def _measurements(measurements: Record) -> str:
+    cpus = sorted({int(cpu) for row in measurements["performance"].values() for cpu in row})
+    under = ", ".join(fmt.number(cpu / 1000) for cpu in cpus) or "no allocation"
+    sources = {**measurements["tolerated"], **measurements["caused"]}
+    silent = "".join(f"; not measured: {', '.join(s)}" for s in [measurements["silent"]] if s)
+    runs = f"{measurements['runs']} run{'' if measurements['runs'] == 1 else 's'}"
+    return (
+        f"{runs} in {measurements['seconds']:.0f} s: performance under {under} CPU; "
+        f"{', '.join(sources) or 'no source of interference'}{silent}"
+    )
+
+
 _REASON = column("REASON")
 WORKLOADS: list[Column] = [
     column("NAME"),
@@ -84,7 +130,7 @@ EVENTS: list[Column] = [
     column("TIME", "logged_at", fmt.clock),
     column("NAME"),
     column("KIND"),
-    column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),
+    ("MESSAGE", event_text),
 ]
 
 

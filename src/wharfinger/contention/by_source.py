@@ -30,6 +30,7 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.native import add_exceeded
 
 SOURCES = tuple(SharedResource)
 """In the order of the columns of a table."""
@@ -184,7 +185,7 @@ class SourceAssessment(Assessment):
         self._tolerated, self._caused = _counted(known, best_effort=best_effort)
         self._sources = [s for s in SOURCES if s in self._tolerated or s in self._caused]
         self.informed = bool(self._sources)
-        self._occupied = view.residents > 0
+        self._residents = view.residents
         self._z = quantile(confidence)
 
     @cached_property
@@ -212,28 +213,36 @@ class SourceAssessment(Assessment):
         servers = len(able)
         violation, norm = np.zeros(servers), np.zeros(servers)
         for source in self._sources:
-            exceeded, difference = self._differences(source)
-            violation += exceeded
-            norm += np.abs(difference)
+            self._add(source, self._levels[:, _AT[source]], self._residents, violation, norm)
         waste = norm / (200.0 * max(len(self._sources), 1))
         return ContentionCost(violation, np.zeros(servers), waste)
 
-    def _differences(self, source: SharedResource) -> tuple[Array, Array]:
-        """(S,) by how many points D1 and D2 of a source are below 0; and D1 + D2."""
-        tolerated, tolerated_variance, caused, caused_variance = self._levels[:, _AT[source]]
-        exceeded, difference = np.zeros(len(caused)), np.zeros(len(caused))
-        if (own := self._caused.get(source)) is not None:
-            d1 = tolerated - own.mean
-            low = d1 - self._z * np.sqrt(tolerated_variance + own.std**2)
-            # Nobody there, nobody to slow.
-            exceeded += np.where(self._occupied, np.maximum(-low, 0.0), 0.0)
-            difference = difference + d1
-        if (own := self._tolerated.get(source)) is not None:
-            d2 = own.mean - caused
-            low = d2 - self._z * np.sqrt(caused_variance + own.std**2)
-            exceeded += np.where(caused > 0, np.maximum(-low, 0.0), 0.0)
-            difference = difference + d2
-        return exceeded, difference
+    def _add(
+        self,
+        source: SharedResource,
+        levels: Array,
+        residents: NDArray[np.int64],
+        exceeded: Array,
+        norm: Array,
+    ) -> None:
+        """By how many points D1 and D2 of a source are below 0; and |D1 + D2|."""
+        caused, tolerated = (
+            None if score is None else (score.mean, score.std**2)
+            for score in (self._caused.get(source), self._tolerated.get(source))
+        )
+        least, least_variance, total, total_variance = levels
+        add_exceeded(
+            least,
+            least_variance,
+            total,
+            total_variance,
+            residents,
+            caused,
+            tolerated,
+            self._z,
+            exceeded,
+            norm,
+        )
 
     def worst(self, row: int) -> str:
         """The source that is exceeded most."""
@@ -247,6 +256,12 @@ class SourceAssessment(Assessment):
 
     def _most(self, row: int) -> tuple[SharedResource, float]:
         """The source that is exceeded most on a server, and by how much all together."""
-        exceeded = [float(self._differences(source)[0][row]) for source in self._sources]
+        exceeded = [self._exceeded(source, row) for source in self._sources]
         most = max(range(len(exceeded)), key=exceeded.__getitem__)
         return self._sources[most], sum(exceeded)
+
+    def _exceeded(self, source: SharedResource, row: int) -> float:
+        exceeded, norm, here = np.zeros(1), np.zeros(1), slice(row, row + 1)
+        levels = self._levels[:, _AT[source], here]
+        self._add(source, levels, self._residents[here], exceeded, norm)
+        return float(exceeded[0])

@@ -22,7 +22,7 @@ from wharfinger.estimators.tasks import number_groups
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 
 ESTIMATOR = GaussianEstimator.name
-"""As good as the default one for lines so short, and sooner learnt (docs/interference.md)."""
+"""As good as the default one for lines so short, and sooner learnt (docs/contention.md)."""
 MOSTLY = 0.5
 """A reference fits beside more than this share of the others."""
 

@@ -12,7 +12,7 @@ from wharfinger.core.queues import Entry, Lines, entry_of
 from wharfinger.core.seams.contention import ContentionModel, Resident
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.settings import settings_in
-from wharfinger.core.state import ManagerState, WorkloadRecord, held
+from wharfinger.core.state import ManagerState, WorkloadRecord, held, is_violated
 from wharfinger.core.tables import Columns
 from wharfinger.core.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Placement
@@ -257,25 +257,9 @@ class World:
     def move(self, time: float, record: WorkloadRecord, trigger: Trigger) -> None:
         """Take a workload along an edge of the lifecycle, with all that hangs on it."""
         source, target = record.phase, NEXT[record.phase, trigger]
-        if source is Phase.QUEUED:
-            self.leave_line(record)
-        if source is Phase.ADMITTED:
-            self.leave_unprofiled(record)
-        if source is Phase.PROFILING:
-            self.end_copy(record)
         destination = record.planned if source is Phase.MIGRATING else ()
-        if source in ON_SERVER and target not in ON_SERVER:
-            self.neighbors_change(record, time)
-            self.release(record)
-        if source is Phase.SUSPENDED:
-            self.suspended.pop(record.name)
-        if source is Phase.MIGRATING:
-            self.has_left(record)
+        self._leave_phase(time, record, target)
         record.phase, record.phase_since = target, time
-        if record.review_at is not None:
-            self.review_at(record, None)
-        if target is not Phase.QUEUED:
-            self.drop_question(record)
         if target is Phase.SUSPENDED:
             self.suspended[record.name] = None
         if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
@@ -297,6 +281,26 @@ class World:
         else:
             self.undecided.pop(record.name, None)
         self.touched[record.name] = None
+
+    def _leave_phase(self, time: float, record: WorkloadRecord, target: Phase) -> None:
+        """What goes with the phase in which it was."""
+        source = record.phase
+        if source is Phase.QUEUED:
+            self.leave_line(record)
+        elif source is Phase.ADMITTED:
+            self.leave_unprofiled(record)
+        elif source is Phase.PROFILING:
+            self.end_copy(record)
+        elif source is Phase.SUSPENDED:
+            self.suspended.pop(record.name)
+        elif source is Phase.MIGRATING:
+            self.has_left(record)
+        if source in ON_SERVER and target not in ON_SERVER:
+            self.neighbors_change(record, time)
+            self.release(record)
+        if record.review_at is not None:
+            self.review_at(record, None)
+        self.drop_question(record)
 
     def release(self, record: WorkloadRecord) -> None:
         """What it held on its servers is free."""
@@ -555,25 +559,27 @@ class World:
             self.count_copies(record, 1)
         elif record.on_server:
             self.settle_in(record)
-        if record.phase is Phase.SUSPENDED:
-            self.suspended[record.name] = None
+        if record.resize_wanted:
+            self.resize_wanted[record.name] = None
+        if record.review_at is not None:
+            self._reviews.put(record.name, record.review_at)
         if record.preempted_for:
             self.leave_for(record, record.preempted_for)
-        if record.phase is Phase.QUEUED:
+        self._index_phase(record)
+
+    def _index_phase(self, record: WorkloadRecord) -> None:
+        if record.phase is Phase.SUSPENDED:
+            self.suspended[record.name] = None
+        elif record.phase is Phase.QUEUED:
             self.join_line(record)
             if record.planned:
                 self.arriving[record.name] = None
             if record.question:
                 self.delegate(record)
-        if record.review_at is not None:
-            self._reviews.put(record.name, record.review_at)
-        if record.resize_wanted:
-            self.resize_wanted[record.name] = None
-        if record.phase in UNDECIDED and record.review_at is not None:
-            self.undecided.pop(record.name, None)
         elif record.phase is Phase.ADMITTED and record.deferral is not None:
-            self.await_profiling(record)
-        elif record.phase in UNDECIDED:
+            if record.review_at is None:
+                self.await_profiling(record)
+        elif record.phase in UNDECIDED and record.review_at is None:
             self.undecided[record.name] = None
 
     def _derive(self) -> None:
@@ -583,11 +589,6 @@ class World:
         for record in records:
             self.index(record)
         self.ended = Ordered(_end_of(record) for record in records if record.ended)
-
-
-def is_violated(record: WorkloadRecord) -> bool:
-    """Whether its target was violated when it was measured last."""
-    return record.tracking is not None and record.tracking.status < 0
 
 
 def is_stoppable(record: WorkloadRecord) -> bool:

@@ -347,17 +347,17 @@ def _allocation_unchanged(world: World, time: float, event: ev.AllocationUnchang
     world.want_resize(record, wanted=wanted)
 
 
-def _targets_tracked(world: World, time: float, event: ev.TargetsTracked) -> None:
+def _targets_tracked(world: World, _time: float, event: ev.TargetsTracked) -> None:
     servers: dict[str, None] = {}
     for sample in event.samples:
         record = world.state.workloads[sample.name]
-        _track(record, time, sample)
+        _track(record, sample)
         servers.update((placement.server, None) for placement in held(record))
     for server in servers:
         world.watch(server)
 
 
-def _track(record: WorkloadRecord, time: float, sample: Tracked) -> None:
+def _track(record: WorkloadRecord, sample: Tracked) -> None:
     violated = record.tracking is not None and record.tracking.status < 0
     tracking = record.tracking = sample.tracking
     for seen in sample.observations:

@@ -566,56 +566,48 @@ class Manager:
         return queued
 
     def _serve(self, now: float, line: Ordered[Entry]) -> None:
-        """Go through one line; whoever gets a place leaves it, or who can never have one."""
-        position, blocks = 0, self._policy.admission.blocks
+        """Go through one queue; what is placed leaves it, and what can never be."""
+        position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if record.question or self._world.lines.is_delayed(record):
-                position += 1
-                continue
-            if record.name in self._world.leaving_for:
-                # Its victims have not left: the same ones would be named again, or more.
-                if blocks(ReasonCode.PREEMPTING):
-                    self._world.lines.block(record)
-                    return
-                position += 1
-                continue
-            match self._place(now, record):
-                case Plan(decision=decision) if self.recommends:
-                    self._hold(now, record, recommended(decision))
-                    position += 1
-                case Plan(placements, decision, note):
-                    key = self._new_key(record)
-                    self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
-                    self._note(now, self._note_key, note)
-                case Refusal(decision, waits_for):
-                    self._hold(now, record, decision)
-                    if blocks(decision.reason):
-                        self._world.lines.block(record)
-                        return
-                    if decision.reason in UNTIL_SERVERS_CHANGE:
-                        self._world.lines.set_aside(record)
-                    elif waits_for:
-                        self._world.lines.await_room(record, waits_for)
-                    else:
-                        position += 1
-                case verdict if self.recommends:
-                    self._hold(now, record, recommended(verdict.decision))
-                    position += 1
-                case Preempt(victims, decision):
-                    if blocks(self._preempt(now, record, victims, decision)):
-                        self._world.lines.block(record)
-                        return
-                    position += 1
-                case Acquire(platform, decision):
-                    self._acquire(now, record, platform, decision)
-                    position += 1
-                case Delegate(decider, decision):
-                    key = self._question_key(record)
-                    asked = ev.PlacementDelegated(record.name, key, decider, decision)
-                    self._record(now, asked)
-                case WaitUntil(time, decision):
-                    self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+            before = len(line)
+            waits = record.question or self._world.lines.is_delayed(record)
+            if not waits and self._holds_up(now, record):
+                self._world.lines.block(record)
+                return
+            position += len(line) == before
+
+    def _holds_up(self, now: float, record: WorkloadRecord) -> bool:
+        """Look for a place for one; whether what is behind it in its queue waits for it."""
+        blocks = self._policy.admission.blocks
+        if record.name in self._world.leaving_for:
+            # Asked before its victims have left, its placement would name the same, or more.
+            return blocks(ReasonCode.PREEMPTING)
+        match self._place(now, record):
+            case Plan(placements, decision, note) if not self.recommends:
+                key = self._new_key(record)
+                self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
+                self._note(now, self._note_key, note)
+            case Refusal(decision, waits_for):
+                self._hold(now, record, decision)
+                if blocks(decision.reason):
+                    return True
+                if decision.reason in UNTIL_SERVERS_CHANGE:
+                    self._world.lines.set_aside(record)
+                elif waits_for:
+                    self._world.lines.await_room(record, waits_for)
+            case verdict if self.recommends:
+                self._hold(now, record, recommended(verdict.decision))
+            case Preempt(victims, decision):
+                return blocks(self._preempt(now, record, victims, decision))
+            case Acquire(platform, decision):
+                self._acquire(now, record, platform, decision)
+            case Delegate(decider, decision):
+                key = self._question_key(record)
+                self._record(now, ev.PlacementDelegated(record.name, key, decider, decision))
+            case WaitUntil(time, decision):
+                self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+        return False
 
     def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
         """One that was stopped to be migrated goes back rather than nowhere."""
@@ -678,7 +670,7 @@ class Manager:
                 self._order(now, wanted)
 
     def _not_acquired(self, now: float) -> dict[str, float]:
-        """Platforms of which nothing is ordered, and until when: also after a clock was set back."""
+        """Platforms of which nothing is ordered, and until when; not after a clock was set back."""
         longest = self._settings.reorder_seconds
         failed = self.state.not_acquired.items()
         return {name: at + longest for name, at in failed if at <= now < at + longest}

@@ -18,10 +18,10 @@ _NOBODY: Ordered[Entry] = Ordered()
 class Lines:
     """One line per queue.
 
-    A workload that no server can take even when empty stands aside until the servers change;
-    one that waits for a few servers stands aside until one of these has room; one whose start
-    failed waits out its time, and so does one whose placement has named a time; one behind a blocked head is not looked at. So what an event costs
-    does not grow with those who wait.
+    A workload that no server can take even when empty stands aside until the servers change; one
+    that waits for a few servers, until one of these has room; one whose placement has named a time,
+    until then. One whose start failed waits out its time; one behind a blocked head is not looked
+    at. So what an event costs does not grow with those that wait.
     """
 
     def __init__(self) -> None:

@@ -253,6 +253,11 @@ class ManagerState:
     workloads: dict[str, WorkloadRecord] = field(default_factory=dict)
 
 
+def is_violated(record: WorkloadRecord) -> bool:
+    """Whether its target was violated when it was measured last."""
+    return record.tracking is not None and record.tracking.status < 0
+
+
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:
     """What servers keep for a workload: for its profiling copies; resized, the larger of both.
 

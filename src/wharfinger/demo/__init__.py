@@ -1,7 +1,7 @@
 """``wharfinger demo``: real programs with targets on this machine, twice.
 
-``play.play`` is its story: each program is measured alone (``solo``), targets follow from that
-(``plan``), the set runs under the policy that is shown and then under the baseline (``cluster``,
-``course``), and what came of it is judged (``verdict``), told (``report``) and drawn
-(``picture``). ``screen`` shows progress. Called by ``cli/demo.py`` only.
+``run.run_demo`` is the order of things: each program is measured alone (``solo``), targets follow
+(``workloads``), all run under a policy and then under the baseline (``cluster`` drives the
+managers, ``timeline`` samples them), and the result is judged (``verdict``), told (``report``) and
+drawn (``picture``). ``progress`` shows it meanwhile. Called by ``cli/demo.py`` only.
 """

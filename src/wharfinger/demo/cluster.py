@@ -1,19 +1,18 @@
 """This machine as the demo's cluster: a manager of its own, started, asked and ended.
 
-The manager is the real one, ``wharfinger up`` in a process of its own; nothing here looks into
-it. Whoever calls gives the client (``cli/client.py``), which lies in a layer above.
+The manager is ``wharfinger up`` in a process of its own. The client (``cli/client.py``) lies in a
+layer above and is given.
 """
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Self
 
 from wharfinger.errors import Unavailable, WharfingerError
 from wharfinger.host.cgroups import find_hierarchies, own_limits
@@ -22,71 +21,45 @@ from wharfinger.host.topology import read_machine
 READY_SECONDS = 30.0
 END_SECONDS = 20.0
 POLL_SECONDS = 0.05
-MOST_CPUS = 2
+MAX_CPUS = 2
 ENDED = frozenset({"completed", "failed", "vanished", "revoked", "rejected"})
 
-ERRORS_SHOWN = 3
+Connect = Callable[[Path], Any]
+"""Makes a client of the manager on a state directory."""
 
 
-class Client(Protocol):
-    """What the demo needs of the command line's client."""
-
-    def get(self, *path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """The value at a path."""
-
-    def call(
-        self,
-        method: str,
-        *path: str,
-        query: Mapping[str, Any] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/yaml",
-    ) -> Any:
-        """One request; its answer."""
-
-
-Connect = Callable[[Path], Client]
-"""A client of the manager on a state directory."""
-
-
-def choose_cpus(most: int = MOST_CPUS) -> list[int]:
-    """CPUs for the servers, one each: of different cores, as far as there are."""
+def choose_cpus() -> list[int]:
+    """CPUs for the servers, one each: of different cores where possible."""
     limits = own_limits(find_hierarchies())
     machine = read_machine(Path("/sys"), Path("/proc"), os.sched_getaffinity(0), limits)
-    first: dict[int, int] = {}
-    for cpu in machine.cpus:
-        first.setdefault(cpu.core, cpu.number)
-    chosen = list(first.values())
-    chosen += [cpu.number for cpu in machine.cpus if cpu.number not in chosen]
-    return sorted(chosen[:most])
+    first_of_core = {cpu.core: cpu.number for cpu in reversed(machine.cpus)}
+    ordered = [*sorted(first_of_core.values()), *(cpu.number for cpu in machine.cpus)]
+    return sorted(list(dict.fromkeys(ordered))[:MAX_CPUS])
 
 
-class Cluster:
-    """One manager on a state directory, with servers of one CPU each.
+class DemoCluster:
+    """One manager on a state directory, with servers of one CPU each; ends as a context.
+
+    ``work``, beside the state directory, is the programs' working directory.
 
     Args:
         state: Its state directory; made when it starts.
         policy: By which it places.
         connect: Makes clients.
-        known: Directory of the programs that it classifies by; ``None`` = as any manager.
+        options: More of ``wharfinger up``.
     """
 
-    def __init__(
-        self, state: Path, policy: str, connect: Connect, known: Path | None = None
-    ) -> None:
-        self.state = state
+    def __init__(self, state: Path, policy: str, connect: Connect, *options: str) -> None:
         self.policy = policy
         self.cpu_numbers = choose_cpus()
-        self._known = known
+        self.client = connect(state)
+        self.work = state.with_name(state.name + ".work")
+        self._state = state
+        self._log = state.with_name(state.name + ".log")
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
-        self._client: Client | None = None
-
-    @property
-    def client(self) -> Client:
-        """Speaks to the manager, which must have been started."""
-        assert self._client is not None
-        return self._client
+        servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
+        self._options = ["--servers", servers, "--policy", policy, "--state", str(state), *options]
 
     def start(self) -> None:
         """Start the manager and wait until it is ready.
@@ -94,98 +67,53 @@ class Cluster:
         Raises:
             Unavailable: It does not come up.
         """
-        self.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
-        options = ["--servers", servers, "--policy", self.policy, "--state", str(self.state)]
-        if self._known is not None:
-            options += ["--known", str(self._known)]
-        said = self.state.parent / f"{self.state.name}.out"
-        with said.open("wb") as output, self._complaints.open("ab") as complaints:
+        for directory in (self._state, self.work):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "wharfinger", "up", *options],
+                [sys.executable, "-m", "wharfinger", "up", *self._options],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=complaints,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends the manager in order.
             )
-        deadline = time.monotonic() + READY_SECONDS
-        while b"ready\n" not in said.read_bytes():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise Unavailable(f"the manager did not come up: {self.complaints()}")
-            time.sleep(POLL_SECONDS)
-        self._client = self._connect(self.state)
-        self._wait_for_servers()
+        self._wait(lambda: b"ready" in self._log.read_bytes().splitlines(), "does not come up")
+        self._wait(lambda: self.client.get("status")["synced"], "does not find its servers")
 
-    def _wait_for_servers(self) -> None:
+    def _wait(self, ready: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while not self.client.get("status")["synced"]:
+        while not ready():
+            self._check()
             if time.monotonic() > deadline:
-                raise Unavailable("the manager does not find its servers")
+                raise Unavailable(f"the manager {otherwise}: {self._complaints()}")
             time.sleep(POLL_SECONDS)
 
-    @property
-    def _complaints(self) -> Path:
-        return self.state.parent / f"{self.state.name}.err"
+    def _check(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            raise Unavailable(f"the manager has ended: {self._complaints()}")
 
-    def complaints(self) -> str:
-        """The last lines of the manager's standard error."""
-        with contextlib.suppress(OSError):
-            lines = self._complaints.read_text(errors="replace").strip().splitlines()
-            if lines:
-                return "; ".join(lines[-ERRORS_SHOWN:])
-        return "it says nothing"
-
-    @property
-    def alive(self) -> bool:
-        """Whether the manager's process is there."""
-        return self._process is not None and self._process.poll() is None
-
-    def check(self) -> None:
-        """Raise where the manager has gone.
-
-        Raises:
-            Unavailable: It has.
-        """
-        if not self.alive:
-            raise Unavailable(f"the manager has ended: {self.complaints()}")
+    def _complaints(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return "; ".join(lines[-3:]) or "it says nothing"
 
     # --- its users -----------------------------------------------------------------------------
 
-    def servers(self) -> list[dict[str, Any]]:
-        """All servers, as ``get servers`` gives them."""
-        found: list[dict[str, Any]] = self.client.get("servers")
-        return found
-
-    def submit(self, manifests: Sequence[Mapping[str, Any]], directory: Path) -> None:
-        """Hand in workloads, all in one file.
-
-        Raises:
-            WharfingerError: They were refused.
-        """
-        text = "\n---\n".join(map(json.dumps, manifests))
-        self.client.call(
-            "POST",
-            "workloads",
-            query={"working_directory": str(directory), "source": "demo.yaml"},
-            body=text.encode(),
-        )
+    def submit(self, text: str) -> None:
+        """Submit manifests, as a file in the programs' working directory, where it stays."""
+        file = self.work / "workloads.yaml"
+        file.write_text(text)
+        query = {"working_directory": str(self.work), "source": str(file)}
+        self.client.call("POST", "workloads", query=query, body=text.encode())
 
     def workloads(self) -> list[dict[str, Any]]:
-        """All workloads, as ``get workloads`` gives them."""
-        self.check()
-        found: list[dict[str, Any]] = self.client.get("workloads")
-        return found
+        """All workloads, as ``get workloads`` gives them.
 
-    def usage(self) -> dict[str, dict[str, Any]]:
-        """What runs uses, by name."""
-        return {used["name"]: used for used in self.client.get("usage")}
-
-    def events(self, after: int) -> list[dict[str, Any]]:
-        """The history after an event."""
-        found: list[dict[str, Any]] = self.client.get(
-            "events", query={"after": after, "limit": 1000}
-        )
-        return found
+        Raises:
+            Unavailable: The manager has ended.
+        """
+        self._check()
+        rows: list[dict[str, Any]] = self.client.get("workloads")
+        return rows
 
     def output(self, name: str) -> str:
         """The end of a workload's output."""
@@ -193,52 +121,56 @@ class Cluster:
         body: bytes = self.client.call("GET", "workloads", name, "log", query=query).body
         return body.decode(errors="replace")
 
-    def clear(self) -> None:
-        """Stop every workload and wait until all have ended, then drop their records.
+    def clear(self, *, drop_records: bool = False) -> None:
+        """Stop every workload and wait until all have ended; delete their records if asked.
 
         Raises:
             Unavailable: One does not end.
         """
         deadline = time.monotonic() + END_SECONDS
         while live := [w for w in self.workloads() if w["phase"] not in ENDED]:
-            # The last come first: who waits in line must not be placed when one before it goes.
+            # The last first: a queued workload must not be placed when one before it goes.
             for workload in reversed(live):
                 if not workload["stopping"]:
                     self.client.call("DELETE", "workloads", workload["name"])
             if time.monotonic() > deadline:
                 raise Unavailable(f"{live[0]['name']} does not end")
             time.sleep(2 * POLL_SECONDS)
-
-    def drop_records(self) -> None:
-        """Forget what has ended, so that its name can be used again."""
-        for workload in self.workloads():
+        for workload in self.workloads() if drop_records else ():
             self.client.call("DELETE", "workloads", workload["name"])
 
     # --- its end -------------------------------------------------------------------------------
 
-    def end(self) -> None:
-        """Stop the workloads and the manager, whatever state it is in."""
-        with contextlib.suppress(WharfingerError, OSError):
-            if self._process is not None and not self.alive:
-                self.start()  # What a dead manager left running, the next one finds and ends.
-            if self._client is not None:
-                # A new one: we may have been interrupted in the middle of a request.
-                self._client = self._connect(self.state)
-                self.clear()
-        self.stop_manager()
+    def __enter__(self) -> Self:
+        return self
 
-    def stop_manager(self) -> None:
-        """End the manager in peace, and by force when it takes too long."""
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
+    def __exit__(self, *_error: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Stop the workloads and the manager, whatever state it is in; may be called twice."""
+        if self._process is None:
             return
-        process.send_signal(signal.SIGTERM)
         try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            with contextlib.suppress(WharfingerError, OSError):
+                if self._process.poll() is not None:
+                    self.start()  # What a dead manager left running, the next one finds and ends.
+                # A new client: the demo may have been interrupted in the middle of a request.
+                self.client = self._connect(self._state)
+                self.clear()
+        finally:
+            _stop(self._process)
+            self._process = None
 
     def leave(self) -> None:
-        """Let the manager go on without us."""
+        """Let the manager go on without the demo."""
         self._process = None
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,179 +1,201 @@
-"""The demo's story, from top to bottom."""
+"""The demo from top to bottom."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wharfinger.classification.known import KnownPrograms
-from wharfinger.demo import solo
-from wharfinger.demo.cluster import Cluster, Connect
-from wharfinger.demo.manifests import Place, manifest, program
-from wharfinger.demo.picture import draw
-from wharfinger.demo.plan import (
-    BASELINE,
-    MEMBERS,
-    SURGE,
-    Goal,
-    Kind,
-    Reservation,
-    Timing,
-    goal_of,
-    of_kind,
-    reservations,
-)
-from wharfinger.demo.report import Report, Run
-from wharfinger.demo.screen import Screen
-from wharfinger.demo.timeline import Course, Observer, busy_seconds
+from wharfinger.demo.cluster import Connect, DemoCluster
+from wharfinger.demo.picture import DemoRun, draw
+from wharfinger.demo.solo import free_ports, measure_alone, others_busy
+from wharfinger.demo.timeline import Row, Timeline, busy_seconds
 from wharfinger.demo.verdict import judge, read_clients
+from wharfinger.demo.workloads import (
+    BASELINE,
+    FILLERS,
+    MEMORY_BYTES,
+    SERVICES,
+    SHARE,
+    SURGE,
+    SURGING,
+    TARGETED,
+    manifests,
+    reservations,
+    targets,
+)
+from wharfinger.errors import Unavailable
+from wharfinger.manifest import load_manifests
 from wharfinger.programs.catalogue import groups_run_by
 
-STEPS = 5
+FULL_SECONDS = 110.0
+"""Length of a run unless asked otherwise; measurements are shortened with it."""
+SOLO_SECONDS = 3.0
+PROFILE_SECONDS = {"profile_seconds": 5.0, "service_profile_seconds": 8.0}
+"""Services' clients see nothing for a few seconds."""
 NOISE = 0.15
-"""Of the CPUs: what others may use without a word."""
-TARGETED = tuple(member for member in MEMBERS if member.targeted)
+"""Of the CPUs: what the rest of the machine may use without a warning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How the demo is to go.
+@dataclass(slots=True)
+class Demo:
+    """One demo.
 
     Attributes:
-        directory: Everything is in it; it must be there and be empty.
+        directory: Everything is in it; must exist and be empty.
+        connect: Makes clients of a manager.
+        tell: Shows a line of progress; each of the steps begins with its number in brackets.
+        show: Shows a run, after each sample.
         policy: Shown in the first run.
         seed: Of the users' reservations.
-        timing: How long everything takes.
-        picture: Where it goes; ``None`` = none is drawn.
+        run_seconds: Length of each of the two runs.
+        picture: Its file.
         keep: Leave the manager of the first run up.
     """
 
     directory: Path
+    connect: Connect
+    tell: Callable[[str], None]
+    show: Callable[[Timeline], None]
     policy: str
-    seed: int = 0
-    timing: Timing = field(default_factory=Timing)
-    picture: Path | None = None
-    keep: bool = False
+    seed: int
+    run_seconds: float
+    picture: Path
+    keep: bool
+    # What is known before the runs: CPUs of all servers, and what the manifests are filled with.
+    _cpus: float = 0.0
+    _values: dict[str, object] = field(default_factory=dict)
+    _reserved: dict[str, float] = field(default_factory=dict)
+    _notes: list[str] = field(default_factory=list)
 
+    def run(self) -> dict[str, Any]:
+        """Measure, state targets, run twice, compare: what ``-o json`` prints (docs/demo.md).
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What was found before the runs.
+        Raises:
+            WharfingerError: A manager or a program does not run.
+            KeyboardInterrupt: As it came; everything that was started has ended then.
+        """
+        self._prepare()
+        known = ("--known", str(self._save_known_programs()))
+        with self._cluster("state", self.policy, *known) as cluster:
+            self.tell(f"[3/5] run 1: eight programs under {self.policy}, load surges half-way")
+            main = self._run_once(cluster)
+            if not self.keep:
+                cluster.end()
+            self.tell(f"[4/5] run 2: the same under {BASELINE}, with users' reservations")
+            with self._cluster("baseline", BASELINE) as other:
+                baseline = self._run_once(other)
+            self.tell("[5/5] result")
+            missing = picture_note((main, baseline), self.picture)
+            cluster.leave()
+        return {
+            **main.result,
+            "baseline": baseline.result,
+            "seed": self.seed,
+            "notes": [*self._notes, *missing],
+            "files": [] if missing else [str(self.picture)],
+        }
 
-    Attributes:
-        cpus: All that there are.
-        goals: By name.
-        reservations: By name.
-        notes: What can't be shown here.
-    """
+    def _cluster(self, name: str, policy: str, *options: str) -> DemoCluster:
+        return DemoCluster(self.directory / name, policy, self.connect, *options)
 
-    cpus: float
-    goals: Mapping[str, Goal]
-    reservations: Mapping[str, Reservation]
-    notes: tuple[str, ...]
+    def _shortened(self, seconds: float) -> float:
+        return max(1.0, seconds * min(1.0, self.run_seconds / FULL_SECONDS))
 
+    def _prepare(self) -> None:
+        """Each program alone, and the targets that follow."""
+        self.tell("[1/5] each program alone on one CPU, to know what it can do here")
+        seconds = self._shortened(SOLO_SECONDS)
+        with self._cluster("solo", BASELINE) as cluster:
+            noise = rest_of_machine(cluster.cpu_numbers, seconds / 2)
+            cluster.start()
+            servers = cluster.client.get("servers")
+            check_memory(servers)
+            speeds, latencies = {}, {}
+            with others_busy(cluster.cpu_numbers[1:]):
+                for name, speed, latency in measure_alone(cluster, seconds):
+                    unit = "requests" if name in SERVICES else "steps"
+                    self.tell(f"      {name}: {speed:.0f} {unit}/s")
+                    speeds[name], latencies[name] = speed, latency
+        self._cpus = round(sum(server["cpus"] for server in servers), 3)
+        max_cpus = min(server["cpus"] for server in servers)
+        self._reserved = reservations(TARGETED, SHARE * self._cpus, self.seed, max_cpus)
+        self._values = targets(speeds, latencies[SURGING], self._cpus, self.run_seconds)
+        self._values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
+        self._values |= {
+            f"{name}_millicpus": round(1000 * cpus) for name, cpus in self._reserved.items()
+        }
+        self._tell_targets()
+        self._notes = limits(servers)
+        if noise > NOISE:
+            self._notes.append(
+                f"others used {noise:.0%} of these CPUs before the demo began: what it shows is "
+                "noisy"
+            )
+            self.tell(f"      {self._notes[-1]}")
 
-def play(settings: Settings, connect: Connect, screen: Screen) -> Report:
-    """Measure, state targets, run twice, compare.
+    def _manifests(self, directory: Path, epoch: float) -> str:
+        here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
+        return manifests(self._values | here)
 
-    Args:
-        settings: How.
-        connect: Makes clients of a manager.
-        screen: Is told how far it is.
-
-    Raises:
-        WharfingerError: A manager or a program does not run.
-        KeyboardInterrupt: As it came; everything that was started has ended then.
-    """
-    stage = prepare(settings, connect, screen)
-    known = keep_strangers(settings.directory / "known")
-    main_cluster = Cluster(settings.directory / "state", settings.policy, connect, known)
-    try:
-        title = f"run 1: eight programs under {settings.policy}, load surges half-way"
-        screen.step(3, STEPS, title)
-        main = run(settings, stage, main_cluster, screen)
-        if not settings.keep:
-            main_cluster.stop_manager()
-        screen.step(4, STEPS, f"run 2: the same under {BASELINE}, with users' reservations")
-        base_cluster = Cluster(settings.directory / "baseline", BASELINE, connect)
-        try:
-            base = run(settings, stage, base_cluster, screen)
-        finally:
-            base_cluster.end()
-        screen.step(5, STEPS, "result")
-        report = Report(
-            settings.seed, stage.goals, stage.reservations, main, base, stage.notes, None
+    def _tell_targets(self) -> None:
+        need = SHARE * self._cpus
+        needed = len(TARGETED) * need
+        self.tell(
+            f"[2/5] targets: shares of that which need {needed:.2f} of {self._cpus:g} CPUs, "
+            f"{needed + (SURGE - 1) * need:.2f} in the surge"
         )
-        report = with_picture(report, settings.picture)
-    except BaseException:
-        main_cluster.end()
-        raise
-    if settings.keep:
-        main_cluster.leave()
-    return report
+        forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
+        for name in TARGETED:
+            keys = [key for key in forms if f"{name}_{key}" in self._values]
+            target = ", ".join(forms[key].format(self._values[f"{name}_{key}"]) for key in keys)
+            self.tell(f"      {name}: {target} (needs {need:.2f} CPUs)")
 
+    def _save_known_programs(self) -> Path:
+        """The known programs but those that take part: none is classified by its own row."""
+        text = self._manifests(self.directory, 0)
+        workloads = load_manifests(text, working_directory=str(self.directory))
+        own = (groups_run_by(workload.run.command) for workload in workloads)
+        KnownPrograms.load().without(frozenset().union(*own)).save(self.directory / "known")
+        return self.directory / "known"
 
-def keep_strangers(directory: Path) -> Path:
-    """The known programs without those that take part: none is recognised by its own row."""
-    own = (groups_run_by(program(*member.program)) for member in MEMBERS)
-    KnownPrograms.load().without(frozenset().union(*own)).save(directory)
-    return directory
-
-
-def prepare(settings: Settings, connect: Connect, screen: Screen) -> Stage:
-    """Each program alone, and the targets that follow."""
-    screen.step(1, STEPS, "each program alone on one CPU, to know what it can do here")
-    cluster = Cluster(settings.directory / "solo", BASELINE, connect)
-    noise = others_share(cluster.cpu_numbers, settings.timing.solo_seconds / 2)
-    try:
+    def _run_once(self, cluster: DemoCluster) -> DemoRun:
+        """From submission to the end; the manager is left up without workloads."""
         cluster.start()
-        servers = cluster.servers()
-        cpus = round(sum(server["cpus"] for server in servers), 3)
-        goals: dict[str, Goal] = {}
-        with solo.others_busy(cluster.cpu_numbers[1:]):
-            for member in TARGETED:
-                found = solo.measure(cluster, member, cpus, settings.timing, settings.directory)
-                unit = "requests" if member.kind is Kind.SERVICE else "steps"
-                screen.note(f"{member.name}: {found.rate_per_second:.0f} {unit}/s ({member.about})")
-                goals[member.name] = goal_of(member, found, cpus, settings.timing)
-    finally:
-        cluster.end()
-    screen.step(
-        2,
-        STEPS,
-        f"targets: shares of that which need {needed(goals, surging=False):.2f} of {cpus:g} CPUs, "
-        f"{needed(goals, surging=True):.2f} in the surge",
-    )
-    screen.goals(goals)
-    stated = reservations(goals, settings.seed, min(server["cpus"] for server in servers))
-    notes = limits(servers)
-    if noise > NOISE:
-        notes.append(
-            f"others used {noise:.0%} of these CPUs before the demo began: what it shows is noisy"
-        )
-        screen.note(notes[-1])
-    return Stage(cpus, goals, stated, tuple(notes))
+        timeline = Timeline(cluster.policy, time.time(), self._cpus)
+        cluster.submit(self._manifests(cluster.work, timeline.epoch))
+        timeline.watch(cluster, self.run_seconds, self.show)
+        clients = {name: read_clients(cluster.work / f"{name}.clients") for name in SERVICES}
+        result = judge(timeline, clients, self._reserved, self.run_seconds)
+        cluster.clear()
+        return DemoRun(timeline, clients, result, self.run_seconds / 2)
 
 
-def needed(goals: Mapping[str, Goal], *, surging: bool) -> float:
-    """CPUs that all targets take together."""
-    more = {member.name: SURGE if member.surges and surging else 1.0 for member in TARGETED}
-    return sum(goal.need_cpus * more[name] for name, goal in goals.items())
-
-
-def others_share(cpus: Sequence[int], seconds: float) -> float:
-    """How busy others keep these CPUs, before anything of ours runs; 0 where nobody says."""
+def rest_of_machine(cpus: Sequence[int], seconds: float) -> float:
+    """Share of these CPUs in use before the demo starts anything; 0 = unknown."""
     before, began = busy_seconds(cpus), time.monotonic()
     time.sleep(seconds)
     after, span = busy_seconds(cpus), time.monotonic() - began
-    return (after[0] - before[0]) / (len(cpus) * span) if before and after else 0.0
+    return 0.0 if before is None or after is None else (after - before) / (len(cpus) * span)
 
 
-def limits(servers: list[dict[str, Any]]) -> list[str]:
+def check_memory(servers: Sequence[Row]) -> None:
+    """Raise ``Unavailable`` where the workloads do not fit into memory together."""
+    fitting = sum(server["memory_bytes"] // MEMORY_BYTES for server in servers)
+    needed = len(TARGETED) + len(FILLERS)
+    if fitting < needed:
+        raise Unavailable(
+            f"this machine is too small for the demo: its servers have memory for {fitting} of "
+            f"{needed} programs of {MEMORY_BYTES >> 20}Mi; free some, or use a larger one"
+        )
+
+
+def limits(servers: Sequence[Row]) -> list[str]:
     """What this machine does not let the demo show."""
-    found = []
+    notes = []
     if len(servers) == 1:
-        found.append(
+        notes.append(
             "one CPU, so one server: nothing can be placed elsewhere or moved, and the programs "
             "disturb each other and their clients more"
         )
@@ -183,48 +205,18 @@ def limits(servers: list[dict[str, Any]]) -> list[str]:
         for server in servers
         for condition in server["conditions"]
     }
-    found += [f"{name}: {message}" for name, message in conditions.items()]
+    notes += [f"{name}: {message}" for name, message in conditions.items()]
     if conditions:
-        found.append("a manager of your own says how to mend that: wharfinger describe server")
-    return found
+        notes.append("a manager of your own says how to mend that: wharfinger describe server")
+    return notes
 
 
-def run(settings: Settings, stage: Stage, cluster: Cluster, screen: Screen) -> Run:
-    """One run, from handing in to its end; the manager is left up without workloads."""
-    timing = settings.timing
-    cluster.start()
-    folder = settings.directory / f"{cluster.state.name}.work"
-    folder.mkdir()
-    ports = {member.name: solo.free_port() for member in of_kind(Kind.SERVICE)}
-    place = Place(folder, ports, time.time())
-    manifests = [
-        manifest(m, place, timing, stage.goals.get(m.name), stage.reservations.get(m.name))
-        for m in MEMBERS
-    ]
-    cluster.submit(manifests, folder)
-    course = Course(cluster.policy, place.epoch, stage.cpus)
-    observer = Observer(cluster, course)
-    observer.watch(timing.run_seconds, screen.look)
-    seen = {member.name: read_clients(place.client_log(member.name)) for member in TARGETED}
-    outcomes = tuple(
-        judge(course, member, stage.goals[member.name], seen[member.name], timing.run_seconds)
-        for member in TARGETED
-    )
-    cluster.clear()
-    fillers = tuple(member.name for member in of_kind(Kind.FILLER))
-    return Run(course, outcomes, fillers, seen, timing.surge_seconds)
-
-
-def with_picture(report: Report, path: Path | None) -> Report:
-    """The report with its picture, or with a note why there is none."""
-    if path is None:
-        return report
+def picture_note(runs: Sequence[DemoRun], path: Path) -> list[str]:
+    """Draw; why there is no picture, where there is none."""
     try:
-        drawn = draw(report, path)
+        draw(runs, path)
     except OSError as error:
-        why = f"no picture: {path}: {error.strerror or error}"
-    else:
-        if drawn:
-            return replace(report, picture=str(path))
-        why = "no picture: matplotlib is not installed; pip install 'wharfinger[demo]'"
-    return replace(report, notes=(*report.notes, why))
+        return [f"no picture: {path}: {error.strerror or error}"]
+    except ImportError:
+        return ["no picture: matplotlib is not installed; pip install 'wharfinger[demo]'"]
+    return []

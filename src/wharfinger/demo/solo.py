@@ -1,33 +1,36 @@
-"""Each program alone on one CPU, through the same engine: what its target is a fraction of."""
+"""Each program alone on one CPU, through the same engine: what its target is a share of."""
 
 import contextlib
+import json
 import re
 import socket
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from wharfinger.demo.cluster import ENDED, Cluster
-from wharfinger.demo.manifests import (
-    DONE_REGEX,
-    base,
-    drive,
-    program,
+from wharfinger.demo.cluster import ENDED, DemoCluster
+from wharfinger.demo.workloads import (
+    SERVICES,
+    SURGING,
+    TARGETED,
+    manifests,
+    offered_rate,
 )
-from wharfinger.demo.plan import Kind, Member, Solo, Timing, offered_rate
 from wharfinger.errors import Unavailable
 from wharfinger.ibench.driver import start
 from wharfinger.ibench.sources import Setting, source_named
+from wharfinger.manifest import load_manifests, workload_to_manifest
 
 REPORT_REGEX = r"throughput=(?P<throughput>[0-9.]+) .*p50_ms=(?P<median_ms>[0-9.]+)"
 START_SECONDS = 20.0
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.005
+ENDLESS = 10**9
 WARM_STEPS = 2
-"""The first steps are not looked at: pages and caches fill."""
+"""The first steps are not counted: pages and caches fill."""
 LATENCY_SHARE = 0.7
-"""Of ``solo_seconds``, for the latency at the target's rate."""
+"""Of the seconds, for the latency at the target's rate."""
 
 
 @contextlib.contextmanager
@@ -36,12 +39,6 @@ def others_busy(cpus: Sequence[int]) -> Iterator[None]:
 
     CPUs may share a core, visibly or not: a program is then faster by half while the other is
     idle, and targets that are shares of that speed could not all be kept at once.
-
-    Args:
-        cpus: Numbers of CPUs; empty = there are no others.
-
-    Raises:
-        Unavailable: The source of interference can't be started.
     """
     if not cpus:
         yield
@@ -51,57 +48,59 @@ def others_busy(cpus: Sequence[int]) -> Iterator[None]:
         yield
 
 
-def measure(cluster: Cluster, member: Member, cpus: float, timing: Timing, directory: Path) -> Solo:
-    """One program alone; it has ended afterwards, unless this fails.
+def free_ports() -> dict[str, object]:
+    """A TCP port that is free now, for each service's manifest."""
+    with contextlib.ExitStack() as probes:
+        ports: dict[str, object] = {}
+        for name in SERVICES:
+            probe = probes.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            ports[f"{name}_port"] = probe.getsockname()[1]
+        return ports
 
-    Args:
-        cluster: Nothing else may run there.
-        member: Has a target.
-        cpus: All that there are: targets are a share of them.
-        timing: How long.
-        directory: Where it runs.
+
+def measure_alone(cluster: DemoCluster, seconds: float) -> Iterator[tuple[str, float, float]]:
+    """Run each program that will have a target alone on a cluster where nothing else runs.
+
+    Yields:
+        Its name; steps a second, or requests answered when they come as fast as they can; the
+        median latency of the service that surges at the rate of its target, else 0.
 
     Raises:
-        Unavailable: It does not run or says nothing.
+        Unavailable: One does not run or says nothing.
     """
-    command, port = program(*member.program), 0
-    if member.kind is Kind.SERVICE:
-        port = free_port()
-        command += ["--port", str(port)]
-    whole = base(member, command, directory)
-    whole["spec"]["type"] = "single-node"  # A service would have to state a target.
-    whole["spec"]["resources"]["cpu"] = f"{whole_cpu(cluster.servers())}m"
-    cluster.submit([whole], directory)
-    if member.kind is Kind.BATCH:
-        found = Solo(_batch(cluster, member.name, timing.solo_seconds))
-    else:
-        found = _service(cluster, member, port, cpus, timing)
-    cluster.clear()
-    cluster.drop_records()
-    return found
+    servers = [server["cpus"] for server in cluster.client.get("servers")]
+    fixed = {"directory": cluster.work, "epoch": 0, **free_ports()}
+    endless = {f"{name}_total": ENDLESS for name in TARGETED}
+    text = manifests(defaultdict(lambda: 100, fixed | endless))
+    for workload in load_manifests(text, working_directory=str(cluster.work)):
+        if workload.name not in TARGETED:
+            continue
+        made: dict[str, Any] = workload_to_manifest(workload, redact=False)
+        run, load = made["spec"]["run"], workload.measure.load_command
+        # One whole server; less than a CPU where a quota on the manager leaves less.
+        resources = {**made["spec"]["resources"], "cpu": f"{int(min(servers) * 1000)}m"}
+        # A service would have to state a target.
+        made["spec"] = {"type": "single-node", "resources": resources, "run": run}
+        cluster.submit(json.dumps(made))
+        if load is None:
+            speed, latency = _steps_per_second(cluster, workload.name, seconds), 0.0
+        else:
+            command = load[: load.index("--epoch")]
+            speed, latency = _service(cluster, workload.name, command, sum(servers), seconds)
+        cluster.clear(drop_records=True)
+        yield workload.name, speed, latency
 
 
-def whole_cpu(servers: list[dict[str, Any]]) -> int:
-    """One server's CPU, in thousandths; less where a quota on the manager leaves less."""
-    return int(min(server["cpus"] for server in servers) * 1000)
-
-
-def free_port() -> int:
-    """A TCP port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _wait(cluster: Cluster, name: str, ready: Callable[[str], bool]) -> None:
+def _wait(cluster: DemoCluster, name: str, ready: Callable[[str], bool]) -> str:
     deadline = time.monotonic() + START_SECONDS
-    while not ready(cluster.output(name)):
+    while not ready(output := cluster.output(name)):
         workload = next(w for w in cluster.workloads() if w["name"] == name)
         if workload["phase"] in ENDED or time.monotonic() > deadline:
-            said = cluster.output(name).strip().splitlines()[-1:] or [workload["message"]]
-            raise Unavailable(f"{name} does not run alone: {workload['phase']}: {said[0]}")
+            last = output.strip().splitlines()[-1:] or [workload["message"]]
+            raise Unavailable(f"{name} does not run alone: {workload['phase']}: {last[0]}")
         time.sleep(POLL_SECONDS)
+    return output
 
 
 def steps_done(output: str) -> int:
@@ -110,51 +109,40 @@ def steps_done(output: str) -> int:
     >>> steps_done("done=1\ndone=2\ndon")
     2
     """
-    found = re.findall(DONE_REGEX + r"\n", output)
-    return int(found[-1]) if found else 0
+    return int([0, *re.findall(r"done=([0-9]+)\n", output)][-1])
 
 
-def _batch(cluster: Cluster, name: str, seconds: float) -> float:
-    """Steps a second, from the first line seen after the warm-up to the last one."""
-    _wait(cluster, name, lambda output: steps_done(output) >= WARM_STEPS)
-    first, began = _next_step(cluster, name)
+def _steps_per_second(cluster: DemoCluster, name: str, seconds: float) -> float:
+    """From one step's end after the warm-up to another's, as exactly as polling shows it."""
+
+    def next_step(after: int) -> tuple[int, float]:
+        output = _wait(cluster, name, lambda output: steps_done(output) > after)
+        return steps_done(output), time.monotonic()
+
+    first, began = next_step(WARM_STEPS)
     time.sleep(seconds)
-    last, ended = _next_step(cluster, name)
+    last, ended = next_step(steps_done(cluster.output(name)))
     return (last - first) / (ended - began)
 
 
-def _next_step(cluster: Cluster, name: str) -> tuple[int, float]:
-    """The next step to be done and when that was, as exactly as polling shows it."""
-    before = now = steps_done(cluster.output(name))
-    deadline = time.monotonic() + START_SECONDS
-    while now == before and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS / 10)
-        now = steps_done(cluster.output(name))
-    return now, time.monotonic()
-
-
-def _service(cluster: Cluster, member: Member, port: int, cpus: float, timing: Timing) -> Solo:
+def _service(
+    cluster: DemoCluster, name: str, load: Sequence[str], cpus: float, seconds: float
+) -> tuple[float, float]:
     """What it answers when asked as fast as it can, and its latency at the target's rate."""
-    _wait(cluster, member.name, lambda output: "listening" in output)
-    rate, _ = report(member, port, timing.solo_seconds)
-    if not member.surges:
-        return Solo(rate)
-    wanted = offered_rate(member, cpus, rate)
-    seconds = max(1.0, timing.solo_seconds * LATENCY_SHARE)
-    _, latency = report(member, port, seconds, "--rate", f"{wanted:g}")
-    return Solo(rate, latency)
+    _wait(cluster, name, lambda output: "listening" in output)
+    rate, _ = _load(name, [*load, "--seconds", f"{round(seconds)}"])
+    if name != SURGING:
+        return rate, 0.0
+    how = ["--rate", f"{offered_rate(cpus, rate):g}"]
+    how += ["--seconds", f"{round(max(1.0, seconds * LATENCY_SHARE))}"]
+    return rate, _load(name, [*load, *how])[1]
 
 
-def report(member: Member, port: int, seconds: float, *options: str) -> tuple[float, float]:
-    """The load generator's last line: throughput a second, and the median latency in seconds.
-
-    Raises:
-        Unavailable: It has none.
-    """
-    command = [*drive(member, port), "--seconds", f"{round(seconds)}", *options]
+def _load(name: str, command: Sequence[str]) -> tuple[float, float]:
+    """The load generator's last line: throughput a second, and the median latency in seconds."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = list(re.finditer(REPORT_REGEX, done.stdout))
-    if done.returncode or not found:
+    lines = list(re.finditer(REPORT_REGEX, done.stdout))
+    if done.returncode or not lines:
         why = done.stderr.strip().splitlines()[-1:] or ["it says nothing"]
-        raise Unavailable(f"the load on {member.name}: {why[0]}")
-    return float(found[-1]["throughput"]), float(found[-1]["median_ms"]) / 1000
+        raise Unavailable(f"the load on {name}: {why[0]}")
+    return float(lines[-1]["throughput"]), float(lines[-1]["median_ms"]) / 1000

@@ -18,7 +18,6 @@ from typing import Any, Self
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.supervisor import LaunchSpec, launch
 from wharfinger.ibench.processes import PlainProcess, SourceProcess, SupervisedProcess
-from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, conclude, next_step
 from wharfinger.ibench.sources import Setting, failure
 
 ANSWER_SECONDS = 30.0
@@ -291,45 +290,3 @@ def begin_maximum(setting: Setting) -> RunningSource:
     """
     unmeasured = replace(setting, maximum_per_second=None)
     return RunningSource(unmeasured, PlainProcess(unmeasured.command("--measure-maximum")))
-
-
-def profile(
-    source: RunningSource, plan: RampPlan, measure: Callable[[], float | None]
-) -> Tolerance:
-    """Find how much of a source a workload tolerates; withdraws the source whatever happens.
-
-    Args:
-        source: At work beside the workload.
-        plan: How to ramp.
-        measure: Takes one sample of the workload's performance, more is better; ``None`` stops
-            at once, as when a neighbour falls below its target.
-
-    Raises:
-        InvalidInput: Performance alone is 0.
-        Unavailable: The source has ended.
-    """
-    samples: list[Sample] = []
-    with _withdrawn_afterwards(source):
-        while isinstance(step := next_step(plan, samples), Measure):
-            if step.intensity != source.intensity:
-                source.set_intensity(step.intensity)
-            performance = measure()
-            if performance is None:
-                return conclude(plan, samples)
-            samples.append(Sample(step.intensity, performance))
-    return step
-
-
-@contextlib.contextmanager
-def _withdrawn_afterwards(source: RunningSource) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        # What went wrong is what is told; a source that can't be withdrawn is ended.
-        try:
-            source.withdraw()
-        except Unavailable:
-            source.stop()
-        raise
-    else:
-        source.withdraw()

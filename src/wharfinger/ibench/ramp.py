@@ -5,7 +5,8 @@ intensity at which a program falls below 95 % of its performance alone. Added he
 is noisy, so a step is judged with a stated confidence, and the step that breaks the tolerance
 is tried again after a rest at intensity 0, so that a drift is not taken for interference.
 
-Pure: what was measured so far goes in, what to do next comes out. ``driver.profile`` does it.
+Pure: what was measured so far goes in, what to do next comes out.
+``wharfinger.profiling`` does it.
 """
 
 import math

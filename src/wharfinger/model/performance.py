@@ -14,6 +14,8 @@ from wharfinger.model.workload import Target
 MAX_PACE = 1000.0
 """Stands for a ratio whose lower part is zero: nothing is left to do, or no latency."""
 
+SATURATED_SHARE = 0.9
+"""Share of the CPU that it can use above which a service is taken to be saturated."""
 STALE_SECONDS = 60.0
 """After so long without a new sample, the last one says nothing of now."""
 

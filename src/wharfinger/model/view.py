@@ -147,7 +147,9 @@ class ClusterView:
                 columns[column.name].flags.writeable = False
         names = tuple(self.names)
         rows = {name: row for row, name in enumerate(names)}
-        return replace(self, **columns, names=names, rows=rows, loads=None, index=None, occupants=None)
+        return replace(
+            self, **columns, names=names, rows=rows, loads=None, index=None, occupants=None
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Compiled kernels behind plain functions.
 
-Who calls: ``wharfinger.policies.placement``, ``wharfinger.estimators`` (the fold-ins), and
-``wharfinger.simulator`` (the event loop). The sources lie outside the package, in ``native/``;
-each kernel has a ``.pyi`` here and a reference in Python or NumPy.
+Who calls: ``wharfinger.policies.placement``, ``wharfinger.contention``, ``wharfinger.estimators``
+(the fold-ins), and ``wharfinger.simulator`` (the event loop). The sources lie outside the package,
+in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from wharfinger.native._events import EventLoop
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._scan import least_loaded, next_in_turn
+from wharfinger.native._sizing import add_exceeded, first_enough
 
 __all__ = [
     "Conditional",
@@ -20,6 +21,8 @@ __all__ = [
     "EventLoop",
     "LoadIndex",
     "Mixtures",
+    "add_exceeded",
+    "first_enough",
     "ibench_path",
     "least_loaded",
     "next_in_turn",

@@ -1,4 +1,4 @@
-"""The event log as the API shows it: what each entry is about, in words, nothing secret.
+"""The event log as the API shows it: what each entry is about, nothing secret.
 
 Called by the routes with entries of the store. The entries are shown as they were logged;
 only the values of environment variables are replaced.
@@ -63,7 +63,7 @@ def event(entry: LogEntry, names: Mapping[str, str]) -> models.EventModel:
         sequence=entry.sequence,
         logged_at=timestamp(entry.time),
         kind=entry.kind,
-        message=_message(entry.kind, data),
+        message=_message(data),
         data=data,
     )
 
@@ -94,58 +94,8 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return names.get(str(key).partition("-")[0], str(key))
 
 
-def _message(kind: str, data: Mapping[str, Any]) -> str:
-    """One short sentence, from the event's own words."""
-    decision = data.get("decision")
-    if isinstance(decision, dict):
-        return str(decision["message"])
-    match kind:
-        case "WorkloadFinished":
-            return _how_it_ended(data)
-        case "ManagerStarted":
-            return f"{data['version']}, {data['policy']}, {data['admission']}, {data['engine']}"
-        case "WorkloadQueued":
-            return f"in queue {data['queue']}"
-        case "AllocationResized":
-            return ", ".join(_placement(placement) for placement in data["placements"])
-        case "ServerMeasured":
-            silent = sum(bool(sample["silent"]) for sample in data["samples"])
-            return f"{len(data['samples'])} measured, {silent} of them without a signal"
-        case "ProfilingFinished":
-            return _what_was_measured(data["measurements"])
-        case "WorkloadClassified":
-            return _how_it_was_classified(data["classification"])
-    words = (data.get(key) for key in ("reason", "handle", "report"))
-    return next((str(word) for word in words if word), "")
-
-
-def _how_it_ended(data: Mapping[str, Any]) -> str:
-    if data.get("signal") is not None:
-        return f"{data['reason']}, signal {data['signal']}"
-    return f"{data['reason']}, exit status {data['exit_code']}"
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
-
-
-def _what_was_measured(found: Mapping[str, Any]) -> str:
-    allocations = {cpu for row in found["performance"].values() for cpu in row}
-    under = ", ".join(f"{cpu}m" for cpu in sorted(allocations, key=int)) or "no allocation"
-    sources = ", ".join({**found["tolerated"], **found["caused"]}) or "no source of interference"
-    silent = f"; not measured: {', '.join(found['silent'])}" if found["silent"] else ""
-    runs = f"{_counted(found['runs'], 'run')} in {found['seconds']:.0f} s"
-    return f"{runs}: performance under {under} CPU; {sources}{silent}"
-
-
-def _how_it_was_classified(known: Mapping[str, Any]) -> str:
-    by = f"by {known['estimator']} {known['version']}"
-    if not known["measured"]:
-        return f"{by}, by its like: nothing of its own was measured"
-    return f"{by}, from {known['measured']} measured entries"
-
-
-def _placement(placement: Mapping[str, Any]) -> str:
-    allocation = placement["allocation"]
-    mebibytes = allocation["memory_bytes"] // 2**20
-    return f"{placement['server']}: {allocation['cpu_millicpus']}m CPU, {mebibytes} MiB"
+def _message(data: Mapping[str, Any]) -> str:
+    """What the event itself says to people, which most do not."""
+    if isinstance(data.get("decision"), dict):
+        return str(data["decision"]["message"])
+    return next((str(data[key]) for key in ("reason", "handle", "report") if data.get(key)), "")

@@ -14,6 +14,10 @@ class ApiModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def as_json(self) -> dict[str, Any]:
+        """The answer as plain values, under the API's keys."""
+        return self.model_dump(mode="json", by_alias=True)
+
 
 class ErrorDetail(ApiModel):
     """What went wrong."""

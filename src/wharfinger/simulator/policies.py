@@ -17,7 +17,6 @@ from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.classification.utility import Kind, UtilityMatrix
-from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
@@ -27,17 +26,15 @@ from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
-from wharfinger.policies.placement.quasar import QuasarSettings
-from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
+from wharfinger.policies.registry import POLICIES, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.oracle.bundle import ORACLE, oracle_of
 from wharfinger.simulator.oracle.greedy import GreedyOracle
-from wharfinger.simulator.oracle.true_numbers import NothingToProfile, Oracle, TrueNumbers
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import Resident
 
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
-ORACLE = Oracle.name
 CPU_STEPS = 7
 """Allocations at which the training set is profiled: halves of the largest server, and it."""
 MOST_SERVERS = 4
@@ -91,12 +88,7 @@ def estimates_for(
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
-    by_rules = bool(setup.truth.references)
-    oracle = Bundle(
-        Part(Oracle, QuasarSettings) if by_rules else Part(lambda: GreedyOracle(setup)),
-        contention=Combined if by_rules else None,
-        needs_measurements=by_rules,
-    )
+    oracle, true_estimation, tell_truth = oracle_of(setup)
     extra = {ORACLE: oracle}
     policy = make_policy(
         spec,
@@ -106,9 +98,8 @@ def estimates_for(
         extra=extra,
     )
     bundle = bundle_of(spec, extra)
-    if bundle is oracle and by_rules:
-        told = replace(policy, estimation=NothingToProfile())
-        return Estimates(told, TrueNumbers(setup).classify)
+    if bundle is oracle and tell_truth is not None:
+        return Estimates(replace(policy, estimation=true_estimation), tell_truth)
     if bundle.estimates:
         trained = Trained(setup, Streams(seed))
         return Estimates(replace(policy, estimation=trained.planner), trained.classify)

@@ -155,7 +155,7 @@ def replay_recording(path: Path) -> Replay:
     setup = prepare(spec).setup
     estimates = _estimates(spec, setup)
 
-    def make_manager(started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
+    def make_manager(_started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
         manager = Manager(estimates.policy, settings=_core(spec), state=state)
         estimates.decide_for(manager)
         return manager

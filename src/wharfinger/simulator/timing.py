@@ -1,4 +1,4 @@
-"""How long decisions take: a placement with a clock around it, for the report of a simulated run."""
+"""How long decisions take: a placement with a clock around it, for a simulated run's report."""
 
 import time
 from typing import Any

@@ -83,19 +83,15 @@ def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
     assert best() == ["s8", "s14"]
 
 
-def test_a_server_that_joins_again_is_as_unsettled_and_pressed_as_it_was() -> None:
+def test_a_server_that_joins_again_is_as_unsettled_as_it_was() -> None:
     columns = Columns()
     for name in ("a", "b", "c"):
         columns.put(server(name))
     for name in ("c", "a"):
         columns.unsettle(name, unsettled=True)
-    columns.press("a", 0.5 * columns.pressure("a"))
     assert columns.unsettled() == ["a", "c"]
     columns.put(server("a"), joins=True)
     assert columns.unsettled() == ["c", "a"]
     assert _view(columns).unsettled.tolist() == [0, 1, 1]
-    assert [columns.is_pressed(name) for name in ("a", "b")] == [True, False]
-    columns.press("a", columns.pressure("b"))
     columns.drop("c")
-    assert not columns.is_pressed("a")
     assert columns.unsettled() == ["a"]

@@ -2,17 +2,18 @@
 
 import json
 import sys
-from dataclasses import replace
 
 import pytest
 
+from tests.unit.demo.conftest import result_of
+from wharfinger.cli.demo_report import as_text
 from wharfinger.demo.picture import draw
-from wharfinger.demo.report import as_json, as_text
-from wharfinger.demo.run import with_picture
+from wharfinger.demo.run import check_memory, picture_note
+from wharfinger.errors import Unavailable
 
 
-def test_the_tables_name_every_target_and_what_came_of_it(report):
-    text = as_text(report)
+def test_the_tables_name_every_target_and_what_came_of_it(runs):
+    text = as_text(result_of(*runs))
     lines = text.splitlines()
     assert next(line for line in lines if line.startswith("web ")).split()[-2:] == ["12", "s"]
     assert "1.10 (1.00-1.20)" in text
@@ -23,16 +24,15 @@ def test_the_tables_name_every_target_and_what_came_of_it(report):
     assert "did better nowhere" in text
 
 
-def test_what_the_baseline_does_better_is_said(report):
-    turned = replace(report, main=report.baseline, baseline=report.main)
-    text = as_text(turned)
+def test_what_the_baseline_does_better_is_said(runs):
+    main, baseline = runs
+    text = as_text(result_of(baseline, main))
     assert "web met its target" in text
     assert "compress was done after 15 s" in text
-    assert not turned.passed
 
 
-def test_json_has_what_is_promised(report):
-    found = json.loads(json.dumps(as_json(report)))
+def test_json_has_what_is_promised(runs):
+    found = json.loads(json.dumps(result_of(*runs)))
     assert found["policy"] == "quasar"
     assert found["utilization"] == pytest.approx(0.8)
     assert found["targeted_utilization"] == pytest.approx(0.5)
@@ -45,23 +45,27 @@ def test_json_has_what_is_promised(report):
     assert mets["scan"] is None
 
 
-def test_a_picture_is_made(report, tmp_path):
+def test_a_picture_is_made(runs, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "demo.png"
-    assert draw(report, path)
+    draw(runs, path)
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert path.stat().st_size > 20_000
 
 
-def test_without_matplotlib_it_says_so_and_goes_on(report, tmp_path, monkeypatch):
+def test_without_matplotlib_it_says_so_and_goes_on(runs, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    found = with_picture(report, tmp_path / "demo.png")
-    assert found.picture is None
-    assert "matplotlib is not installed" in as_text(found)
+    (why,) = picture_note(runs, tmp_path / "demo.png")
+    assert "matplotlib is not installed" in why
 
 
-def test_a_picture_that_cant_be_written_is_said_too(report, tmp_path):
+def test_a_picture_that_cant_be_written_is_said_too(runs, tmp_path):
     pytest.importorskip("matplotlib")
-    found = with_picture(report, tmp_path / "nowhere" / "demo.png")
-    assert found.picture is None
-    assert "No such file" in as_text(found)
+    (why,) = picture_note(runs, tmp_path / "nowhere" / "demo.png")
+    assert "No such file" in why
+
+
+def test_a_machine_with_too_little_memory_is_refused():
+    check_memory([{"memory_bytes": 2**30}, {"memory_bytes": 2**30}])
+    with pytest.raises(Unavailable, match=r"too small.*for 5 of 8 programs of 192Mi"):
+        check_memory([{"memory_bytes": 2**30}])

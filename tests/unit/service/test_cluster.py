@@ -86,7 +86,7 @@ def test_events_say_what_they_are_about(api: Api):
     assert events["ManagerStarted"]["name"] == "manager"
     # The engine speaks of starts; an operator thinks of workloads.
     assert events["WorkloadStarted"]["name"] == "w"
-    assert events["WorkloadFinished"]["message"] == "exited, exit status 3"
+    assert events["WorkloadFinished"]["data"]["exit_code"] == 3
     assert "least loaded" in events["WorkloadPlaced"]["message"]
 
 

@@ -36,7 +36,7 @@ class Acquire:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """Somebody outside the core decides, on a snapshot; the core checks the proposal and commits it.
+    """A decider outside the core is asked, on a snapshot; the core checks what it proposes.
 
     Attributes:
         decider: Name of the decider that is asked.

@@ -65,7 +65,7 @@ class ByLoad:
         if slack.is_settled(record, now) and not slack.is_limit_reached(cluster.state, now):
             request = cluster.request(record, now, load=load)
             verdict = cluster.placement.resize(request, record.placements, cluster.view())
-            yield from carried_out(record, verdict, cluster)
+            yield from carried_out(record, verdict)
 
     def _news(
         self, record: WorkloadRecord, remedies: Iterator[Remedy], cluster: Residents

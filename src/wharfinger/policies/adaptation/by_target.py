@@ -20,13 +20,13 @@ from wharfinger.core.seams.adaptation import (
     Suspend,
     Unchanged,
 )
-from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.state import WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings, is_violated
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings
 from wharfinger.policies.placement.resizing import lacking
 
 Remedies = Iterator[Remedy]
@@ -106,7 +106,7 @@ class ByTarget:
         verdict = cluster.placement.resize(
             cluster.request(record, now, off_target=off), record.placements, cluster.view()
         )
-        yield from carried_out(record, verdict, cluster)
+        yield from carried_out(record, verdict)
         if isinstance(verdict, Refusal) and off.pace < 1:
             yield from self._relieve(now, record, off, cluster)
 
@@ -214,15 +214,13 @@ def follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) -
     verdict = cluster.placement.resize(
         cluster.request(record, now), record.placements, cluster.view()
     )
-    yield from carried_out(record, verdict, cluster)
+    yield from carried_out(record, verdict)
     if verdict is None:
         decision = adapted(cluster.placement.name, ReasonCode.OK, "its allocation stays")
         yield Unchanged(record.name, decision)
 
 
-def carried_out(
-    record: WorkloadRecord, verdict: Plan | Refusal | None, cluster: Residents
-) -> Remedies:
+def carried_out(record: WorkloadRecord, verdict: Plan | Refusal | None) -> Remedies:
     """What a placement says about the size of one that runs, as a remedy."""
     if isinstance(verdict, Plan):
         yield Resize(record.name, verdict.placements, verdict.decision)

@@ -12,7 +12,7 @@ from math import hypot, log
 from wharfinger.classification.forgetting import RUNNING_HALF_LIFE_SECONDS
 from wharfinger.classification.forgetting import corrected as remembered
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Observation, TargetTracking, Tracked
 from wharfinger.estimators.matrix import Transform
 from wharfinger.model.allocation import Placement
@@ -451,11 +451,6 @@ class Slack:
         if cpu == now:
             return ()
         return (replace(here, allocation=replace(here.allocation, cpu_millicpus=cpu)),)
-
-
-def is_violated(record: WorkloadRecord) -> bool:
-    """Whether its target was violated when it was measured last."""
-    return record.tracking is not None and record.tracking.status < 0
 
 
 def load_of(record: WorkloadRecord) -> float | None:

@@ -26,7 +26,7 @@ from wharfinger.model.decisions import (
     Stage,
 )
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
-from wharfinger.policies.placement.common import candidate, open_servers, refuse
+from wharfinger.policies.placement.common import candidates, open_servers, refuse
 from wharfinger.policies.placement.curve_resizing import MEDIAN, after_resize, along_curve
 from wharfinger.policies.placement.resizing import ResizeSettings, by_proportion, follow_target
 from wharfinger.policies.placement.sizing import Sizing, SizingSettings, prediction, size
@@ -83,35 +83,52 @@ class _Options:
     violation: NDArray[np.float64]
     relaxed: bool
 
-    def ranked(self) -> NDArray[np.intp]:
-        """Where it can go: first where the target is reached, whatever that takes; best first."""
-        rows = np.flatnonzero(np.isfinite(self.score))
-        reached = np.ones(len(rows), np.bool_) if self.sizing is None else self.sizing.reached[rows]
-        return rows[np.lexsort((self.score[rows], ~reached))]
+    def best(self) -> NDArray[np.intp]:
+        """Where it would go, best first; where the target is reached, whatever that takes, first.
+
+        No more than stand in a decision's record.
+        """
+        possible, kept = np.isfinite(self.score), CANDIDATES_KEPT
+        reached = possible if self.sizing is None else possible & self.sizing.reached
+        first = _lowest(np.flatnonzero(reached), self.score, kept)
+        others = np.flatnonzero(possible & ~reached) if len(first) < kept else _NOWHERE
+        return np.concatenate((first, _lowest(others, self.score, kept - len(first))))
 
     def nearest_miss(self) -> int | None:
         """A server that has room, and can't take it for another reason."""
         rows = np.flatnonzero(np.isin(self.reason, (_OFF_PREDICTION, _CONTENTION, _INCOMPATIBLE)))
         return int(rows[self.violation[rows].argmin()]) if rows.size else None
 
-    def candidates(self, ranked: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:
+    def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:
         """The best, then those that can't take it, each with its numbers."""
-        best = ranked[:CANDIDATES_KEPT].tolist()
-        others = np.flatnonzero(~np.isfinite(self.score))[: CANDIDATES_KEPT - len(best)].tolist()
-        return tuple(self._candidate(row, view) for row in (*best, *others))
+        others = np.flatnonzero(~np.isfinite(self.score))[: CANDIDATES_KEPT - len(best)]
+        rows = [*best.tolist(), *others.tolist()]
+        scores = [score if score < inf else None for score in self.score[rows].tolist()]
+        reasons = [_CODES[reason] for reason in self.reason[rows].tolist()]
+        listed = candidates(view, rows, scores, reasons)
+        return tuple(
+            replace(one, numbers={**one.numbers, **self._numbers(row)})
+            for row, one in zip(rows, listed, strict=True)
+        )
 
-    def _candidate(self, row: int, view: ClusterView) -> Candidate:
-        score = float(self.score[row])
-        reason = _CODES[int(self.reason[row])]
-        known = candidate(view, row, score if score < inf else None, reason)
-        numbers = {**known.numbers, "cpu_needed_millicpus": float(self.need[row])}
+    def _numbers(self, row: int) -> dict[str, float]:
+        numbers = {"cpu_needed_millicpus": float(self.need[row])}
         if self.sizing is not None and self.need[row] > 0:
-            predicted = self.sizing.prediction_on(row)
+            predicted = self.sizing.interval_on(row)
             numbers["predicted_pace"] = predicted.mean
             numbers["predicted_pace_low"] = predicted.low
         if self.contention.informed:
             numbers["interference_beyond_tolerated"] = float(self.violation[row])
-        return replace(known, numbers=numbers | self.contention.numbers(row))
+        return numbers | self.contention.numbers(row)
+
+
+def _lowest(rows: NDArray[np.intp], score: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """So many of these rows with the lowest scores, lowest first, equal ones in their order."""
+    scores = score[rows]
+    if count < len(rows):
+        low = scores <= np.partition(scores, count - 1)[count - 1] if count else rows < 0
+        rows, scores = rows[low], scores[low]
+    return rows[np.argsort(scores, kind="stable")][:count]
 
 
 class Quasar:
@@ -134,7 +151,7 @@ class Quasar:
         options = self._look(request, view)
         if options.sizing is not None and options.sizing.hopeless:
             return self._too_high(options.sizing, options, view)
-        ranked = options.ranked()
+        ranked = options.best()
         if not ranked.size:
             return self._refuse(request, options, view)
         best = int(ranked[0])
@@ -326,17 +343,21 @@ def _reasons(
     request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
 ) -> NDArray[np.int64]:
     """(S,) why each server can't take it now, as an index in ``_CODES``."""
-    takes = open_servers(request, view).astype(np.bool_)
-    too_large = (need > view.cpu_capacity) | (memory_bytes > view.memory_capacity)
-    full = (view.cpu_allocated + need > view.cpu_capacity) | (
+    cpu = view.cpu_capacity
+    too_large = (need > cpu) | (memory_bytes > view.memory_capacity)
+    if not request.workload.best_effort:
+        too_large |= need == 0
+    full = (view.cpu_allocated + need > cpu) | (
         view.memory_allocated + memory_bytes > view.memory_capacity
     )
-    unsized = (need == 0) & (not request.workload.best_effort)
-    return np.select(
-        [~view.accepting.astype(np.bool_), ~takes, too_large | unsized, full, view.unsettled > 0],
-        [0, 1, 2, 3, _OFF_PREDICTION],
-        default=_OK,
-    ).astype(np.int64)
+    reasons = np.full(len(need), _OK)
+    # The last that holds is what is said.
+    reasons[view.unsettled > 0] = _OFF_PREDICTION
+    reasons[full] = 3
+    reasons[too_large] = _TOO_LARGE
+    reasons[open_servers(request, view) == 0] = 1
+    reasons[view.accepting == 0] = 0
+    return reasons
 
 
 def _load(view: ClusterView) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wharfinger.classification.prediction import (
     Part,
     pace_with,
+    paces_with,
     parts_of,
     performance_with,
     reached_probability,
@@ -27,9 +28,7 @@ from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.view import ClusterView, PlacementRequest
-
-BLOCK = 512
-"""Servers that are looked at together: few enough to stay in the cache."""
+from wharfinger.native import first_enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +85,35 @@ class SizeCurve:
 
     Attributes:
         sizes: (G,) thousandths of a CPU, ascending.
-        estimates: G.
+        means: G.
+        stds: G, of the logarithm.
         medians: (G,) of the logarithm.
         variances: (G,) of that.
     """
 
     sizes: NDArray[np.int64]
-    estimates: Sequence[Estimate]
+    means: Sequence[float]
+    stds: Sequence[float]
     medians: Array
     variances: Array
 
     @classmethod
     def of(cls, parts: list[Part], sizes: NDArray[np.int64], confidence: float) -> "SizeCurve":
         """Of the parts of a target."""
-        estimates = [pace_with(parts, cpu, confidence) for cpu in sizes.tolist()]
-        medians = np.array([log(estimate.mean) for estimate in estimates])
-        variances = np.array([estimate.std**2 for estimate in estimates])
-        return cls(sizes, estimates, medians, variances)
+        means, stds = paces_with(parts, sizes.tolist(), confidence)
+        medians = np.array([log(mean) for mean in means])
+        return cls(sizes, means, stds, medians, np.array([std**2 for std in stds]))
 
     def at(self, cpu_millicpus: int) -> Estimate:
         """With one of the sizes."""
-        return self.estimates[int(np.searchsorted(self.sizes, cpu_millicpus))]
+        return self._estimate(int(self.sizes.searchsorted(cpu_millicpus)))
 
     def best(self) -> Estimate:
         """The most that any size gives."""
-        return max(self.estimates, key=lambda estimate: estimate.mean)
+        return self._estimate(max(range(len(self.means)), key=self.means.__getitem__))
+
+    def _estimate(self, at: int) -> Estimate:
+        return Estimate(self.means[at], self.stds[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +148,15 @@ class Sizing:
         drop, variance = _at(self.drop, row)
         return worse_by(self.curve.at(int(self.cpu_millicpus[row])), drop, variance)
 
-    def prediction_on(self, row: int) -> Prediction:
+    def interval_on(self, row: int) -> Prediction:
         """The same with its interval."""
+        return prediction(self.performance_on(row), self.confidence)
+
+    def prediction_on(self, row: int) -> Prediction:
+        """The same in the target's own terms, too, and alone."""
         cpu, (drop, variance) = int(self.cpu_millicpus[row]), _at(self.drop, row)
         terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
-        found = prediction(self.performance_on(row), self.confidence)
-        found = replace(found, performance=terms)
+        found = replace(self.interval_on(row), performance=terms)
         if self.correctable is None:
             return found
         by_neighbors, its_variance = _at(self.correctable, row)
@@ -208,7 +214,8 @@ def size(
     drop = LogEstimates(
         suffered.mean + slower_by, suffered.variance + platform_variance[view.platform]
     )
-    first = _first_enough(curve, drop, quantile(settings.confidence))
+    z = quantile(settings.confidence)
+    first = first_enough(curve.medians, curve.variances, drop.mean, drop.variance, z)
     within = np.searchsorted(grid, view.cpu_capacity, side="right")
     reached = first < within
     chosen = grid[np.minimum(first, len(grid) - 1)]
@@ -279,25 +286,3 @@ def _most_that_fits(
     free = np.searchsorted(grid, view.cpu_capacity - view.cpu_allocated, side="right")
     fits = np.where(free > 0, grid[np.maximum(free - 1, 0)], 0)
     return np.asarray(np.minimum(most, np.maximum(fits, least)))
-
-
-def _first_enough(curve: SizeCurve, drop: LogEstimates, z: float) -> NDArray[np.int64]:
-    """The smallest size at which the target is reached on each server.
-
-    Args:
-        curve: Performance over target by size.
-        drop: What neighbors and the platform take off.
-        z: Standard deviations that stand for the confidence.
-
-    Returns:
-        (S,) indices; G = none.
-    """
-    alike = not drop.mean.any() and not drop.variance.any()
-    servers = 1 if alike else len(drop.mean)
-    first = np.empty(servers, dtype=np.int64)
-    for start in range(0, servers, BLOCK):
-        block = slice(start, min(start + BLOCK, servers))
-        low = curve.medians[:, None] - z * np.sqrt(curve.variances[:, None] + drop.variance[block])
-        enough = low >= drop.mean[block]
-        first[block] = np.where(enough.any(axis=0), enough.argmax(axis=0), len(curve.sizes))
-    return np.broadcast_to(first, len(drop.mean)) if alike else first

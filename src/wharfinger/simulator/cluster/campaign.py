@@ -16,8 +16,8 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
 from wharfinger.model.workload import Profile, ProfileMode, Run, Workload, WorkloadType
+from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
-from wharfinger.simulator.cluster.injection import PROBE_INTENSITY
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.jobs import APPLICATION, Job

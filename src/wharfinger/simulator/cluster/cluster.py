@@ -4,8 +4,8 @@ The effects of an engine's actions, as events in the loop. Who runs where at whi
 only when somebody comes, goes, is resized, suspended or asked more; then the ground truth is asked
 for the rates of that server, and ends are put where they belong. Nothing polls.
 
-``engines.simulated`` is the engine on it; copies for profiling are in ``copies``, what is measured
-in ``meters``. Every report goes to one listener; without one, what is known is told to the next.
+``engines.simulated`` is the engine on it; profiling is in ``profiling_runs``, what is measured in
+``monitor``. Every report goes to one listener; without one, what is known is told to the next.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ from wharfinger.model.workload import Run as Command
 from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.monitor import Meters
-from wharfinger.simulator.cluster.profiling_runs import Copies
+from wharfinger.simulator.cluster.profiling_runs import ProfilingRuns
 from wharfinger.simulator.cluster.runs import Account, Part, Run, State
 from wharfinger.simulator.cluster.servers import Machine, share_out
 from wharfinger.simulator.kernel.loop import EventLoop
@@ -84,7 +84,7 @@ class SimulatedCluster:
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
         self.meters = Meters(self, measuring or Measuring())
-        self.copies = Copies(self)
+        self.profiling = ProfilingRuns(self)
         for server in servers:
             self._add(server)
 
@@ -131,7 +131,7 @@ class SimulatedCluster:
             return
         self.ledger.move(self.now, machine, -1)
         machine.up = False
-        self.copies.server_left(machine, f"server {name} left")
+        self.profiling.server_left(machine, f"server {name} left")
         for run in dict.fromkeys(part.run for part in machine.parts if part.run.counts):
             self.end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
         self.tell(ev.ServerLeft(name, reason))
@@ -148,10 +148,10 @@ class SimulatedCluster:
         listener(ev.EngineSynced(tuple(self._runs), tuple(self.machines)))
 
     def detach(self, listener: Listener) -> None:
-        """Tell it nothing more; what runs goes on, but for copies."""
+        """Tell it nothing more; what runs goes on, but for profiling."""
         if self._listener == listener:
             self._listener = None
-            self.copies.clear()
+            self.profiling.clear()
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
@@ -171,7 +171,7 @@ class SimulatedCluster:
             case act.ForgetWorkload(key=key):
                 self._forget(key)
             case act.ProfileWorkload():
-                self.copies.profile(action)
+                self.profiling.profile(action)
 
     def run_of(self, key: str) -> Run | None:
         """What is known of a key."""
@@ -321,7 +321,7 @@ class SimulatedCluster:
         self.tell(report)
 
     def _stop(self, key: str) -> None:
-        if self.copies.stop(key):
+        if self.profiling.stop(key):
             return
         run = self._runs.get(key)
         why = "stopped before it started"
@@ -340,7 +340,7 @@ class SimulatedCluster:
         self.end(run, ev.WorkloadFinished(run.key, None, 15, "stopped"))
 
     def _forget(self, key: str) -> None:
-        self.copies.forget(key)
+        self.profiling.forget(key)
         run = self._runs.get(key)
         if run is not None and run.end is not None:
             del self._runs[key]
@@ -465,7 +465,7 @@ class SimulatedCluster:
         if run.counts:
             self.end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
         else:
-            self.copies.fail(run.key, "the copy did not fit in memory")
+            self.profiling.fail(run.key, "the copy did not fit in memory")
 
     # --- pieces ---------------------------------------------------------------------------
 

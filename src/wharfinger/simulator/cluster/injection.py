@@ -1,68 +1,23 @@
-"""Sources of interference beside a profiling copy: how they run, and what is read off them.
+"""What a source of interference that is a probe shows: what a workload causes.
 
-The ramp that raises a source until performance has dropped is the profiler's own
-(``wharfinger.ibench.ramp``); here is what it needs of the simulated cluster. Called by ``copies``.
-
-Tolerated is the ramp's score. Caused is read off a probe, the source itself at half of its
-intensity: how much the copy slows it, against how much a second source of the same kind does at
-each intensity on that platform. So both scores are intensities of one source.
+The source itself at half of its intensity: how much the workload slows it, against how much a
+second source of the same kind does at each intensity on that platform. So what is caused is an
+intensity of one source, as what is tolerated is. Called by ``profiling_runs``.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import fmean
 
-from wharfinger.ibench.ramp import LEVELS, Measure, RampPlan, Sample, Tolerance, next_step
+from wharfinger.ibench.ramp import LEVELS
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry
+from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.simulator.truth.ground_truth import GroundTruth, Resident
 
-PROBE_INTENSITY = 50.0
-PROBES = 6
-"""Looks at the probe; one alone is as noisy as what it should show."""
 DOUBT = 2.0
 """Standard errors below which a slowed probe is noise."""
-RAMP_ALLOCATIONS = 4.0
-"""A ramp takes as long as measuring at so many allocations."""
-SAMPLES = 45
-"""Of a usual ramp, probing counted: each has that part of its time."""
 _STEP_ERROR = 10.0 / math.sqrt(12)  # a score lies somewhere between two levels
-NO_SIGNAL = "nothing injects it in this ground truth"
-
-
-@dataclass(slots=True)
-class Ramp:
-    """One source's turn.
-
-    Attributes:
-        resource: What it presses on.
-        plan: How to ramp.
-        samples: So far.
-        probed: Rates of the probe beside the copy over that alone.
-        found: What came of it; ``None`` = it goes on.
-    """
-
-    resource: SharedResource
-    plan: RampPlan
-    samples: list[Sample] = field(default_factory=list)
-    probed: list[float] = field(default_factory=list)
-    found: Tolerance | None = None
-
-    @property
-    def is_probing(self) -> bool:
-        """Whether it still looks at the probe, before anything else."""
-        return len(self.probed) < PROBES
-
-    def next_intensity(self) -> float | None:
-        """Of the next sample; ``None`` = it is done."""
-        if self.is_probing:
-            return PROBE_INTENSITY
-        step = next_step(self.plan, self.samples)
-        if isinstance(step, Measure):
-            return step.intensity
-        self.found = step
-        return None
 
 
 class Probes:

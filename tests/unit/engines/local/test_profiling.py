@@ -1,37 +1,15 @@
-"""The pure parts of profiling: stretches, scores, times, and where layers lie."""
+"""The pure parts of profiling on this machine: readings, jobs, and where layers lie."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from wharfinger.engines.local.profiling.findings import Findings
-from wharfinger.engines.local.profiling.injection import (
-    COARSE,
-    FINE,
-    cut_short,
-    looks_for,
-    plan_for,
-)
-from wharfinger.engines.local.profiling.injection import ramp as run_ramp
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.readings import Heard
-from wharfinger.engines.local.profiling.scores import (
-    CAPACITY_ERROR,
-    SINGLE_ERROR,
-    Stretch,
-    caused_by_sharing,
-    caused_on_cpu,
-    performance,
-    relative,
-    tolerated_of_few,
-)
-from wharfinger.engines.local.profiling.sequence import Times
 from wharfinger.engines.local.profiling.storage import cap, choose_upper
 from wharfinger.host.cgroups import discover
 from wharfinger.host.topology import discover_servers
-from wharfinger.ibench.ramp import RampPlan, Sample, Tolerance
-from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
@@ -83,81 +61,6 @@ def test_a_time_when_nobody_listened_is_no_usual_gap():
     assert heard((0.0, 1)).usual_gap(RATE) is None
 
 
-def test_one_stretch_says_nothing_of_its_noise():
-    assert performance([Stretch(1.0, {RATE: 5.0})], RATE) is not None
-    entry = performance([Stretch(1.0, {RATE: 5.0})], RATE)
-    assert entry is not None and entry.error == SINGLE_ERROR
-    assert performance([Stretch(1.0, {})], RATE) is None
-    assert performance([Stretch(1.0, {RATE: 0.0})], RATE) is None
-
-
-def test_the_quantity_that_falls_most_counts():
-    alone = {Quantity.THROUGHPUT: 100.0, LATENCY: 0.01}
-    assert relative({Quantity.THROUGHPUT: 90.0, LATENCY: 0.02}, alone) == 0.5
-    assert relative({RATE: 1.0}, alone) is None
-
-
-def test_a_ramps_error_is_at_least_its_step():
-    found, finished = ramped(lambda intensity: 1.0 if intensity <= 50 else 0.8)
-    entry = tolerated(found)
-    assert finished
-    assert 50 <= entry.value <= 75
-    assert entry.error >= 25 / 12**0.5
-    assert not entry.censored
-
-
-def test_a_ramp_that_is_cut_short_is_a_lower_bound():
-    samples = [Sample(0.0, 1.0)] * 3 + [Sample(25.0, 1.0)] * 3 + [Sample(50.0, 1.0)]
-    entry = tolerated(cut_short(RampPlan(levels=COARSE), samples))
-    assert (entry.value, entry.censored) == (25.0, True)
-
-
-def test_a_break_that_could_not_be_confirmed_is_one():
-    samples = [Sample(0.0, 1.0)] * 3 + [Sample(25.0, 0.5)] * 3
-    entry = tolerated(cut_short(RampPlan(levels=COARSE), samples))
-    assert not entry.censored
-    assert entry.value < 25
-
-
-def ramped(performance_at) -> tuple[Tolerance, bool]:
-    now = [0.0]
-
-    def set_intensity(intensity: float) -> None:
-        now[0] = intensity
-
-    plan = RampPlan(levels=COARSE)
-    return run_ramp(plan, [Sample(0.0, 1.0)] * 3, set_intensity, lambda: performance_at(now[0]))
-
-
-def test_few_looks_interpolate():
-    entry = tolerated_of_few({50.0: 0.99, 100.0: 0.89}, 0.05)
-    assert entry.value == pytest.approx(70.0)
-    assert tolerated_of_few({50.0: 0.99}, 0.05).censored
-
-
-def test_how_a_ramp_is_planned_hangs_on_the_time():
-    assert plan_for(5, 0.05) is None
-    assert looks_for(1) == (100.0,)
-    coarse, fine = plan_for(20, 0.05), plan_for(60, 0.05)
-    assert coarse is not None and coarse.levels == COARSE
-    assert fine is not None and fine.levels == FINE
-
-
-def test_caused_scores_are_from_0_to_100():
-    assert caused_on_cpu([5.0], 2).value == 100
-    shared = caused_by_sharing(100.0, [20.0])
-    assert shared is not None and shared.value == 100
-    assert caused_by_sharing(50.0, []) is None
-
-
-@pytest.mark.parametrize(("seconds", "allocations", "sources"), [(2, 1, 0), (8, 2, 2), (60, 7, 2)])
-def test_the_shares_make_up_the_whole(seconds: float, allocations: int, sources: int):
-    times = Times.of(seconds, allocations=allocations, sources=sources)
-    total = times.warm_up_seconds + times.share_seconds * (allocations + 3 * sources)
-    assert total == pytest.approx(seconds)
-    assert 0.2 <= times.stretch_seconds <= 1.0
-
-
 def test_layers_lie_in_our_own_directory_on_the_same_storage(tmp_path: Path):
     assert choose_upper(tmp_path, tmp_path, "k") == tmp_path / "upper"
 
@@ -189,26 +92,3 @@ def make_job(tmp_path: Path) -> Job:
 def test_a_job_comes_through_as_it_was(tmp_path: Path):
     job = make_job(tmp_path)
     assert Job.decode(job.encode()) == job
-
-
-def test_a_service_is_told_by_what_it_could_answer_not_by_what_it_was_asked(
-    tmp_path: Path,
-) -> None:
-    throughput = Quantity.THROUGHPUT
-    answered = [Stretch(1.0, {throughput: 40.0, LATENCY: 0.004})] * 9
-    findings = Findings(make_job(tmp_path))
-    findings.add_performance(1000, answered, 0.1)
-    findings.add_performance(1000, answered)  # Again, with what was seen later.
-    findings.add_performance(500, answered, 0.47)
-    found = findings.measurements(runs=1, seconds=8.0).performance
-    assert found[throughput][1000].value == pytest.approx(400)
-    assert found[throughput][1000].error == CAPACITY_ERROR
-    assert found[throughput][500].value == pytest.approx(40), "busy: it can do no more"
-    assert [entry.value for entry in found[LATENCY].values()] == pytest.approx([0.004, 0.004])
-
-
-def test_nobody_is_taken_to_use_more_than_one_cpu_who_was_not_seen_to(tmp_path: Path) -> None:
-    findings = Findings(make_job(tmp_path))
-    findings.add_performance(4000, [Stretch(1.0, {Quantity.THROUGHPUT: 40.0})] * 9, 0.1)
-    found = findings.measurements(runs=1, seconds=8.0).performance
-    assert found[Quantity.THROUGHPUT][4000].value == pytest.approx(400)

@@ -1,32 +1,28 @@
-"""A source of interference beside a copy: started, ramped, withdrawn at once, and gone.
+"""A source of interference beside a copy: started, withdrawn at once, and gone.
 
-Called by ``sequence``. The source stands for neighbours, so it runs on the copy's CPUs and is given
+Called by ``session``. The source stands for neighbours, so it runs on the copy's CPUs and is given
 what the copy leaves of them: no neighbour ever gets what a workload has. I/O goes to a nameless
 file on the storage that the copy's writes go to.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.copies import make_run
+from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.lifeline import Lifeline
-from wharfinger.engines.local.profiling.remains import clear_run
+from wharfinger.engines.local.profiling.runs import make_run
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.ibench.driver import Report, RunningSource, begin_maximum, start_supervised
-from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, conclude, next_step
 from wharfinger.ibench.sources import Setting, signal_here, source_named
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.profiling.steps import SourceSilent
 
-COARSE = (25.0, 50.0, 75.0, 100.0)
-FINE = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0)
-SAMPLES_FOR_FINE, SAMPLES_FOR_COARSE = 45, 12
-"""With fewer, a step can't be judged by its noise: each intensity gets one look."""
 REPORT_SECONDS = 0.1
 SOURCE_MEMORY_BYTES = 256 << 20
 LOOK_SECONDS = 0.02
@@ -37,23 +33,16 @@ is slowed by them, and that would be taken for interference."""
 LEAST_LEFT_MILLICPUS = 100
 """With less no source could do anything."""
 
-EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
-"""Shared by all servers of this machine."""
-
-
-class SourceSilent(Exception):
-    """The source can't be used; the message says why."""
-
 
 @contextmanager
-def beside(
+def begin_source(
     job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline
 ) -> Iterator[RunningSource]:
     """A source at intensity 0; afterwards nothing of it is left.
 
     Raises:
         SourceSilent: There is none, or it has no signal here.
-        NeighbourFell: While a device's maximum was measured.
+        NeighborFell: While a device's maximum was measured.
     """
     name = f"{job.key}.{resource.value}"
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
@@ -109,55 +98,6 @@ def _measured(setting: Setting, lifeline: Lifeline) -> Setting:
     device = setting.directory.stat().st_dev
     lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})
     return source.setting
-
-
-def plan_for(samples: float, tolerance: float) -> RampPlan | None:
-    """How to ramp when there is time for so many samples; ``None`` = too few to judge by."""
-    if samples < SAMPLES_FOR_COARSE:
-        return None
-    levels = FINE if samples >= SAMPLES_FOR_FINE else COARSE
-    return RampPlan(tolerance=tolerance, levels=levels)
-
-
-def looks_for(samples: float) -> tuple[float, ...]:
-    """The intensities to look at once each when there is time for only so many samples."""
-    if samples >= len(COARSE):
-        return COARSE
-    return (50.0, 100.0) if samples >= 2 else (100.0,)
-
-
-def ramp(
-    plan: RampPlan,
-    samples: list[Sample],
-    set_intensity: Callable[[float], None],
-    measure: Callable[[], float | None],
-) -> tuple[Tolerance, bool]:
-    """Ramp until performance has dropped by the tolerance, or ``measure`` says ``None``.
-
-    Args:
-        plan: How.
-        samples: Those that there are already, at intensity 0; gets those that are taken.
-        set_intensity: Called at each change.
-        measure: Takes one sample, more is better.
-
-    Returns:
-        What is known then, and whether the ramp came to its end.
-    """
-    intensity = 0.0
-    while isinstance(step := next_step(plan, samples), Measure):
-        if step.intensity != intensity:
-            intensity = step.intensity
-            set_intensity(intensity)
-        performance = measure()
-        if performance is None:
-            return cut_short(plan, samples), False
-        samples.append(Sample(intensity, performance))
-    return step, True
-
-
-def cut_short(plan: RampPlan, samples: list[Sample]) -> Tolerance:
-    """What is known of a ramp that had to stop: a break that could not be confirmed is one."""
-    return conclude(replace(plan, confirmations=0), samples)
 
 
 def reports_at_most(source: RunningSource) -> tuple[float, list[float]]:

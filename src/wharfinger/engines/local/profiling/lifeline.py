@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from wharfinger.monitor.messages import Channel, Message
+from wharfinger.profiling.steps import NeighborFell
 
 
 class ManagerGone(Exception):
     """Nobody wants to know any more."""
-
-
-class NeighbourFell(Exception):
-    """A neighbour has fallen below its target while a source was at work; it is the message."""
 
 
 class Lifeline:
@@ -53,7 +50,7 @@ class Lifeline:
 
         Raises:
             ManagerGone: It is.
-            NeighbourFell: Within :meth:`injecting`.
+            NeighborFell: Within :meth:`injecting`.
         """
         poll = select.poll()
         for descriptor in (self._channel.fileno(), *descriptors):
@@ -62,7 +59,7 @@ class Lifeline:
         if self._channel.fileno() in ready:
             fallen = str(self.receive().get("fallen", ""))
             if fallen and self._injecting:  # Else it comes too late: the source is gone.
-                raise NeighbourFell(fallen)
+                raise NeighborFell(fallen)
         return bool(ready.intersection(descriptors))
 
     @contextmanager

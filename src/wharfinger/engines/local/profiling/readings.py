@@ -1,6 +1,6 @@
 """A copy's performance as its readers hear it, unsmoothed: increments over stretches of time.
 
-Who calls: ``sequence``. The readers are the meter's, ``host.measure``; those that must be inside
+Who calls: ``session``. The readers are the meter's, ``host.measure``; those that must be inside
 (an endpoint, a command) run in a process of their own there,
 ``host.measure.inside``. Smoothing would carry
 what was before a change into what is after it, so only what lies within a stretch counts.
@@ -13,9 +13,8 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.copies import Copy, load_output
 from wharfinger.engines.local.profiling.job import Job
-from wharfinger.engines.local.profiling.scores import Stretch
+from wharfinger.engines.local.profiling.runs import SandboxedRun, load_output
 from wharfinger.engines.local.start import environment
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.model.performance import Quantity
@@ -23,8 +22,8 @@ from wharfinger.monitor.client import MARK
 from wharfinger.monitor.inside import Inside
 from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
 from wharfinger.monitor.watch import COMMAND, HTTP, LINES, Watch
+from wharfinger.profiling.steps import PERFORMANCES, Stretch
 
-PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 STALL_GAPS, STALL_SECONDS = 4.0, 0.5
 """A counter that is silent for so many of its usual gaps, and so long, stands still."""
 
@@ -41,8 +40,8 @@ class Heard:
     >>> heard = Heard()
     >>> for second in range(4):
     ...     heard.add("progress lines", Quantity.RATE, float(second), 10.0 * second, True)
-    >>> heard.stretch(Quantity.RATE, 1.0, 1.5)
-    (3.0, Stretch(seconds=2.0, values={<Quantity.RATE: 'rate_per_second'>: 10.0}))
+    >>> heard.stretch(Quantity.RATE, 1.0, 1.5)[1].values
+    {<Quantity.RATE: 'rate_per_second'>: 10.0}
     >>> heard.stretch(Quantity.RATE, 1.0, 3.0) is None
     True
     """
@@ -130,7 +129,7 @@ class Readings:
         init_pid: Process 1 of its namespaces.
     """
 
-    def __init__(self, job: Job, copy: Copy, init_pid: int) -> None:
+    def __init__(self, job: Job, copy: SandboxedRun, init_pid: int) -> None:
         self.heard = Heard()
         self.since = time.monotonic()
         spec = _spec(job, copy, init_pid)
@@ -159,7 +158,7 @@ class Readings:
             self._inside.close()
 
 
-def _spec(job: Job, copy: Copy, init_pid: int) -> WatchSpec:
+def _spec(job: Job, copy: SandboxedRun, init_pid: int) -> WatchSpec:
     workload = job.workload
     name = copy.run_dir.name
     has_load = workload.measure.load_command is not None

@@ -15,16 +15,17 @@ from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
-from wharfinger.engines.local.profiling import remains
-from wharfinger.engines.local.profiling.copies import Copies, CopyFailed
+from wharfinger.engines.local.profiling import cleanup
 from wharfinger.engines.local.profiling.job import Job
 from wharfinger.engines.local.profiling.lifeline import Lifeline, ManagerGone
-from wharfinger.engines.local.profiling.sequence import measure
+from wharfinger.engines.local.profiling.runs import SandboxedRuns
+from wharfinger.engines.local.profiling.session import measure
 from wharfinger.engines.local.profiling.storage import cap, choose_upper
 from wharfinger.errors import WharfingerError
 from wharfinger.host.sandbox import SandboxKind, describe_support
 from wharfinger.monitor.messages import Channel
 from wharfinger.monitor.meter import die_with
+from wharfinger.profiling.steps import RunFailed
 
 CLEAR = "--clear"
 _PR_SET_PDEATHSIG = 1
@@ -38,9 +39,9 @@ def answer(job: Job, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingF
     """
     try:
         upper_base = _prepare(job)
-        copies = Copies(job, upper_base, cap(upper_base, job.cap_bytes))
-        return ev.ProfilingFinished(job.key, measure(job, copies, upper_base, lifeline))
-    except (CopyFailed, WharfingerError) as error:
+        runs = SandboxedRuns(job, upper_base, cap(upper_base, job.cap_bytes))
+        return ev.ProfilingFinished(job.key, measure(job, runs, upper_base, lifeline))
+    except (RunFailed, WharfingerError) as error:
         return ev.ProfilingFailed(job.key, str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -49,7 +50,7 @@ def answer(job: Job, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingF
 
 def _prepare(job: Job) -> Path:
     """Clear away what is left of an earlier asking, and make the places of this one."""
-    remains.clear(job.directory)
+    cleanup.clear(job.directory)
     job.directory.mkdir(mode=0o700, parents=True)
     working_directory = Path(job.workload.run.working_directory)
     name = f"{job.control.identity}-{job.key}"
@@ -63,7 +64,7 @@ def _prepare(job: Job) -> Path:
 
 
 def _make(job: Job, upper_base: Path) -> Path:
-    remains.begin(job.directory, upper_base)
+    cleanup.begin(job.directory, upper_base)
     # From now on it is known that we are here: we may outlive the manager to clear away.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
     upper_base.mkdir(mode=0o700, exist_ok=True)
@@ -75,7 +76,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager.
     if arguments[0] == CLEAR:
         for directory in arguments[1:]:
-            remains.clear(Path(directory))
+            cleanup.clear(Path(directory))
         return
     descriptor, parent = map(int, arguments)
     die_with(parent)
@@ -89,11 +90,11 @@ def main(arguments: list[str]) -> None:
     signal.setitimer(signal.ITIMER_REAL, job.limit_seconds)
     try:
         found = answer(job, lifeline)
-        remains.clear(job.directory)
+        cleanup.clear(job.directory)
         kind, payload = encode_event(found)
         lifeline.tell({"answer": [kind, payload.decode()]})
     except ManagerGone:
-        remains.clear(job.directory)
+        cleanup.clear(job.directory)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""From what was measured to entries of the rows: pure.
+"""From what was read to entries of the rows: pure.
 
 Source: Paragon (TOCS) 2.3 and iBench (dissertation chapter 5) for tolerated and caused scores.
-Called by ``sequence`` and ``injection``.
 """
 
 import math
@@ -9,52 +8,57 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from wharfinger.classification.held import BUSY
-from wharfinger.model.performance import Quantity
+from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
 
-SINGLE_ERROR = 0.1
-"""Relative error of a performance that was measured once: its noise is not known."""
-LEAST_ERROR = 0.005
-"""No performance is known better: the machine's own drift."""
-CAPACITY_ERROR = 0.2
-"""Relative error of what a service could answer, told from what it did."""
-CONGESTED_SHARE = 0.95
-"""A source that achieves less of what it was asked for had to share."""
-
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Performance over some time.
+class ScoreSettings:
+    """What entries are worth.
 
     Attributes:
-        seconds: How long.
-        values: By quantity, in its unit; latency in seconds.
+        single_error: Relative error of what was measured once: its noise is not known.
+        min_error: No performance is known better: the machine's own drift.
+        use_error: Relative error of CPU time.
+        capacity_error: Relative error of what a service could answer, told from what it did.
+        saturated_share: Of its CPU, above which a service is taken to be saturated.
+        congested_share: A source that achieves less of what it was asked for had to share.
+        min_io_bytes_per_second: With less, it is for want of CPU time, not of the device, that a
+            source falls short.
     """
 
-    seconds: float
-    values: Mapping[Quantity, float]
+    single_error: float = 0.1
+    min_error: float = 0.005
+    use_error: float = 0.05
+    capacity_error: float = 0.2
+    saturated_share: float = SATURATED_SHARE
+    congested_share: float = 0.95
+    min_io_bytes_per_second: float = 16384.0
 
 
-def performance(stretches: Sequence[Stretch], quantity: Quantity) -> Entry | None:
+SETTINGS = ScoreSettings()
+
+
+def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
     """The mean over time, with its relative standard error; ``None`` = nothing was told.
 
-    >>> found = [Stretch(1.0, {Quantity.RATE: 9.0}), Stretch(1.0, {Quantity.RATE: 11.0})]
-    >>> mean = performance(found, Quantity.RATE)
-    >>> mean.value, round(mean.error, 6)
+    Args:
+        told: Seconds, and the value in them.
+
+    >>> entry = mean([(1.0, 9.0), (1.0, 11.0)])
+    >>> entry.value, round(entry.error, 6)
     (10.0, 0.1)
     """
-    told = [(s.seconds, s.values[quantity]) for s in stretches if quantity in s.values]
     if not told:
         return None
-    mean = fmean((value for _, value in told), weights=[seconds for seconds, _ in told])
-    if mean <= 0:
+    average = fmean((value for _, value in told), weights=[seconds for seconds, _ in told])
+    if average <= 0:
         return None
     if len(told) == 1:
-        return Entry(mean, SINGLE_ERROR)
-    error = stdev(value for _, value in told) / math.sqrt(len(told)) / mean
-    return Entry(mean, max(LEAST_ERROR, error))
+        return Entry(average, SETTINGS.single_error)
+    error = stdev(value for _, value in told) / math.sqrt(len(told)) / average
+    return Entry(average, max(SETTINGS.min_error, error))
 
 
 def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
@@ -72,10 +76,10 @@ def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
     [400.0, 40.0]
     """
     used_millicpus = used_cpus * MILLICPUS_PER_CPU
-    if not 0 < used_millicpus < BUSY * cpu_millicpus:
+    if not 0 < used_millicpus < SETTINGS.saturated_share * cpu_millicpus:
         return entry
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, used_millicpus))
-    return Entry(entry.value * usable / used_millicpus, max(entry.error, CAPACITY_ERROR))
+    return Entry(entry.value * usable / used_millicpus, max(entry.error, SETTINGS.capacity_error))
 
 
 def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) -> float | None:
@@ -146,20 +150,30 @@ def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
     """
     if not achieved or asked <= 0:
         return None
-    mean = fmean(achieved)
-    if not 0 < mean < CONGESTED_SHARE * asked:
+    reached = fmean(achieved)
+    if not 0 < reached < SETTINGS.congested_share * asked:
         return None
-    error = stdev(achieved) / math.sqrt(len(achieved)) if len(achieved) > 1 else mean / 4
-    slope = 100 * asked / mean**2
-    return Entry(min(100.0, max(0.0, 100 * asked / mean - asked)), max(1.0, slope * error))
+    error = stdev(achieved) / math.sqrt(len(achieved)) if len(achieved) > 1 else reached / 4
+    slope = 100 * asked / reached**2
+    return Entry(min(100.0, max(0.0, 100 * asked / reached - asked)), max(1.0, slope * error))
 
 
-def caused_by_own_use(bytes_per_second: float, maximum_per_second: float) -> Entry:
-    """The workload's own I/O over the most that the source reaches."""
-    value = min(100.0, 100 * bytes_per_second / maximum_per_second)
-    return Entry(value, max(1.0, value / 10))
+def caused_on_device(
+    maximum_per_second: float | None,
+    io_bytes_per_second: float | None,
+    shared: Entry | None,
+) -> Entry | None:
+    """The larger of the workload's own I/O over the most that the source reaches, and its share.
 
-
-def larger(entries: Sequence[Entry | None]) -> Entry | None:
-    """The entry of the highest value among those that there are."""
-    return max((entry for entry in entries if entry), key=lambda entry: entry.value, default=None)
+    Args:
+        maximum_per_second: Of the source.
+        io_bytes_per_second: The workload's own, alone; ``None`` = not known.
+        shared: What the source was kept from, where the workload was slowed, too.
+    """
+    if io_bytes_per_second is None or not maximum_per_second:
+        return shared
+    value = min(100.0, 100 * io_bytes_per_second / maximum_per_second)
+    own = Entry(value, max(1.0, value / 10))
+    if io_bytes_per_second < SETTINGS.min_io_bytes_per_second or shared is None:
+        return own
+    return max(shared, own, key=lambda entry: entry.value)

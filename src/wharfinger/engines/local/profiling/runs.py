@@ -1,7 +1,7 @@
-"""Copies of a workload: each under a supervisor and in cgroups, in a sandbox.
+"""SandboxedRuns of a workload: each under a supervisor and in cgroups, in a sandbox.
 
-Called by ``sequence``. What a copy writes lies in the plan's upper layers and goes with it; its
-output and records lie in a run directory of its own, which ``remains`` finds after a crash.
+Called by ``session``. What a copy writes lies in the plan's upper layers and goes with it; its
+output and records lie in a run directory of its own, which ``cleanup`` finds after a crash.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.engines.local.loads import LOAD_ALLOCATION
 from wharfinger.engines.local.measuring import cpu_file
+from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Job
-from wharfinger.engines.local.profiling.remains import clear_run
 from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.engines.local.start import launch_spec, limits, pace_of
 from wharfinger.errors import EngineFault, OutOfSpace
@@ -26,6 +26,7 @@ from wharfinger.host.supervisor import Supervisor, launch, read_output, request_
 from wharfinger.host.tree import children_of, descendants
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.monitor.counters import cpu_seconds
+from wharfinger.profiling.steps import RunFailed
 
 LOG_CAP_BYTES = 1 << 20
 END_SECONDS = 10.0
@@ -35,12 +36,8 @@ AGAIN = 'while "$@"; do :; done'
 """A load generator is started again when it has come to its end, but not when it has failed."""
 
 
-class CopyFailed(Exception):
-    """There can be no copy, or it came to an end that says nothing; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
-class CopyEnd:
+class RunEnd:
     """How a copy ended by itself.
 
     Attributes:
@@ -54,7 +51,7 @@ class CopyEnd:
     problem: str
 
 
-class Copy:
+class SandboxedRun:
     """One start of the copy, until it is ended by :meth:`clear`."""
 
     def __init__(self, job: Job, run_dir: Path, group: Group, supervisor: Supervisor) -> None:
@@ -107,7 +104,7 @@ class Copy:
         """Give it another share of CPU.
 
         Raises:
-            CopyFailed: It can't be done.
+            RunFailed: It can't be done.
         """
         allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
         server = self._job.server
@@ -117,15 +114,15 @@ class Copy:
             if not self.group.has_quota:
                 request_pace(self.run_dir, self.pidfd, pace_of(start, self.group))
         except (EngineFault, OutOfSpace) as fault:
-            raise CopyFailed(str(fault)) from fault
+            raise RunFailed(str(fault)) from fault
         if refused is not None:
-            raise CopyFailed(refused.reason)
+            raise RunFailed(refused.reason)
 
-    def end(self) -> CopyEnd:
+    def end(self) -> RunEnd:
         """How it ended; to be asked once it is over."""
         record = read_run(self.run_dir).exit
         report = read_report(self.run_dir / "report")
-        return CopyEnd(
+        return RunEnd(
             report.ran_seconds if report else 0.0,
             record.cpu_seconds if record else 0.0,
             self._problem(record, report),
@@ -181,7 +178,7 @@ class Copy:
         clear_run(load_dir(self.run_dir))
 
 
-class Copies:
+class SandboxedRuns:
     """Starts copies, and counts them.
 
     Args:
@@ -195,11 +192,11 @@ class Copies:
         self._job = replace(job, cap_bytes=cap_bytes)
         self._upper_base = upper_base
 
-    def start(self, cpu_millicpus: int) -> Copy:
+    def start(self, cpu_millicpus: int) -> SandboxedRun:
         """Start another one; what its predecessor wrote is gone.
 
         Raises:
-            CopyFailed: It can't be started.
+            RunFailed: It can't be started.
         """
         self.started += 1
         name = f"{self._job.key}.p{self.started}"
@@ -207,9 +204,9 @@ class Copies:
             clean_up(self._upper_base)
             return self._launch(name, Allocation(cpu_millicpus, self._job.plan.memory_bytes))
         except (EngineFault, OSError) as error:
-            raise CopyFailed(f"the copy can't be started: {error}") from error
+            raise RunFailed(f"the copy can't be started: {error}") from error
 
-    def _launch(self, name: str, allocation: Allocation) -> Copy:
+    def _launch(self, name: str, allocation: Allocation) -> SandboxedRun:
         job = self._job
         placement = Placement(job.plan.server, allocation)
         group = make_run(job, name, placement)
@@ -225,7 +222,7 @@ class Copies:
             open_files=job.open_files,
             cpu_millicpus=pace_of(start, group),
         )
-        return Copy(job, run_dir, group, launch(run_dir, spec))
+        return SandboxedRun(job, run_dir, group, launch(run_dir, spec))
 
     def _command(self, name: str) -> tuple[str, ...]:
         job = self._job
@@ -272,16 +269,18 @@ def make_run(job: Job, name: str, placement: Placement) -> Group:
     return job.control.create(placement.server, name, wanted)
 
 
-def wait_until_begun(copy: Copy, wait: Callable[[float], object], timeout_seconds: float) -> int:
+def wait_until_begun(
+    copy: SandboxedRun, wait: Callable[[float], object], timeout_seconds: float
+) -> int:
     """Wait until the program has begun; process 1 of its namespaces.
 
     Raises:
-        CopyFailed: It has not.
+        RunFailed: It has not.
     """
     waited = 0.0
     while not (init := copy.init_pid()) and not copy.over:
         if waited > timeout_seconds:
-            raise CopyFailed(f"the copy has not begun within {timeout_seconds:g} s")
+            raise RunFailed(f"the copy has not begun within {timeout_seconds:g} s")
         wait(0.005)
         waited += 0.005
     return init

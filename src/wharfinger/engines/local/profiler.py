@@ -1,16 +1,13 @@
-"""Runs profiling plans by an engine, one after another, with no manager above it.
-
-``campaign`` calls it for each known program.
-"""
+"""Profiles workloads by the local engine, one after another, with no manager above it."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.engines.base import Engine
 from wharfinger.engines.local.engine import LocalEngine
 from wharfinger.errors import EngineFault
 from wharfinger.model.platform import Server
@@ -21,27 +18,23 @@ SET_UP_SECONDS = 60.0
 """Beyond the plan's own seconds: after these the engine is taken to hang."""
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.5
+KEY = "profile"
 
 
-class EngineProfiler:
-    """An engine of one server, opened for as long as the ``with`` block lasts.
+class LocalProfiler:
+    """A local engine that is open for as long as the ``with`` block lasts.
 
     Args:
-        engine: Not open yet.
+        directory: Where the engine keeps its runs; what a killed one left is cleared there.
+        servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
+
+    Raises:
+        InvalidInput: The machine can't be divided so.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, directory: Path, servers: str | None = "1") -> None:
+        self._engine = LocalEngine(directory, servers=servers)
         self._servers: dict[str, Server] = {}
-
-    @classmethod
-    def local(cls, directory: Path) -> "EngineProfiler":
-        """By the local engine: this machine as one server.
-
-        Args:
-            directory: Where the engine keeps its runs; what a killed one left is cleared there.
-        """
-        return cls(LocalEngine(directory, servers="1"))
 
     def __enter__(self) -> Self:
         self._engine.open()
@@ -84,28 +77,25 @@ class EngineProfiler:
         Args:
             key: The same for the same program, so that what a killed run left is found.
             workload: What is profiled.
-            plan: On a server of this engine.
+            plan: On a server of this engine; an empty ``server`` stands for the first one.
 
         Raises:
             EngineFault: It gave nothing, or no answer; the message says why.
         """
-        self._engine.perform(act.ProfileWorkload(key, workload, plan))
+        wanted = replace(plan, server=plan.server or self.server.name)
+        self._engine.perform(act.ProfileWorkload(key, workload, wanted))
         ended = False
         try:
-            found = self._wait(key, plan.seconds + SET_UP_SECONDS)
+            answer = self._wait(key, plan.seconds + SET_UP_SECONDS)
             ended = True
         finally:
-            if not ended:
-                self._stop(key)
+            if not ended:  # Nothing of it may run on beside the next one.
+                self._engine.perform(act.StopWorkload(key, 0.0))
+                self._wait(key, STOP_SECONDS)
         self._engine.perform(act.ForgetWorkload(key))
-        if isinstance(found, ev.ProfilingFailed):
-            raise EngineFault(found.reason)
-        return found.measurements
-
-    def _stop(self, key: str) -> None:
-        """Nothing of it may run on beside the next one."""
-        self._engine.perform(act.StopWorkload(key, 0.0))
-        self._wait(key, STOP_SECONDS)
+        if isinstance(answer, ev.ProfilingFailed):
+            raise EngineFault(answer.reason)
+        return answer.measurements
 
     def _wait(self, key: str, seconds: float) -> ev.ProfilingFinished | ev.ProfilingFailed:
         deadline = time.monotonic() + seconds
@@ -117,3 +107,23 @@ class EngineProfiler:
 
 
 _ANSWERS = (ev.ProfilingFinished, ev.ProfilingFailed)
+
+
+def profile_workload(
+    directory: Path, workload: Workload, plan: ProfilingPlan, *, servers: str | None = None
+) -> Measurements:
+    """Run a copy of it by the plan, and let nothing of it be left.
+
+    Args:
+        directory: For an engine's records meanwhile; made when it is not there. No other engine
+            may use it at the same time.
+        workload: What to copy.
+        plan: What to measure. An empty ``server`` stands for the first one.
+        servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
+
+    Raises:
+        InvalidInput: The machine can't be divided so.
+        EngineFault: Nothing could be measured; the message says why.
+    """
+    with LocalProfiler(directory, servers) as profiler:
+        return profiler.measure(KEY, workload, plan)

@@ -1,0 +1,140 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What quasar asks of every server: how much is enough there, and by how much scores are exceeded.
+
+Called through wharfinger.native. Both give exactly what NumPy's elementwise operations in the same
+order give: they only leave out what can't matter, and hold nothing in memory between.
+"""
+
+from libc.math cimport fabs, sqrt
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+cdef double SLACK = 1e-9
+"""Far more than rounding can do to a sum of logarithms."""
+
+
+def first_enough(
+    const double[::1] medians,
+    const double[::1] variances,
+    const double[::1] drop,
+    const double[::1] drop_variance,
+    double z,
+):
+    """The first size on each server with which the target is reached.
+
+    That is the first g with medians[g] - z sqrt(variances[g] + drop_variance[s]) >= drop[s]. The
+    highest median so far can only rise with g, and the doubt is no less than with the smallest
+    variance: so it is searched where these two allow it first, and size by size from there.
+
+    Args:
+        medians: (G,) of the logarithm of performance over target, by size.
+        variances: (G,) of that.
+        drop: (S,) what is taken off it on each server.
+        drop_variance: (S,) of that.
+        z: Standard deviations that stand for the confidence.
+
+    Returns:
+        (S,) indices of sizes; G where none is enough.
+
+    Raises:
+        ValueError: Lengths differ.
+    """
+    cdef Py_ssize_t sizes = medians.shape[0], servers = drop.shape[0]
+    cdef Py_ssize_t s, g, base, half, left
+    cdef double bound, least_variance, last_drop = 0.0, last_variance = 0.0
+    if variances.shape[0] != sizes or drop_variance.shape[0] != servers:
+        raise ValueError("medians and variances, or drops and theirs, differ in length")
+    found = np.empty(servers, dtype=np.int64)
+    if not sizes:
+        found[:] = 0
+        return found
+    cdef int64_t[::1] first = found
+    cdef double[::1] highest = np.maximum.accumulate(medians)
+    least_variance = np.min(variances)
+    with nogil:
+        for s in range(servers):
+            if s and drop[s] == last_drop and drop_variance[s] == last_variance:
+                first[s] = first[s - 1]
+                continue
+            last_drop, last_variance = drop[s], drop_variance[s]
+            base = 0
+            if z >= 0:
+                bound = last_drop + z * sqrt(least_variance + last_variance)
+                bound -= SLACK * (1.0 + fabs(bound))
+                left = sizes
+                while left > 1:  # without a branch that can't be foreseen
+                    half = left >> 1
+                    base += half * (highest[base + half - 1] < bound)
+                    left -= half
+                base += highest[base] < bound
+            for g in range(base, sizes):
+                if medians[g] - z * sqrt(variances[g] + last_variance) >= last_drop:
+                    first[s] = g
+                    break
+            else:
+                first[s] = sizes
+    return found
+
+
+def add_exceeded(
+    const double[::1] tolerated,
+    const double[::1] tolerated_variance,
+    const double[::1] caused,
+    const double[::1] caused_variance,
+    const int64_t[::1] residents,
+    own_caused,
+    own_tolerated,
+    double z,
+    double[::1] exceeded,
+    double[::1] norm,
+):
+    """Add what one source of interference says of a newcomer on each server (Paragon 3.1, 3.2).
+
+    Args:
+        tolerated: (S,) by the residents, as the three after it.
+        tolerated_variance: (S,).
+        caused: (S,).
+        caused_variance: (S,).
+        residents: (S,) how many there are: nobody there, nobody to slow.
+        own_caused: Of the newcomer: mean and variance; None = unknown.
+        own_tolerated: The same.
+        z: Standard deviations that stand for the confidence.
+        exceeded: (S,) to which the points are added by which D1 and D2 are below 0.
+        norm: (S,) to which |D1 + D2| is added.
+
+    Raises:
+        ValueError: Lengths differ.
+    """
+    cdef Py_ssize_t servers = tolerated.shape[0], s
+    cdef bint causes = own_caused is not None, tolerates = own_tolerated is not None
+    cdef double c = 0.0, c_variance = 0.0, t = 0.0, t_variance = 0.0
+    cdef double d1, d2, low, over
+    if not (
+        tolerated_variance.shape[0] == servers
+        and caused.shape[0] == servers
+        and caused_variance.shape[0] == servers
+        and residents.shape[0] == servers
+        and exceeded.shape[0] == servers
+        and norm.shape[0] == servers
+    ):
+        raise ValueError("the columns differ in length")
+    if causes:
+        c, c_variance = own_caused
+    if tolerates:
+        t, t_variance = own_tolerated
+    with nogil:
+        for s in range(servers):
+            d1 = d2 = over = 0.0
+            if causes:
+                d1 = tolerated[s] - c
+                low = d1 - z * sqrt(tolerated_variance[s] + c_variance)
+                if residents[s] > 0 and low < 0:
+                    over = -low
+            if tolerates:
+                d2 = t - caused[s]
+                low = d2 - z * sqrt(caused_variance[s] + t_variance)
+                if caused[s] > 0 and low < 0:
+                    over = over - low
+            exceeded[s] += over
+            norm[s] += fabs(d1 + d2)

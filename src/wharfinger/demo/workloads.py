@@ -1,0 +1,144 @@
+"""The demo's workloads (``workloads.yaml``): their targets and what users would reserve.
+
+Pure. A target is a share of what its program does alone on one CPU, so nothing is tuned to one
+machine.
+"""
+
+import random
+import sys
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from importlib.resources import files
+from string import Template
+
+PROGRAMS = "wharfinger.programs"
+"""The package of the programs that run."""
+BASELINE = "least-loaded"
+SERVICES = ("web", "cache")
+SURGING = "web"
+COMPLETE_BY = {"compress": 0.8, "sort": 0.85, "report": 0.9}
+"""Batch jobs and their targets, as shares of the run's length."""
+TARGETED = (*SERVICES, *COMPLETE_BY)
+FILLERS = ("matrices", "scan", "rows")
+MEMORY_BYTES = 192 * 1024**2
+
+SHARE = 0.1
+"""Of all CPUs: what each target needs, by what its program does alone."""
+SURGE = 2.1
+"""The load of the surge, over the load before.
+
+Without it the targets need half of the CPUs together, with it three fifths. The rest is for
+confidence: a policy that sizes by predictions gives more than is needed.
+"""
+ALLOWANCE = 0.4
+"""Share of the run that batch targets leave for waiting and profiling."""
+TOLERANCE = 0.1
+MIN_LATENCY_SECONDS = 0.1
+"""CPU limits count in periods of 100 ms: no bound is below one."""
+LATENCY_FACTOR = 20.0
+"""A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
+
+OVER_SHARE, UNDER_SHARE = 0.7, 0.2
+MIN_OVER, MAX_OVER, UNDER = 1.5, 3.0, 0.5
+STEP_CPUS = 0.05
+
+
+def manifests(values: MutableMapping[str, object]) -> str:
+    """The manifest file, with a value for each of its names that varies."""
+    template = Template((files(__package__) / "workloads.yaml").read_text())
+    same: dict[str, object] = {
+        "python": sys.executable,
+        "programs": PROGRAMS,
+        "tolerance": TOLERANCE,
+    }
+    return template.substitute(ChainMap(same, values))
+
+
+def offered_rate(cpus: float, solo_rate_per_second: float) -> float:
+    """Requests a second at which a service's target is set."""
+    return _round(SHARE * cpus * solo_rate_per_second, 3)
+
+
+def targets(
+    speeds: Mapping[str, float], latency_seconds: float, cpus: float, run_seconds: float
+) -> dict[str, object]:
+    """The manifests' values that state targets, as shares of what programs do alone.
+
+    Args:
+        speeds: By name: steps a second, or requests answered when they come as fast as they can.
+        latency_seconds: Of the service that surges: the median at the rate of its target.
+        cpus: Of all servers.
+        run_seconds: Length of a run.
+
+    >>> values = targets(dict.fromkeys(TARGETED, 20.0), 0.01, 2.0, 110.0)
+    >>> values["web_rate"], values["web_latency_ms"]
+    (4.0, 200)
+    >>> values["compress_seconds"], values["compress_total"]
+    (88.0, 176)
+    """
+    values: dict[str, object] = {"surge_seconds": run_seconds / 2}
+    for name in SERVICES:
+        rate = offered_rate(cpus, speeds[name])
+        values |= {f"{name}_rate": rate, f"{name}_surge_rate": round(rate * SURGE, 6)}
+    bound = max(MIN_LATENCY_SECONDS, LATENCY_FACTOR * latency_seconds)
+    values[f"{SURGING}_latency_ms"] = round(1000 * _round(bound, 2))
+    for name, share in COMPLETE_BY.items():
+        completion = round(share * run_seconds, 1)
+        working = completion - ALLOWANCE * run_seconds
+        steps = SHARE * cpus * speeds[name] * working
+        values |= {f"{name}_seconds": completion, f"{name}_total": max(1, round(steps))}
+    return values
+
+
+def _round(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def reservations(
+    names: Sequence[str], need_cpus: float, seed: int, max_cpus: float
+) -> dict[str, float]:
+    """CPUs that users would reserve: over- and underestimates as in a large cluster, but milder.
+
+    There (Quasar, Figure 1d) 70% of workloads reserved up to ten times too much and 20% up to five
+    times too little. Here 70% reserve 1.5 to 3 times what they need, 20% half of it, and the rest
+    what they need; ``seed`` draws which.
+
+    Args:
+        names: Of the workloads.
+        need_cpus: What each of them needs.
+        seed: Of the draw.
+        max_cpus: Of the largest server: more would never start.
+
+    >>> stated = reservations("abcdefghij", 0.2, 0, 1.0).values()
+    >>> sum(cpus > 0.2 for cpus in stated), sum(cpus < 0.2 for cpus in stated)
+    (7, 2)
+    """
+    rng = random.Random(seed)
+    ranks = [(rank + 0.5) / len(names) for rank in range(len(names))]
+    rng.shuffle(ranks)
+    stated = {}
+    for name, rank in zip(names, ranks, strict=True):
+        steps = round(need_cpus * _factor(rank, rng) / STEP_CPUS)
+        stated[name] = round(min(max(STEP_CPUS, steps * STEP_CPUS), max_cpus), 3)
+    return stated
+
+
+def _factor(rank: float, rng: random.Random) -> float:
+    if rank < OVER_SHARE:
+        return rng.uniform(MIN_OVER, MAX_OVER)
+    return UNDER if rank < OVER_SHARE + UNDER_SHARE else 1.0
+
+
+def with_room(stated: Mapping[str, float], servers: int, cpus_each: float) -> list[str]:
+    """The workloads that the baseline would start at once if it backfilled.
+
+    >>> with_room({"a": 0.9, "b": 0.3, "c": 0.1}, 1, 1.0)
+    ['a', 'c']
+    """
+    idle, fitting = [cpus_each] * servers, []
+    for name, cpus in stated.items():
+        most = max(idle)
+        if cpus <= most + 1e-9:
+            idle[idle.index(most)] -= cpus
+            fitting.append(name)
+    return fitting

@@ -1,0 +1,22 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def first_enough(
+    medians: NDArray[np.float64],
+    variances: NDArray[np.float64],
+    drop: NDArray[np.float64],
+    drop_variance: NDArray[np.float64],
+    z: float,
+) -> NDArray[np.int64]: ...
+def add_exceeded(
+    tolerated: NDArray[np.float64],
+    tolerated_variance: NDArray[np.float64],
+    caused: NDArray[np.float64],
+    caused_variance: NDArray[np.float64],
+    residents: NDArray[np.int64],
+    own_caused: tuple[float, float] | None,
+    own_tolerated: tuple[float, float] | None,
+    z: float,
+    exceeded: NDArray[np.float64],
+    norm: NDArray[np.float64],
+) -> None: ...

@@ -1,0 +1,359 @@
+"""One plan from its first run to its last, step by step.
+
+Source: Quasar 3.2-3.4: one joint plan of few runs gives each classification its entries. The
+workload alone at each allocation and elsewhere, beside known programs, and beside each source of
+interference at the first allocation. A program whose own end is all that it tells is timed as a
+whole instead, run by run: runs per second, or work per second where it told of work done.
+"""
+
+from collections.abc import Generator, Sequence
+from math import inf
+from statistics import fmean
+from typing import Any, TypeVar
+
+from wharfinger.errors import InvalidInput
+from wharfinger.ibench.ramp import Measure, RampPlan, Sample, next_step
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import ProfilingPlan
+from wharfinger.profiling.observations import Observations
+from wharfinger.profiling.procedure import (
+    PROBE_INTENSITY,
+    Procedure,
+    cut_short,
+    looks_for,
+    ramp_plan,
+)
+from wharfinger.profiling.scores import relative, tolerated_of_few
+from wharfinger.profiling.steps import (
+    PERFORMANCES,
+    DoesNotFit,
+    Inject,
+    Interruption,
+    NeighborFell,
+    Port,
+    ProgramEnded,
+    ReadFor,
+    RunAt,
+    RunFailed,
+    SourceSilent,
+    StartsUsedUp,
+    Step,
+    Stretch,
+    Withdraw,
+)
+
+_Result = TypeVar("_Result")
+Steps = Generator[Step, Any, _Result]
+
+NO_READING = "it tells too seldom how it performs, or ends too late, for the time that there is"
+
+
+class Interpreter:
+    """A plan that is carried out.
+
+    Args:
+        plan: What to measure.
+        procedure: How.
+        observations: Takes what was seen.
+        port: Carries the steps out.
+    """
+
+    def __init__(
+        self, plan: ProfilingPlan, procedure: Procedure, observations: Observations, port: Port
+    ) -> None:
+        self._plan = plan
+        self._procedure = procedure
+        self._observations = observations
+        self._port = port
+        self._alone: list[Stretch] = []
+        self._end = inf
+        self._reserved_starts = 0
+        self._steps = self._measure()
+
+    def advance(self, outcome: Stretch | Interruption | None = None) -> ReadFor | None:
+        """Carry out all steps until the next reading.
+
+        Args:
+            outcome: Of the reading before; ``None`` = nothing within its time, or the beginning.
+
+        Returns:
+            What to read; ``None`` = the plan is done.
+        """
+        answer: Any = outcome
+        while True:
+            try:
+                if isinstance(answer, Interruption):
+                    step = self._steps.throw(answer)
+                else:
+                    step = self._steps.send(answer)
+            except StopIteration:
+                return None
+            if isinstance(step, ReadFor):
+                return step
+            try:
+                answer = self._perform(step)
+            except Interruption as interruption:
+                answer = interruption
+
+    def _perform(self, step: RunAt | Inject | Withdraw) -> Any:
+        if isinstance(step, RunAt):
+            return self._port.run(step)
+        if isinstance(step, Inject):
+            return self._port.inject(step)
+        return self._port.withdraw(step)
+
+    # --- the whole plan ---------------------------------------------------------------------------
+
+    def _measure(self) -> Steps[None]:
+        try:
+            yield from self._go_through()
+        except (RunFailed, StartsUsedUp) as over:
+            self._observations.stopped = str(over)
+
+    def _go_through(self) -> Steps[None]:
+        first, *others = self._plan.cpu_millicpus
+        yield from self._run_first(first)
+        if not any(stretch.values for stretch in self._alone):
+            if not self._procedure.by_rate:
+                self._observations.stopped = (
+                    f"it did not end within {self._plan.seconds:g} s, and its manifest does not "
+                    "say how to measure it: write spec.measure"
+                )
+                return
+            reason = f"too few numbers in time: {self._port.why_silent()}"
+            self._observations.silence(f"performance/{first}", reason)
+        elif not self._procedure.by_rate:
+            self._observations.total = self._observations.total or 1.0
+        self._reserved_starts = len(others)  # Each may need one, should the program end.
+        if not self._procedure.sources_last and self._alone:
+            yield from self._beside_sources()
+            self._observations.add_performance(first, self._alone)
+        for cpu_millicpus in others:
+            self._reserved_starts -= 1
+            yield from self._run_at(cpu_millicpus)
+        for place, further in enumerate(self._plan.further):
+            yield RunAt(further.setting.configuration.cpu_millicpus, further=place)
+            stretch = yield ReadFor(self._procedure.stretch_seconds)
+            self._observations.add_further(place, further.setting, [stretch])
+        for known in self._plan.beside:
+            yield from self._run_beside(known)
+        if self._procedure.sources_last:
+            yield from self._beside_sources()
+        if not self._procedure.by_rate:
+            yield from self._run_again(first)
+
+    # --- the workload alone -----------------------------------------------------------------------
+
+    def _run_first(self, first: int) -> Steps[None]:
+        """At the first allocation; a program that ends too soon is timed as a whole from now on."""
+        try:
+            yield RunAt(first, warm_up_seconds=self._procedure.warm_up_seconds)
+            self._end = self._port.now() + self._procedure.seconds
+            yield from self._run_alone(first)
+        except ProgramEnded as ended:
+            if len(self._alone) >= self._procedure.min_stretches:
+                return
+            self._procedure = Procedure.whole(self._plan.seconds)
+            self._end = self._port.now() + self._plan.seconds - ended.stretch.seconds
+            self._alone = [ended.stretch]
+            self._observations.total = self._observations.total or ended.work
+            self._note(first, self._alone)
+            self._observations.add_cpu_use(_used_cpus(self._alone))
+
+    def _run_alone(self, first: int) -> Steps[None]:
+        soon = self._port.now() + self._procedure.share_seconds
+        try:
+            yield from self._read_stretches(self._alone, self._until(first), soon, None)
+        finally:
+            self._note(first, self._alone)
+            self._observations.add_cpu_use(_used_cpus(self._alone))
+
+    def _note(self, cpu_millicpus: int, stretches: Sequence[Stretch]) -> None:
+        used = _used_cpus(stretches) if self._procedure.by_rate else []
+        self._observations.add_performance(cpu_millicpus, stretches, fmean(used) if used else None)
+
+    def _run_at(self, cpu_millicpus: int) -> Steps[None]:
+        """At a further allocation, until its share of the time is over."""
+        what = f"performance/{cpu_millicpus}"
+        stretches: list[Stretch] = []
+        try:
+            changed = yield RunAt(cpu_millicpus)
+        except RunFailed as refused:
+            self._observations.silence(what, str(refused))
+            return
+        until = self._until(cpu_millicpus)
+        by_the_clock = self._procedure.by_rate and until < inf
+        soon = until if by_the_clock else self._port.now() + self._procedure.share_seconds
+        try:
+            if changed and self._procedure.by_rate:  # The stretch of the change itself.
+                yield ReadFor(self._procedure.stretch_seconds, until, self._reserved_starts)
+            yield from self._read_stretches(stretches, until, soon, self._reserved_starts)
+        except StartsUsedUp as used_up:
+            self._observations.silence(what, str(used_up))
+        finally:
+            self._note(cpu_millicpus, stretches)
+
+    def _read_stretches(
+        self, stretches: list[Stretch], until: float, soon: float, reserved_starts: int | None
+    ) -> Steps[None]:
+        procedure = self._procedure
+        while stretch := (yield ReadFor(procedure.stretch_seconds, until, reserved_starts)):
+            stretches.append(stretch)
+            if len(stretches) >= procedure.min_stretches and self._port.now() >= soon:
+                return
+
+    def _until(self, cpu_millicpus: int) -> float:
+        """When the allocations after this one need the rest of the time."""
+        left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
+        return self._end - left * self._procedure.share_seconds
+
+    def _run_again(self, first: int) -> Steps[None]:
+        """Whole runs, as time and starts are left: the noise shows."""
+        yield RunAt(first)
+        while stretch := (yield ReadFor(inf, self._end)):
+            self._alone.append(stretch)
+            self._observations.add_performance(first, self._alone)
+
+    def _run_beside(self, known: str) -> Steps[None]:
+        """A known program alone, and then the two."""
+        alone: Stretch | None = None
+        try:
+            yield RunAt(0, known)
+            alone = yield ReadFor(self._procedure.stretch_seconds)
+            yield RunAt(self._plan.cpu_millicpus[0], known)
+            both = yield ReadFor(self._procedure.stretch_seconds)
+        except DoesNotFit as no_room:
+            if alone is None:
+                self._observations.silence(f"beside/{known}", str(no_room))
+            else:
+                self._observations.add_no_room_beside(known)
+        else:
+            self._observations.add_beside(known, alone.neighbor or 0.0, both)
+
+    # --- beside sources of interference -----------------------------------------------------------
+
+    def _beside_sources(self) -> Steps[None]:
+        for resource in self._plan.sources:
+            try:
+                yield from self._inject(resource)
+            except SourceSilent as silent:
+                self._observations.silence_source(resource, str(silent))
+            except StartsUsedUp as used_up:
+                self._observations.silence_sources(str(used_up))
+                return
+            except NeighborFell as fell:
+                self._observations.neighbor_fell(resource, str(fell))
+                return
+
+    def _inject(self, resource: SharedResource) -> Steps[None]:
+        began, probed = self._port.now(), list[float]()
+        gap_seconds = yield Inject(resource, 0.0)
+        until = self._source_until(resource, began)
+        interruption: Interruption | None = None
+        try:
+            yield from self._probe(resource, probed)
+            room = (until - self._port.now()) / max(self._procedure.sample_seconds, gap_seconds)
+            ramp = ramp_plan(room, self._plan.tolerance)
+            if ramp is None:
+                yield from self._look(resource, looks_for(room - 1), until)
+            else:
+                yield from self._ramp(resource, ramp, until)
+        except Interruption as cause:
+            interruption = cause
+        slowed = self._observations.is_slowed(resource)
+        caused = yield Withdraw(resource, probed, slowed)
+        self._observations.add_caused(resource, caused)
+        if interruption is not None:
+            raise interruption
+
+    def _source_until(self, resource: SharedResource, began: float) -> float:
+        if not self._procedure.by_rate:
+            self._end += self._port.now() - began  # Its set-up is no time of measuring.
+            return self._end
+        until = self._port.now() + self._procedure.source_seconds
+        sources_after = len(self._plan.sources) - 1 - self._plan.sources.index(resource)
+        others = len(self._plan.cpu_millicpus) - 1
+        rest = sources_after * self._procedure.source_seconds
+        self._end = max(self._end, until + rest + others * self._procedure.share_seconds)
+        return until
+
+    def _probe(self, resource: SharedResource, probed: list[float]) -> Steps[None]:
+        """Look at the source itself: the workload slows it as much as it presses on others."""
+        if self._procedure.probes:
+            yield Inject(resource, PROBE_INTENSITY)
+        while len(probed) < self._procedure.probes:
+            stretch = yield ReadFor(self._procedure.sample_seconds)
+            probed.append(stretch.neighbor)
+
+    def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
+        """Raise the source until performance has dropped by the tolerance.
+
+        What was measured alone just before is not measured anew, but where the sources come last.
+        """
+        anew = self._procedure.sources_last
+        reference = dict.fromkeys(PERFORMANCES, 1.0) if anew else self._reference()
+        recent = [] if anew else [relative(stretch.values, reference) for stretch in self._alone]
+        told = [value for value in recent if value is not None]
+        samples = [Sample(0.0, value) for value in told[-ramp.max_samples_per_visit :]]
+        intensity = PROBE_INTENSITY if self._procedure.probes else 0.0
+        try:
+            while isinstance(step := next_step(ramp, samples), Measure):
+                if step.intensity != intensity:
+                    intensity = step.intensity
+                    yield Inject(resource, intensity)
+                stretch = yield from self._sample(until)
+                if stretch is not None and intensity == 0 and not anew:
+                    self._alone.append(stretch)
+                ratio = None if stretch is None else relative(stretch.values, reference)
+                if ratio is None:
+                    self._observations.add_ramp_until(resource, cut_short(ramp, samples), intensity)
+                    return
+                samples.append(Sample(intensity, ratio))
+        except InvalidInput as error:
+            self._observations.silence(f"tolerated/{resource.value}", str(error))
+        except (NeighborFell, RunFailed, StartsUsedUp):
+            self._observations.add_ramp(resource, cut_short(ramp, samples))
+            raise
+        else:
+            self._observations.add_ramp(resource, step)
+
+    def _look(
+        self, resource: SharedResource, intensities: Sequence[float], until: float
+    ) -> Steps[None]:
+        """With too few numbers to judge their noise: each intensity once."""
+        reference, ratios = self._reference(), dict[float, float]()
+        try:
+            for intensity in intensities:
+                yield Inject(resource, intensity)
+                stretch = yield from self._sample(until)
+                ratio = None if stretch is None else relative(stretch.values, reference)
+                if ratio is None:
+                    break
+                ratios[intensity] = ratio
+                if ratio < 1 - self._plan.tolerance:
+                    break
+        finally:
+            if ratios:
+                entry = tolerated_of_few(ratios, self._plan.tolerance)
+                self._observations.tolerated[resource] = entry
+            else:
+                self._observations.silence(f"tolerated/{resource.value}", NO_READING)
+
+    def _sample(self, until: float) -> Steps[Stretch | None]:
+        stretch: Stretch | None = yield ReadFor(
+            self._procedure.sample_seconds, until, self._reserved_starts
+        )
+        return stretch
+
+    def _reference(self) -> dict[Quantity, float]:
+        """Performance alone, of what its target is about; else of what is told."""
+        first = self._plan.cpu_millicpus[0]
+        entries = self._observations.entries(self._alone, first).items()
+        alone = {quantity: entry.value for quantity, entry in entries}
+        wanted = {q: value for q, value in alone.items() if q in self._observations.wanted}
+        return wanted or alone
+
+
+def _used_cpus(stretches: Sequence[Stretch]) -> list[float]:
+    return [s.used_cpus for s in stretches if s.used_cpus is not None]

@@ -1,0 +1,226 @@
+"""What one plan's readings have shown so far, until it is made into ``Measurements``.
+
+Filled by ``interpreter``. What is absent at the end has a reason beside it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from wharfinger.ibench.ramp import Tolerance
+from wharfinger.ibench.scores import tolerated
+from wharfinger.model.configuration import Setting
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
+from wharfinger.profiling.scores import SETTINGS, capacity, caused_on_cpu, mean
+from wharfinger.profiling.steps import PERFORMANCES, RunFailed, Stretch
+
+Judge = Callable[[Sequence[tuple[float, float]], tuple[str | int, ...]], Entry | None]
+"""The entry that values make, each with its seconds; and what they are of."""
+
+
+def by_spread(told: Sequence[tuple[float, float]], what: tuple[str | int, ...]) -> Entry | None:
+    """By how far the values differ: where the noise is not known before."""
+    del what
+    return mean(told)
+
+
+class Observations:
+    """Entries, and what is silent.
+
+    Args:
+        plan: That is carried out.
+        wanted: The quantities that the workload's target needs.
+        cpus: Of the server; integer sources take the time of all of them.
+        seen_at_source: Resources of which what is caused is seen at the source.
+        judge: Makes entries.
+        total: Work when all is done.
+
+    Attributes:
+        tolerated: As in ``Measurements``; so are ``caused``, ``total``, ``beside`` and ``upon``.
+        stopped: Why the plan came to an end before its time; empty where it did not.
+    """
+
+    def __init__(
+        self,
+        plan: ProfilingPlan,
+        *,
+        wanted: Sequence[Quantity] = (),
+        cpus: int = 1,
+        seen_at_source: frozenset[SharedResource] = frozenset(SharedResource),
+        judge: Judge = by_spread,
+        total: float | None = None,
+    ) -> None:
+        self.wanted = wanted
+        self.tolerated: dict[SharedResource, Entry] = {}
+        self.caused: dict[SharedResource, Entry] = {}
+        self.total = total
+        self.beside: dict[str, Entry] = {}
+        self.upon: dict[str, Entry] = {}
+        self.stopped = ""
+        self._plan = plan
+        self._cpus = cpus
+        self._seen_at_source = seen_at_source
+        self._judge = judge
+        self._performance: dict[Quantity, dict[int, Entry]] = {}
+        self._further: dict[Quantity, list[SettingEntry]] = {}
+        self._silent: dict[str, str] = {}
+        self._used_cpus: dict[int, float] = {}
+
+    # --- performance -----------------------------------------------------------------------------
+
+    def entries(
+        self, stretches: Sequence[Stretch], at: int, *, further: bool = False
+    ) -> Mapping[Quantity, Entry]:
+        """The entries that stretches at one allocation make, or in a run elsewhere."""
+        found = {}
+        for quantity in (*PERFORMANCES, Quantity.CPU):
+            told = [(s.seconds, s.values[quantity]) for s in stretches if quantity in s.values]
+            what = "further" if further else str(quantity)
+            entry = self._judge(told, (what, at)) if told else None
+            if entry is not None:
+                found[quantity] = entry
+        return found
+
+    def add_performance(
+        self, cpu_millicpus: int, stretches: Sequence[Stretch], used_cpus: float | None = None
+    ) -> None:
+        """Performance at an allocation, in place of what was said of it before.
+
+        Args:
+            cpu_millicpus: The allocation.
+            stretches: At it.
+            used_cpus: CPU seconds per second meanwhile; ``None`` = what was said before, if any.
+        """
+        if used_cpus is not None:
+            self._used_cpus[cpu_millicpus] = used_cpus
+        used = self._used_cpus.get(cpu_millicpus)
+        for quantity, told in self.entries(stretches, cpu_millicpus).items():
+            # Who is asked little answers little, whatever it could.
+            asked = quantity is Quantity.THROUGHPUT and used
+            entry = capacity(told, cpu_millicpus, used) if asked and used else told
+            self._performance.setdefault(quantity, {})[cpu_millicpus] = entry
+            self._silent.pop(f"performance/{cpu_millicpus}", None)
+
+    def add_further(self, place: int, setting: Setting, stretches: Sequence[Stretch]) -> None:
+        """Performance in a run elsewhere."""
+        for quantity, entry in self.entries(stretches, place, further=True).items():
+            if entry.value > 0:
+                self._further.setdefault(quantity, []).append(SettingEntry(setting, entry))
+
+    def add_beside(self, known: str, known_alone: float, both: Stretch) -> None:
+        """The workload and a known program beside one another, over each alone."""
+        first = self._plan.cpu_millicpus[0]
+        for quantity, value in both.values.items():
+            alone = self._performance.get(quantity, {}).get(first)
+            if alone is not None and alone.value > 0:
+                self._put(self.beside, known, value / alone.value, "beside")
+                if known_alone > 0 and both.neighbor is not None:
+                    self._put(self.upon, known, both.neighbor / known_alone, "upon")
+
+    def add_no_room_beside(self, known: str) -> None:
+        """The two do not fit on one server."""
+        self._put(self.beside, known, 0.0, "beside")
+        self._put(self.upon, known, 0.0, "upon")
+
+    def _put(self, entries: dict[str, Entry], known: str, ratio: float, what: str) -> None:
+        entry = self._judge([(1.0, ratio)], (what, known))
+        if entry is not None:
+            entries[known] = entry
+
+    def add_cpu_use(self, used_cpus: Sequence[float]) -> None:
+        """CPU seconds per second, alone at the first allocation."""
+        if used_cpus and SharedResource.INTEGER in self._plan.sources:
+            self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
+
+    # --- interference ----------------------------------------------------------------------------
+
+    def add_ramp(self, resource: SharedResource, found: Tolerance) -> None:
+        """What a ramp has shown, if it has shown anything."""
+        if found.low > 0 or not found.censored:
+            self.tolerated[resource] = tolerated(found)
+
+    def add_ramp_until(self, resource: SharedResource, found: Tolerance, intensity: float) -> None:
+        """What a ramp has shown for which there was no more time."""
+        self.add_ramp(resource, found)
+        if found.censored:
+            reason = f"time was over at intensity {intensity:g}"
+            bound = ": a lower bound" if found.low > 0 else ""
+            self.silence(f"tolerated/{resource.value}", reason + bound)
+
+    def is_slowed(self, resource: SharedResource) -> bool:
+        """Whether the source was seen to slow the workload."""
+        found = self.tolerated.get(resource)
+        return found is not None and not found.censored
+
+    def add_caused(self, resource: SharedResource, found: Entry | str | None) -> None:
+        """What the workload causes, or why that can't be told."""
+        if isinstance(found, Entry):
+            self.caused[resource] = found
+        elif found is not None:
+            self.silence(f"caused/{resource.value}", found)
+
+    def silence_source(self, resource: SharedResource, reason: str) -> None:
+        """Say why it can't be used; what is caused may be seen at it alone."""
+        self.silence(f"tolerated/{resource.value}", reason)
+        if resource in self._seen_at_source:
+            self.silence(f"caused/{resource.value}", reason)
+
+    def silence_sources(self, reason: str) -> None:
+        """Say why no more sources are injected."""
+        for resource in self._plan.sources:
+            if resource not in self.tolerated:
+                self.silence(f"tolerated/{resource.value}", reason)
+
+    def silence(self, what: str, reason: str) -> None:
+        """Say why something is absent, or is only a bound."""
+        self._silent[what] = reason
+
+    def neighbor_fell(self, resource: SharedResource, name: str) -> None:
+        """The source was withdrawn, and no other is injected."""
+        reason = f"withdrawn: {name} fell below its target; a lower bound"
+        self.silence(f"tolerated/{resource.value}", reason)
+        self.stopped = f"{name} fell below its target beside {resource.value}"
+
+    # --- all of it -------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no performance above 0 was seen."""
+        rows = self._performance.values()
+        return not any(entry.value > 0 for row in rows for entry in row.values())
+
+    def measurements(self, *, runs: int, seconds: float, platform: str = "") -> Measurements:
+        """All of it, with a reason for each number that should be there and is not.
+
+        Raises:
+            RunFailed: There is nothing at all.
+        """
+        if not self._performance and not self.caused:
+            raise RunFailed(self.stopped or "; ".join(self._silent.values()) or "nothing was read")
+        for what in self._missing():
+            self._silent.setdefault(what, self.stopped or "time was over")
+        used = {cpu: Entry(u, SETTINGS.use_error) for cpu, u in self._used_cpus.items() if u > 0}
+        return Measurements(
+            performance={**self._performance, Quantity.CPU: used} if used else self._performance,
+            tolerated=self.tolerated,
+            caused=self.caused,
+            total=self.total,
+            silent=self._silent,
+            runs=runs,
+            seconds=seconds,
+            platform=platform,
+            further={quantity: tuple(rows) for quantity, rows in self._further.items()},
+            beside=self.beside,
+            upon=self.upon,
+        )
+
+    def _missing(self) -> Sequence[str]:
+        measured = {cpu for entries in self._performance.values() for cpu in entries}
+        missing = [f"performance/{c}" for c in self._plan.cpu_millicpus if c not in measured]
+        missing += [q.value for q in self.wanted if q not in self._performance]
+        for resource in self._plan.sources:
+            if resource not in self.tolerated:
+                missing.append(f"tolerated/{resource.value}")
+            if resource not in self.caused:
+                missing.append(f"caused/{resource.value}")
+        return missing

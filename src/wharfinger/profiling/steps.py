@@ -1,0 +1,150 @@
+"""What an interpreter of plans asks for, one step at a time, and what may come of it.
+
+The port is what carries the steps out. Time passes in readings alone, as far as the interpreter
+knows; whoever drives it reads, by waiting or by an event, and hands over what was read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry
+
+PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Performance over some time.
+
+    Attributes:
+        seconds: How long.
+        values: By quantity, in its unit; latency in seconds. None, where a whole run did not come
+            to its end.
+        used_cpus: CPU seconds per second meanwhile; ``None`` = not known.
+        neighbor: Of what runs beside the workload: a known program's rate; of a source that is
+            probed, its rate over that alone.
+    """
+
+    seconds: float
+    values: Mapping[Quantity, float] = field(default_factory=dict)
+    used_cpus: float | None = None
+    neighbor: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunAt:
+    """Run the workload, or let it go on, at an allocation; with no source beside it.
+
+    Attributes:
+        cpu_millicpus: Its allocation; 0 = it does not run.
+        known: The known program that runs, too; empty = none.
+        further: Place in the plan of the run elsewhere that this is; ``None`` = on its own server.
+        warm_up_seconds: After it has begun; to be discarded.
+    """
+
+    cpu_millicpus: int
+    known: str = ""
+    further: int | None = None
+    warm_up_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Raise a source of interference beside the workload, at the plan's first allocation."""
+
+    resource: SharedResource
+    intensity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Remove the source, and say what the workload causes.
+
+    Attributes:
+        probed: The source's rate beside the workload over that alone, as often as it was looked at.
+        slowed: The workload was slowed by the source.
+    """
+
+    resource: SharedResource
+    probed: Sequence[float]
+    slowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFor:
+    """Read the performance.
+
+    Attributes:
+        seconds: For so long at least; infinite = one whole run, from its start to its own end.
+        until: The port's time when there is no more to wait for.
+        reserved_starts: Kept back for what comes later, should the program end; ``None`` = it is
+            not started again.
+    """
+
+    seconds: float
+    until: float = inf
+    reserved_starts: int | None = 0
+
+
+Step = RunAt | Inject | Withdraw | ReadFor
+
+
+class Interruption(Exception):
+    """A step did not go as asked; the message says why."""
+
+
+class RunFailed(Interruption):
+    """There can be no run, or it came to an end that says nothing."""
+
+
+class StartsUsedUp(Interruption):
+    """The program has ended and may not be started again."""
+
+
+class NeighborFell(Interruption):
+    """A neighbor has fallen below its target while a source was at work; it is the message."""
+
+
+class SourceSilent(Interruption):
+    """The source can't be used."""
+
+
+class DoesNotFit(Interruption):
+    """Memory is not enough for the known program and who is there."""
+
+
+class ProgramEnded(Interruption):
+    """The program ended, as a whole and well, before it told enough of how it performs.
+
+    Attributes:
+        stretch: The whole run.
+        work: That it does; 1 where it told of none.
+    """
+
+    def __init__(self, stretch: Stretch, work: float) -> None:
+        super().__init__("it ended before it told how it performs")
+        self.stretch = stretch
+        self.work = work
+
+
+class Port(Protocol):
+    """What carries out all steps but readings; each may raise an :class:`Interruption`."""
+
+    def run(self, step: RunAt) -> bool:
+        """Whether the allocation was changed while the program ran."""
+
+    def inject(self, step: Inject) -> float:
+        """Seconds that one reading takes at least."""
+
+    def withdraw(self, step: Withdraw) -> Entry | str | None:
+        """What the workload causes, or why that is unknown; ``None`` = not seen at the source."""
+
+    def now(self) -> float:
+        """Seconds, on the port's clock."""
+
+    def why_silent(self) -> str:
+        """Why the performance can't be read."""
