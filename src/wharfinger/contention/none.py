@@ -1,6 +1,7 @@
 """No contention: nobody slows anybody, which costs nothing to keep."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from wharfinger.core.seams.contention import Assessment, Resident, Score
 from wharfinger.model.profile import Classification, Estimate
@@ -11,6 +12,7 @@ class NoContention:
     """The model."""
 
     name = "none"
+    settings: Any = None
 
     def table(self) -> "NoContentionTable":
         """An empty one, as it stays."""

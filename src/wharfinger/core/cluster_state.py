@@ -413,6 +413,7 @@ class World:
         residents = sorted(self.residents_of(server), key=lambda record: record.uid)
         counted = [each for each in map(resident, residents) if each is not None]
         platform = known.platform.name if known else None
+        self.columns.touch(server)
         return self.contention.put(self.columns.row(server), platform, counted)
 
     def watch(self, server: str) -> None:

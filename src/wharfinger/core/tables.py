@@ -131,10 +131,12 @@ class Columns:
 
     def count_copy(self, server: str, change: int) -> None:
         """A profiling copy begins there (1), or has ended (-1)."""
+        self.touch(server)
         self._numbers[COPIES, self._row[server]] += change
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
+        self.touch(server)
         self._unsettled[self._row[server]] = unsettled
         (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
@@ -179,6 +181,10 @@ class Columns:
             "occupants": self._occupants,
             "rows": self._row,
         }
+
+    def touch(self, server: str) -> None:
+        """Something about a server changes that is not kept here: what its residents tolerate."""
+        self._touch(self._row[server])
 
     def _touch(self, row: int) -> None:
         """Something about a server changes."""

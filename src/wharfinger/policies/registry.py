@@ -5,13 +5,13 @@ that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Not
 module asks for a policy's name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
 from wharfinger.contention.by_source import BySource, SourceSettings
-from wharfinger.contention.combined import Combined
+from wharfinger.contention.combined import Combined, CombinedSettings
 from wharfinger.contention.none import NoContention
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
@@ -102,7 +102,7 @@ CONTENTIONS: dict[str, Part] = {
     "none": Part(NoContention),
     "by-source": Part(BySource, SourceSettings),
     "by-pair": Part(ByPair, PairSettings),
-    "combined": Part(Combined),
+    "combined": Part(Combined, CombinedSettings),
 }
 PROVISIONINGS: dict[str, Part] = {}
 _REGISTRIES: dict[str, dict[str, Part]] = {
@@ -181,6 +181,41 @@ def make_policy(
     return Policy(
         name=spec, estimation=estimation, needs_measurements=bundle.needs_measurements, **made
     )
+
+
+def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
+    """The policy that a log was led by, as ``Policy.settings`` has told it.
+
+    Args:
+        spec: The policy's name in the log.
+        logged: Its parts and every setting of theirs.
+
+    Raises:
+        InvalidInput: There is no such policy, part or setting any more.
+    """
+    specs = {kind: _spec_of(logged[kind]) for kind in _REGISTRIES if kind in logged}
+    own = {**logged["placement"], "name": split_spec(spec, "--policy")[0]}
+    made = make_policy(
+        _spec_of(own, "placement."),
+        admission=specs.get("admission", ""),
+        adaptation=specs.get("adaptation", ""),
+        contention=specs.get("contention", ""),
+        provisioning=specs.get("provisioning", ""),
+    )
+    return replace(made, name=spec)
+
+
+def _spec_of(part: Mapping[str, Any], kind: str = "") -> str:
+    told = {name: value for name, value in _leaves(part) if name != "name"}
+    return f"{part['name']}[{','.join(f'{kind}{name}={value}' for name, value in told.items())}]"
+
+
+def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield name, value
 
 
 def _part(named: str | Part, kind: str) -> Part | None:
