@@ -30,6 +30,21 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_parts(parser: argparse.ArgumentParser) -> None:
+    """What exchanges a part of the policy: a name, perhaps with settings in brackets."""
+    for option, does in (
+        ("--admission", "admits and orders"),
+        ("--adaptation", "sees to what runs"),
+        ("--contention", "tells how neighbors slow one another"),
+    ):
+        parser.add_argument(
+            option,
+            default="",
+            metavar="NAME",
+            help=f"{does}: NAME or NAME[SETTING=VALUE,...] (default: the policy's own)",
+        )
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
     """What every client command takes."""
     add_state(parser)

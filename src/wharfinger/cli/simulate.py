@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli.format import Column, fields, show, table
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_output
+from wharfinger.cli.options import add_output, add_parts
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="runs of a comparison at a time (default: one for each CPU)",
     )
-    add("--admission", default="fifo", help="who lets in and orders (default: fifo)")
+    add_parts(parser)
     add("--seed", type=int, default=0, help="the same gives the same run (default: 0)")
     add("--regime", metavar="NAME", help="calibration of the physics (default: the scenario's)")
     add("--servers", type=_positive, metavar="N", help="so many, in the scenario's proportions")
@@ -119,11 +119,12 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
+    from wharfinger.policies.registry import split_spec  # noqa: PLC0415 - as above
     from wharfinger.simulator.policies import policies  # noqa: PLC0415 - as above
     from wharfinger.simulator.run import RunSpec  # noqa: PLC0415 - as above
 
-    if policy not in policies():
-        option = "--compare" if arguments.compare else "--policy"
+    option = "--compare" if arguments.compare else "--policy"
+    if split_spec(policy, option)[0] not in policies():
         raise InvalidInput(
             f"{option}: {policy!r} is not a policy; there are {', '.join(policies())}"
         )
@@ -131,6 +132,8 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
         scenario=arguments.scenario,
         policy=policy,
         admission=arguments.admission,
+        adaptation=arguments.adaptation,
+        contention=arguments.contention,
         seed=arguments.seed,
         regime=arguments.regime,
         servers=arguments.servers,
@@ -224,12 +227,12 @@ def _value(key: str, value: Any) -> str:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from wharfinger.cli.comparison import split_policies  # noqa: PLC0415 - as above
     from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
     from wharfinger.experiments.comparison import RunGroup, as_json, compare  # noqa: PLC0415
+    from wharfinger.policies.registry import split_specs  # noqa: PLC0415 - as above
     from wharfinger.simulator.run import prepare, run  # noqa: PLC0415 - as above
 
-    names = split_policies(arguments.compare)
+    names = split_specs(arguments.compare)
     if len(set(names)) < len(names):
         raise InvalidInput(f"--compare: {arguments.compare!r} names a policy twice")
     specs = [_spec(arguments, name) for name in names]

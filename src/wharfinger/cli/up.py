@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.options import add_state, state_path
+from wharfinger.cli.options import add_parts, add_state, state_path
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "such as big=0-3,small=4 (default: as its hardware is)",
     )
     parser.add_argument("--policy", default="quasar", metavar="NAME", help="default: quasar")
-    parser.add_argument("--admission", default="fifo", metavar="NAME", help="default: fifo")
+    add_parts(parser)
     parser.add_argument(
         "--mode",
         default="act",
@@ -103,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
         servers=arguments.servers,
         policy=arguments.policy,
         admission=arguments.admission,
+        adaptation=arguments.adaptation,
+        contention=arguments.contention,
         mode=arguments.mode,
         confidence=arguments.confidence,
         known=arguments.known,

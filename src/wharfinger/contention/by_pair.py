@@ -54,11 +54,11 @@ class ByPair:
     name = "by-pair"
 
     def __init__(self, settings: PairSettings | None = None) -> None:
-        self._settings = settings or PairSettings()
+        self.settings = settings or PairSettings()
 
     def table(self) -> "PairTable":
         """An empty one."""
-        return PairTable(self._settings)
+        return PairTable(self.settings)
 
 
 class PairTable(ContentionTable):

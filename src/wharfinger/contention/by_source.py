@@ -64,11 +64,11 @@ class BySource:
     name = "by-source"
 
     def __init__(self, settings: SourceSettings | None = None) -> None:
-        self._settings = settings or SourceSettings()
+        self.settings = settings or SourceSettings()
 
     def table(self) -> "SourceTable":
         """An empty one."""
-        return SourceTable(self._settings)
+        return SourceTable(self.settings)
 
 
 class SourceTable(ContentionTable):

@@ -1,17 +1,17 @@
 """Several contention models as one: each tells what it knows, slowdowns and costs are added."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.contention.by_pair import ByPair
-from wharfinger.contention.by_source import BySource
+from wharfinger.contention.by_pair import ByPair, PairSettings
+from wharfinger.contention.by_source import BySource, SourceSettings
 from wharfinger.core.seams.contention import (
     Assessment,
     ContentionCost,
-    ContentionModel,
     ContentionTable,
     LogEstimates,
     Resident,
@@ -21,16 +21,26 @@ from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import ClusterView, PlacementRequest
 
 
+@dataclass(frozen=True, slots=True)
+class CombinedSettings:
+    """Those of both models."""
+
+    sources: SourceSettings = field(default_factory=SourceSettings)
+    pairs: PairSettings = field(default_factory=PairSettings)
+
+
 class Combined:
-    """The model.
+    """The model: by source where scores are known, and by pair where pairs are.
 
     Args:
-        models: At least one; by source where scores are known, and by pair where pairs are.
+        settings: Of both.
     """
 
-    def __init__(self, *models: ContentionModel) -> None:
-        self._models = models or (BySource(), ByPair())
-        self.name = "+".join(model.name for model in self._models)
+    name = "combined"
+
+    def __init__(self, settings: CombinedSettings | None = None) -> None:
+        self.settings = settings or CombinedSettings()
+        self._models = BySource(self.settings.sources), ByPair(self.settings.pairs)
 
     def table(self) -> "CombinedTable":
         """An empty one."""

@@ -1,5 +1,7 @@
 """No contention: nobody slows anybody, which costs nothing to keep."""
 
+from typing import Any
+
 from wharfinger.core.seams.contention import ContentionTable
 
 
@@ -7,6 +9,7 @@ class NoContention:
     """The model."""
 
     name = "none"
+    settings: Any = None
 
     def table(self) -> ContentionTable:
         """One that knows nothing."""

@@ -20,7 +20,7 @@ from wharfinger.model.decisions import Decision
 from wharfinger.model.performance import STALE_SECONDS
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import ClusterView, Occupant, OffTarget, PlacementRequest
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -45,6 +45,8 @@ class World:
         contention: How residents slow one another; ``None`` = nothing is kept of that.
         touched: Changed since the manager last looked; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
+        questions: Names of the workloads that deciders are asked about, by the question's key.
+        leaving_for: Names of those that are being stopped for a workload's sake, by its name.
         room_changed: Something happened after which a waiting workload may find a place.
 
     Args:
@@ -59,7 +61,7 @@ class World:
     ) -> None:
         self.state = state
         self.contention = contention.table() if contention else None
-        self.columns = Columns(self.contention, index)
+        self.columns = Columns(self.contention, index, self.occupants)
         self.lines = Lines()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
@@ -69,6 +71,7 @@ class World:
         self.suspended: dict[str, None] = {}
         self.arriving: dict[str, None] = {}
         self.questions: dict[str, str] = {}
+        self.leaving_for: dict[str, dict[str, None]] = {}
         self.residents: dict[str, dict[str, None]] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
@@ -132,6 +135,7 @@ class World:
             load,
             record.measurements,
             note,
+            now,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
@@ -289,14 +293,14 @@ class World:
             self.end_copy(record)
         elif source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
+        elif source is Phase.MIGRATING:
+            self.has_left(record)
         if source in ON_SERVER and target not in ON_SERVER:
             self.neighbors_change(record, time)
             self.release(record)
         if record.review_at is not None:
             self.review_at(record, None)
-        if record.question:
-            self.questions.pop(record.question, None)
-            record.question = ""
+        self.drop_question(record)
 
     def release(self, record: WorkloadRecord) -> None:
         """What it held on its servers is free."""
@@ -354,6 +358,34 @@ class World:
         """Who holds resources there, profiling copies left out."""
         return [self.state.workloads[name] for name in self.residents.get(server, ())]
 
+    def occupants(self, server: str) -> list[Occupant]:
+        """The same, as placements see them."""
+        return [
+            Occupant(
+                record.name,
+                record.workload.priority,
+                record.workload.best_effort,
+                record.workload.run.restartable and is_stoppable(record),
+                placement.allocation,
+            )
+            for record in self.residents_of(server)
+            for placement in held(record)
+            if placement.server == server
+        ]
+
+    def leave_for(self, record: WorkloadRecord, name: str) -> None:
+        """It is being stopped for this one's sake."""
+        record.preempted_for = name
+        self.leaving_for.setdefault(name, {})[record.name] = None
+
+    def has_left(self, record: WorkloadRecord) -> None:
+        """It has been stopped."""
+        leaving = self.leaving_for.get(record.preempted_for, {})
+        leaving.pop(record.name, None)
+        if not leaving:
+            self.leaving_for.pop(record.preempted_for, None)
+        record.preempted_for = ""
+
     def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
         """One comes or goes: how those beside it do has to show before it tells anything."""
         corrects = self.contention is not None and self.contention.corrects
@@ -381,6 +413,7 @@ class World:
         residents = sorted(self.residents_of(server), key=lambda record: record.uid)
         counted = [each for each in map(resident, residents) if each is not None]
         platform = known.platform.name if known else None
+        self.columns.touch(server)
         return self.contention.put(self.columns.row(server), platform, counted)
 
     def watch(self, server: str) -> None:
@@ -440,8 +473,10 @@ class World:
         """It waits for a time; nothing that happens before is a reason to look at it."""
         self.undecided.pop(record.name, None)
         if record.phase is Phase.QUEUED:
-            self.lines.set_aside(record)
-        self.review_at(record, time)
+            record.retry_at = time
+            self.lines.wait(record, time)
+        else:
+            self.review_at(record, time)
 
     def unpark(self, record: WorkloadRecord) -> None:
         """It is tried again."""
@@ -464,10 +499,21 @@ class World:
         self.lines.set_aside(record)
         self.touched[record.name] = None
 
+    def drop_question(self, record: WorkloadRecord) -> None:
+        """No answer to it is waited for any more."""
+        self.questions.pop(record.question, None)
+        record.question = ""
+
     def undelegate(self, record: WorkloadRecord) -> None:
-        """The decider has answered: it is in line again."""
-        self.questions = {key: name for key, name in self.questions.items() if name != record.name}
-        self.unpark(record)
+        """The decider has answered: it is in line again.
+
+        That is no reason to ask once more: the answer may be that there is no room.
+        """
+        self.drop_question(record)
+        if record.phase is Phase.QUEUED:
+            self.lines.leave(record)
+            self.lines.join(record)
+        self.touched[record.name] = None
 
     def drop_departed(self, placements: tuple[Placement, ...]) -> None:
         """As ``drop_if_empty``, for those that something was held on."""
@@ -487,6 +533,7 @@ class World:
 
     def leave_line(self, record: WorkloadRecord) -> None:
         """Leave the line, if it stands in one."""
+        record.retry_at = None
         if record.phase is Phase.QUEUED:
             self.lines.leave(record)
             # Whoever stood behind may be first now.
@@ -517,6 +564,8 @@ class World:
             self.resize_wanted[record.name] = None
         if record.review_at is not None:
             self._reviews.put(record.name, record.review_at)
+        if record.preempted_for:
+            self.leave_for(record, record.preempted_for)
         self._index_phase(record)
 
     def _index_phase(self, record: WorkloadRecord) -> None:
@@ -541,6 +590,11 @@ class World:
         for record in records:
             self.index(record)
         self.ended = Ordered(_end_of(record) for record in records if record.ended)
+
+
+def is_stoppable(record: WorkloadRecord) -> bool:
+    """Whether it can be stopped now, to be started again."""
+    return (record.phase, Trigger.MIGRATE) in NEXT and not record.revoking
 
 
 def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:

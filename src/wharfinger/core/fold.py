@@ -34,15 +34,21 @@ def apply(world: World, time: float, event: ev.Event) -> None:
 
 
 def _server_reported(world: World, _time: float, event: ev.ServerReported) -> None:
-    joins = event.server.name not in world.state.servers
-    world.state.servers[event.server.name] = event.server
-    world.put_server(event.server, joins=joins)
+    server = event.server
+    joins = server.name not in world.state.servers
+    if server.name in world.state.releasing:
+        server = replace(server, accepting=False)
+    world.state.servers[server.name] = server
+    world.put_server(server, joins=joins)
     world.servers_changed()
 
 
 def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
     if world.state.servers.pop(event.name, None) is None:
         return
+    world.state.acquired.pop(event.name, None)
+    if event.name in world.state.releasing:
+        world.state.releasing.remove(event.name)
     world.columns.close(event.name)
     world.review_contention(event.name)
     world.drop_if_empty(event.name)
@@ -108,6 +114,7 @@ def _submitted(world: World, time: float, event: ev.WorkloadSubmitted) -> None:
 def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
     record = world.state.workloads[event.workload.name]
     world.leave_line(record)
+    world.drop_question(record)  # It was about the workload as it was before.
     world.leave_unprofiled(record)
     changed = event.workload.reservation != record.workload.reservation
     wanted = record.on_server and (record.resize_wanted or changed)
@@ -191,6 +198,8 @@ def _reviewed(world: World, time: float, event: ev.WorkloadReviewed) -> None:
     if event.decision is not None:
         record.remember(time, event.decision)
     world.review_at(record, event.review_at)
+    if event.review_at is None and record.deferral is ReasonCode.WAITING:
+        _goes_on(record)
     if record.phase in UNDECIDED:
         world.undecided[record.name] = None
     elif event.review_at is None:
@@ -202,6 +211,7 @@ def _deferred(world: World, time: float, event: ev.WorkloadDeferred) -> None:
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
     record.reason, record.message = event.decision.reason, event.decision.message
+    record.retry_at = None
     if event.until is not None:
         world.wait_until(record, event.until)
     elif record.phase is Phase.ADMITTED:
@@ -213,7 +223,6 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     world.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
     _goes_on(record)
-    record.question = ""
     record.predicted = event.decision.predicted
     adjustments.placed_again(record)
     world.settle_in(record)
@@ -271,7 +280,8 @@ def _migrated(world: World, time: float, event: ev.WorkloadMigrated) -> None:
 
 
 def _preempted(world: World, time: float, event: ev.WorkloadPreempted) -> None:
-    _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
+    record = _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
+    world.leave_for(record, event.preempted_for)
 
 
 def _stopped(
@@ -383,12 +393,19 @@ def _server_acquired(world: World, time: float, event: ev.ServerAcquired) -> Non
     order = world.state.orders.pop(event.key, None)
     if order is not None:
         world.state.acquired[event.server.name] = time
+        world.state.not_acquired.pop(order.platform, None)
         _server_reported(world, time, ev.ServerReported(event.server))
 
 
-def _acquisition_failed(world: World, _time: float, event: ev.AcquisitionFailed) -> None:
-    if world.state.orders.pop(event.key, None) is not None:
-        world.servers_changed()
+def _acquisition_failed(world: World, time: float, event: ev.AcquisitionFailed) -> None:
+    order = world.state.orders.pop(event.key, None)
+    if order is None:
+        return
+    world.state.not_acquired[order.platform] = time
+    record = world.state.workloads.get(order.ordered_for)
+    if record is not None and record.deferral is ReasonCode.ACQUIRING:
+        record.reason, record.message = "acquisition-failed", event.reason
+    world.servers_changed()
 
 
 def _server_released(world: World, time: float, event: ev.ServerReleased) -> None:
@@ -412,7 +429,6 @@ def _placement_delegated(world: World, time: float, event: ev.PlacementDelegated
 def _placement_proposed(world: World, _time: float, event: ev.PlacementProposed) -> None:
     record = world.asked_by(event.key)
     if record is not None:
-        record.question = ""
         world.undelegate(record)
 
 

@@ -21,11 +21,12 @@ from enum import StrEnum
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import World
+from wharfinger.core.cluster_state import World, is_stoppable
 from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.ordered import Ordered
+from wharfinger.core.own_decisions import behind_others, conflict, not_preempted
 from wharfinger.core.pending import owed
 from wharfinger.core.queues import Entry, entry_of
 from wharfinger.core.seams.adaptation import (
@@ -40,7 +41,7 @@ from wharfinger.core.seams.adaptation import (
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
-from wharfinger.core.seams.provisioning import Order, ProvisioningView
+from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
 from wharfinger.core.seams.verdicts import (
     Acquire,
     Admit,
@@ -199,6 +200,7 @@ class Manager:
             world.stale_at(now),
             adaptation.wake_at(now, self._residents),
             None if review is None else review[0],
+            *self._not_acquired(now).values(),
         ]
         if self._policy.provisioning is not None:
             due.append(self._policy.provisioning.wake_at(self._provisioning_view(now)))
@@ -377,8 +379,10 @@ class Manager:
             self._record(now, ev.WorkloadPlaced(name, key, placements, decision))
 
     def _fits(self, placements: Sequence[Placement]) -> bool:
-        """Whether all of it can be had now."""
+        """Whether all of it can be had now, on servers that are named once."""
         view, servers = self.view, self.state.servers
+        if len({placement.server for placement in placements}) < len(placements):
+            return False
         for placement in placements:
             server, need = servers.get(placement.server), placement.allocation
             if server is None or not server.accepting:
@@ -392,34 +396,40 @@ class Manager:
         return bool(placements)
 
     def _commit(self, now: float, record: WorkloadRecord, event: ev.PlacementProposed) -> None:
-        """Check what a decider proposes on its snapshot against the cluster as it is now."""
+        """Check what a decider proposes on its snapshot against the cluster as it is now.
+
+        Where its servers have changed since, it has lost a conflict and is asked again. Where they
+        have not, the proposal was wrong: asking again before something changes would not help.
+        """
         if record.phase is not Phase.QUEUED:
             return
         if not event.placements:
             self._hold(now, record, event.decision)
-            return
-        if self._fits(event.placements):
+        elif self._fits(event.placements):
+            if self.recommends:
+                self._hold(now, record, recommended(event.decision))
+                return
             key = self._new_key(record)
             placed = ev.WorkloadPlaced(record.name, key, event.placements, event.decision)
             self._record(now, placed)
-            return
+        else:
+            changed = self._changed_since(event)
+            decision = conflict(event.decision, changed)
+            if changed:
+                self._record(now, ev.PlacementConflicted(record.name, decision))
+            else:
+                self._hold(now, record, decision)
+
+    def _changed_since(self, event: ev.PlacementProposed) -> int:
+        """How many of the servers of a proposal are not what they were on its snapshot."""
         view = self.view
-        changed = sum(
-            placement.server not in view.names
-            or view.versions is None
-            or int(view.versions[view.row(placement.server)]) != version
-            for placement, version in zip(event.placements, event.versions, strict=True)
+        assert view.versions is not None
+        now = dict(zip(view.names, view.versions.tolist(), strict=True))
+        proposed = [placement.server for placement in event.placements]
+        return sum(
+            now.get(server) != version
+            for server, version in zip(proposed, event.versions, strict=False)
         )
-        decision = replace(
-            event.decision,
-            accepted=False,
-            reason=ReasonCode.CONFLICT,
-            message="the servers that were proposed have no room for it any more",
-            would_change="a proposal on a newer snapshot; it is asked for",
-            numbers={**event.decision.numbers, "servers_changed": float(changed)},
-            predicted=None,
-        )
-        self._record(now, ev.PlacementConflicted(record.name, decision))
 
     def _reconcile(self, now: float, event: ev.EngineSynced) -> None:
         """A start that the engine had taken and knows no more has vanished.
@@ -498,7 +508,7 @@ class Manager:
         first = next(iter(self._world.unprofiled), None)
         behind = first is not None and first < entry_of(record)
         if not never and verdict.plan and (behind or self._world.lines.is_blocked()):
-            self._hold(now, record, _behind_others(verdict.decision))
+            self._hold(now, record, behind_others(verdict.decision))
         elif never or verdict.decision.accepted:
             decision = replace(verdict.decision, accepted=True, would_change="")
             key = self._new_key(record)
@@ -560,37 +570,36 @@ class Manager:
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
-            if self._world.lines.is_delayed(record):
-                position += 1
-                continue
             before = len(line)
-            match self._place(now, record):
-                case Plan(placements, decision, note) if not self.recommends:
-                    key = self._new_key(record)
-                    self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
-                    self._note(now, self._note_key, note)
-                case Refusal(decision, waits_for):
-                    self._hold(now, record, decision)
-                    if self._policy.admission.blocks(decision.reason):
-                        self._world.lines.block(record)
-                        return
-                    if decision.reason in UNTIL_SERVERS_CHANGE:
-                        self._world.lines.set_aside(record)
-                    elif waits_for:
-                        self._world.lines.await_room(record, waits_for)
-                case verdict if self.recommends:
-                    self._hold(now, record, recommended(verdict.decision))
-                case verdict:
-                    self._carry_out_verdict(now, record, verdict)
+            waits = record.question or self._world.lines.is_delayed(record)
+            if not waits and self._holds_up(now, record):
+                self._world.lines.block(record)
+                return
             position += len(line) == before
 
-    def _carry_out_verdict(
-        self, now: float, record: WorkloadRecord, verdict: PlacementVerdict
-    ) -> None:
-        """Something else than a place: it waits for that."""
-        match verdict:
+    def _holds_up(self, now: float, record: WorkloadRecord) -> bool:
+        """Look for a place for one; whether what is behind it in its queue waits for it."""
+        blocks = self._policy.admission.blocks
+        if record.name in self._world.leaving_for:
+            # Asked before its victims have left, its placement would name the same, or more.
+            return blocks(ReasonCode.PREEMPTING)
+        match self._place(now, record):
+            case Plan(placements, decision, note) if not self.recommends:
+                key = self._new_key(record)
+                self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
+                self._note(now, self._note_key, note)
+            case Refusal(decision, waits_for):
+                self._hold(now, record, decision)
+                if blocks(decision.reason):
+                    return True
+                if decision.reason in UNTIL_SERVERS_CHANGE:
+                    self._world.lines.set_aside(record)
+                elif waits_for:
+                    self._world.lines.await_room(record, waits_for)
+            case verdict if self.recommends:
+                self._hold(now, record, recommended(verdict.decision))
             case Preempt(victims, decision):
-                self._preempt(now, record, victims, decision)
+                return blocks(self._preempt(now, record, victims, decision))
             case Acquire(platform, decision):
                 self._acquire(now, record, platform, decision)
             case Delegate(decider, decision):
@@ -598,6 +607,7 @@ class Manager:
                 self._record(now, ev.PlacementDelegated(record.name, key, decider, decision))
             case WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+        return False
 
     def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
         """One that was stopped to be migrated goes back rather than nowhere."""
@@ -610,31 +620,36 @@ class Manager:
 
     def _preempt(
         self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
-    ) -> None:
-        """Stop the victims; it waits for room on their servers."""
-        told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
-        servers: dict[str, None] = {}
+    ) -> ReasonCode:
+        """Stop the victims; it waits until they have left. What keeps it waiting."""
         for name in victims:
             victim = self.state.workloads.get(name)
-            if victim is None or not victim.workload.run.restartable or victim.revoking:
-                continue
-            if victim.phase in (Phase.RUNNING, Phase.SUSPENDED):
+            if victim is not None and self._may_preempt(record, victim):
                 self._record(now, ev.WorkloadPreempted(name, record.name, decision))
-                servers.update((placement.server, None) for placement in victim.placements)
-        self._hold(now, record, told)
-        if servers:
-            self._world.lines.await_room(record, servers)
+        if record.name in self._world.leaving_for:
+            told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
         else:
-            self._world.lines.set_aside(record)
+            told = not_preempted(decision)
+        self._hold(now, record, told)
+        return told.reason
+
+    def _may_preempt(self, record: WorkloadRecord, victim: WorkloadRecord) -> bool:
+        """Whether it can be stopped and started again; and would not be served first then."""
+        queues = self._policy.admission.queues
+        if victim.queue not in queues or not victim.workload.run.restartable:
+            return False
+        first, second = ((queues.index(r.queue), entry_of(r)) for r in (record, victim))
+        return first < second and is_stoppable(victim)
 
     def _acquire(
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision
     ) -> None:
         """Order a server for it, once."""
-        if all(order.ordered_for != record.name for order in self.state.orders.values()):
-            self._order(now, Order(platform, decision), record.name)
         told = replace(decision, accepted=False, reason=ReasonCode.ACQUIRING)
         self._hold(now, record, told)
+        ordered = {order.ordered_for for order in self.state.orders.values()}
+        if record.name not in ordered and platform not in self._not_acquired(now):
+            self._order(now, Order(platform, decision), record.name)
 
     def _order(self, now: float, order: Order, ordered_for: str = "") -> None:
         key = f"order-{self.state.next_order}-{self._nonce()}"
@@ -646,11 +661,19 @@ class Manager:
         provisioning = self._policy.provisioning
         if provisioning is None or self.recommends:
             return
-        for wanted in provisioning.provision(self._provisioning_view(now)):
-            if isinstance(wanted, Order):
+        view = self._provisioning_view(now)
+        for wanted in provisioning.provision(view):
+            if isinstance(wanted, Release):
+                if wanted.server in view.acquired and wanted.server not in self.state.releasing:
+                    self._record(now, ev.ServerReleased(wanted.server, wanted.decision))
+            elif wanted.platform not in view.not_acquired:
                 self._order(now, wanted)
-            elif wanted.server in self.state.servers:
-                self._record(now, ev.ServerReleased(wanted.server, wanted.decision))
+
+    def _not_acquired(self, now: float) -> dict[str, float]:
+        """Platforms of which nothing is ordered, and until when; not after a clock was set back."""
+        longest = self._settings.reorder_seconds
+        failed = self.state.not_acquired.items()
+        return {name: at + longest for name, at in failed if at <= now < at + longest}
 
     def _provisioning_view(self, now: float) -> ProvisioningView:
         ordered: dict[str, int] = {}
@@ -661,7 +684,9 @@ class Manager:
             for name, since in self.state.acquired.items()
             if name in self.state.servers and name not in self.state.releasing
         }
-        return ProvisioningView(self.view, self.queue_lengths(), ordered, acquired, now)
+        not_acquired = self._not_acquired(now)
+        waiting = self.queue_lengths()
+        return ProvisioningView(self.view, waiting, ordered, acquired, not_acquired, now)
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log what an adaptation wants; a core that only recommends says so instead."""
@@ -819,16 +844,6 @@ class _Residents:
 
     def platform_of(self, record: WorkloadRecord) -> str:
         return self._world.platform_of(record)
-
-
-def _behind_others(decision: Decision) -> Decision:
-    return replace(
-        decision,
-        accepted=False,
-        reason=ReasonCode.BEHIND_OTHERS,
-        message="others wait before it for room to be profiled",
-        would_change="room for those, or a higher priority",
-    )
 
 
 def _identity(action: act.Action) -> tuple[object, ...]:

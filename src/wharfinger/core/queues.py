@@ -18,10 +18,10 @@ _NOBODY: Ordered[Entry] = Ordered()
 class Lines:
     """One line per queue.
 
-    A workload that no server can take even when empty stands aside until the servers change;
-    one that waits for a few servers stands aside until one of these has room; one whose start
-    failed waits out its time; one behind a blocked head is not looked at. So what an event costs
-    does not grow with those who wait.
+    A workload that no server can take even when empty stands aside until the servers change; one
+    that waits for a few servers, until one of these has room; one whose placement has named a time,
+    until then. One whose start failed waits out its time; one behind a blocked head is not looked
+    at. So what an event costs does not grow with those that wait.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,8 @@ class Lines:
         self._awaited: dict[str, dict[str, None]] = {}
         self._blocked: dict[str, Entry] = {}
         self._delays = Deadlines()
+        self._waits = Deadlines()
+        self._waiting: dict[str, tuple[str, Entry]] = {}
 
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
@@ -51,6 +53,8 @@ class Lines:
             lines.setdefault(record.queue, Ordered()).add(entry)
         if record.not_before is not None:
             self._delays.put(record.name, record.not_before)
+        if record.retry_at is not None:
+            self.wait(record, record.retry_at)
         blocked = self._blocked.get(record.queue)
         return blocked is None or entry < blocked
 
@@ -61,6 +65,8 @@ class Lines:
             lines[record.queue].remove(entry)
         self._aside.pop(record.name, None)
         self._delays.drop(record.name)
+        self._waits.drop(record.name)
+        self._waiting.pop(record.name, None)
 
     # --- who need not be tried -----------------------------------------------------------
 
@@ -74,6 +80,12 @@ class Lines:
         self._aside[record.name] = record.queue, entry_of(record)
         for server in servers:
             self._awaited.setdefault(server, {})[record.name] = None
+
+    def wait(self, record: WorkloadRecord, until: float) -> None:
+        """It is not tried before this time, whatever happens."""
+        self.set_aside(record)
+        self._waiting[record.name] = record.queue, entry_of(record)
+        self._waits.put(record.name, until)
 
     def freed(self, server: str) -> None:
         """There may be room on a server: those who wait for it stand in line again."""
@@ -104,21 +116,29 @@ class Lines:
         self._blocked.clear()
 
     def is_delayed(self, record: WorkloadRecord) -> bool:
-        """Whether it has to wait out the time after a failed start."""
-        return record.name in self._delays
+        """Whether it waits for a time: after a failed start, or as its placement has said."""
+        return record.name in self._delays or record.name in self._waits
 
     def wake_at(self, now: float, longest: float) -> float | None:
-        """When the next delay ends; ``None`` = nobody is delayed."""
-        first = self._delays.first()
-        if first is None:
-            return None
-        return first[0] if _is_backing_off(now, first[0], longest) else now
+        """When the next delay or wait ends; ``None`` = there is none."""
+        due = []
+        if (first := self._delays.first()) is not None:
+            due.append(first[0] if _is_backing_off(now, first[0], longest) else now)
+        if (first := self._waits.first()) is not None:
+            due.append(first[0])
+        return min(due, default=None)
 
     def end_delays(self, now: float, longest: float) -> bool:
-        """End those delays whose time has come; whether there were any."""
+        """End those delays and waits whose time has come; whether there were any."""
         ended = False
         while (first := self._delays.first()) and not _is_backing_off(now, first[0], longest):
             self._delays.drop(first[1])
+            ended = True
+        while (first := self._waits.first()) and first[0] <= now:
+            self._waits.drop(first[1])
+            queue, entry = self._waiting.pop(first[1])
+            if entry not in self._open[queue]:
+                self._open[queue].add(entry)
             ended = True
         return ended
 

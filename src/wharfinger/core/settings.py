@@ -17,11 +17,13 @@ class CoreSettings:
         max_start_failures: After so many failed starts in a row a workload has failed.
         max_backoff_seconds: Longest wait before a failed start is tried again; it doubles.
         keep_ended: How many ended workloads keep their record and output.
+        reorder_seconds: After a failed order no server of its platform is ordered for so long.
     """
 
     max_start_failures: int = 5
     max_backoff_seconds: float = 60.0
     keep_ended: int = 10_000
+    reorder_seconds: float = 60.0
 
 
 DEFAULTS = CoreSettings()

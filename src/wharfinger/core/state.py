@@ -93,6 +93,7 @@ class WorkloadRecord:
         start_failures: How often a start failed that may be tried again.
         excluded: Servers that failed to start it.
         not_before: When a failed start may be tried again.
+        retry_at: When its placement is asked again; ``None`` = whenever there may be room.
         ended_order: When it ended, by a clock that is never set back.
         revoking: Its user wants it stopped.
         reason: Stable word for why it is where it is; empty when there is nothing to say.
@@ -115,6 +116,7 @@ class WorkloadRecord:
         suspended_for: The neighbor for which that was last; empty = none.
         suspended_at_performance: Achieved over target of that one then.
         ineffective_at: When it turned out that its suspension had not helped; ``None`` = it had.
+        preempted_for: The workload for which it is being stopped; empty = it is not.
         migrations: How often it was stopped to be started on another server.
         review_at: When the admission looks at it again; ``None`` = not while it waits there.
         question: Key of the question that a decider outside has been asked; empty = none.
@@ -136,6 +138,7 @@ class WorkloadRecord:
     start_failures: int = 0
     excluded: tuple[str, ...] = ()
     not_before: float | None = None
+    retry_at: float | None = None
     revoking: bool = False
     handle: str = ""
     started_at: float | None = None
@@ -164,6 +167,7 @@ class WorkloadRecord:
     suspended_at_performance: float = 0.0
     ineffective_at: float | None = None
     migrations: int = 0
+    preempted_for: str = ""
     review_at: float | None = None
     question: str = ""
     decider: str = ""
@@ -218,6 +222,7 @@ class ManagerState:
         notes: What parts of policies remember, by kind and name of the part.
         orders: Servers that are ordered and not there yet, by key.
         acquired: When each server that was acquired joined, in seconds since the epoch.
+        not_acquired: When an order for a platform failed last, unless one has come since.
         releasing: Servers that are given back, in order.
         servers: In the order in which they joined.
         adjusted_at: When allocations were changed lately, newest last.
@@ -237,6 +242,7 @@ class ManagerState:
     notes: dict[str, str] = field(default_factory=dict)
     orders: dict[str, ServerOrder] = field(default_factory=dict)
     acquired: dict[str, float] = field(default_factory=dict)
+    not_acquired: dict[str, float] = field(default_factory=dict)
     releasing: list[str] = field(default_factory=list)
     next_order: int = 1
     next_question: int = 1

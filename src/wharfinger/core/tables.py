@@ -1,6 +1,6 @@
 """The servers as columns of numbers, kept up to date in place: what policies scan."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from wharfinger.core.seams.contention import ContentionTable
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, ClusterView, Occupant
 from wharfinger.native import LoadIndex
 
 CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
@@ -33,13 +33,19 @@ class Columns:
 
     Args:
         contention: What views carry of that; rows as here.
+        index: What the placement keeps; it is told which rows have changed.
+        occupants: Tells views who is on a server.
     """
 
     def __init__(
-        self, contention: ContentionTable | None = None, index: ServerIndex | None = None
+        self,
+        contention: ContentionTable | None = None,
+        index: ServerIndex | None = None,
+        occupants: Callable[[str], Sequence[Occupant]] | None = None,
     ) -> None:
         self._contention = contention
         self._index = index
+        self._occupants = occupants
         self._names: list[str] = []
         self._row: dict[str, int] = {}
         self._platforms: dict[str, int] = {}
@@ -125,10 +131,12 @@ class Columns:
 
     def count_copy(self, server: str, change: int) -> None:
         """A profiling copy begins there (1), or has ended (-1)."""
+        self.touch(server)
         self._numbers[COPIES, self._row[server]] += change
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
+        self.touch(server)
         self._unsettled[self._row[server]] = unsettled
         (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
@@ -170,8 +178,13 @@ class Columns:
             "loads": self._loads,
             "versions": _frozen(self._versions[:count]),
             "index": self._index,
+            "occupants": self._occupants,
             "rows": self._row,
         }
+
+    def touch(self, server: str) -> None:
+        """Something about a server changes that is not kept here: what its residents tolerate."""
+        self._touch(self._row[server])
 
     def _touch(self, row: int) -> None:
         """Something about a server changes."""

@@ -4,7 +4,7 @@ The manager keeps the columns up to date in place, so a view costs nothing to ma
 not be kept: it is valid until the policy returns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,6 +41,25 @@ class Capabilities:
     memory_limit: bool = True
     measures: bool = False
     profiles: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A workload that holds resources on a server, as placements see it.
+
+    Attributes:
+        name: The workload's.
+        priority: As its user stated it.
+        best_effort: It has no claim on CPU time.
+        stoppable: It runs, and may be started again: it can be preempted now.
+        allocation: What it holds on this server.
+    """
+
+    name: str
+    priority: int
+    best_effort: bool
+    stoppable: bool
+    allocation: Allocation
 
 
 class ServersByLoad(Protocol):
@@ -84,6 +103,7 @@ class ClusterView:
         rows: Row of each server by its name; ``None`` = only ``names`` tells.
         contention: How residents slow one another, and would slow a newcomer; ``None`` = nothing
             is kept of that.
+        occupants: Who holds resources on a server, by its name; ``None`` = only counts are known.
     """
 
     names: Sequence[str]
@@ -103,6 +123,7 @@ class ClusterView:
     versions: NDArray[np.int64] | None = None
     index: Any = None
     contention: "ContentionTable | None" = None
+    occupants: Callable[[str], Sequence[Occupant]] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server that there is.
@@ -115,7 +136,8 @@ class ClusterView:
     def snapshot(self) -> "ClusterView":
         """A copy that stays as it is, for a decision that is made elsewhere.
 
-        It has neither the index by load nor the placement's own: these follow the cluster.
+        It has neither the index by load nor the placement's own, nor names of occupants: these
+        follow the cluster.
         """
         columns: dict[str, Any] = {}
         for column in fields(self):
@@ -125,7 +147,9 @@ class ClusterView:
                 columns[column.name].flags.writeable = False
         names = tuple(self.names)
         rows = {name: row for row, name in enumerate(names)}
-        return replace(self, **columns, names=names, rows=rows, loads=None, index=None)
+        return replace(
+            self, **columns, names=names, rows=rows, loads=None, index=None, occupants=None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +185,7 @@ class PlacementRequest:
             reason.
         measurements: By which it was classified; ``None`` = nothing was measured.
         note: What this placement has noted last; empty = nothing yet.
+        now: Seconds since the epoch.
     """
 
     workload: Workload
@@ -171,6 +196,7 @@ class PlacementRequest:
     load: float | None = None
     measurements: Measurements | None = None
     note: str = ""
+    now: float = 0.0
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation that a policy gives which does not size by target.

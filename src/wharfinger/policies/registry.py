@@ -5,18 +5,16 @@ that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Not
 module asks for a policy's name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from wharfinger.contention.combined import Combined
-from wharfinger.core.seams.adaptation import AdaptationPolicy
-from wharfinger.core.seams.admission import AdmissionPolicy
-from wharfinger.core.seams.contention import ContentionModel
+from wharfinger.contention.by_pair import ByPair, PairSettings
+from wharfinger.contention.by_source import BySource, SourceSettings
+from wharfinger.contention.combined import Combined, CombinedSettings
+from wharfinger.contention.none import NoContention
 from wharfinger.core.seams.estimation import ProfilingPlanner
-from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
-from wharfinger.core.seams.provisioning import ProvisioningPolicy
 from wharfinger.errors import InvalidInput
 from wharfinger.policies.adaptation.by_load import ByLoad
 from wharfinger.policies.adaptation.by_target import ByTarget
@@ -58,14 +56,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A policy, as it is registered.
+    """A policy, as it is registered: its placement, and its other parts or their names.
 
     Attributes:
         placement: Its own.
-        admission: Name of the one that it has unless another is asked for.
+        admission: The one that it has unless another is asked for.
         adaptation: The same.
-        contention: Makes the model that its placement asks; ``None`` = it asks none.
-        provisioning: ``None`` = the servers that are there.
+        contention: The same; empty = its placement asks none, and nothing is kept.
+        provisioning: The same; empty = the servers that are there.
         estimates: Whether it sizes and places by predictions: only then are known programs loaded,
             workloads profiled and classified.
         needs_measurements: As ``Policy`` has it.
@@ -74,10 +72,10 @@ class Bundle:
     """
 
     placement: Part
-    admission: str = "fifo"
-    adaptation: str = "by-target"
-    contention: Callable[[], ContentionModel] | None = None
-    provisioning: Part | None = None
+    admission: str | Part = "fifo"
+    adaptation: str | Part = "by-target"
+    contention: str | Part = ""
+    provisioning: str | Part = ""
     estimates: bool = False
     needs_measurements: bool = False
     takes_stated: bool = False
@@ -85,7 +83,7 @@ class Bundle:
 
 POLICIES: dict[str, Bundle] = {
     "quasar": Bundle(
-        Part(Quasar, QuasarSettings), contention=Combined, estimates=True, needs_measurements=True
+        Part(Quasar, QuasarSettings), contention="combined", estimates=True, needs_measurements=True
     ),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
@@ -99,6 +97,19 @@ ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings)}
 ADAPTATIONS: dict[str, Part] = {
     "by-target": Part(ByTarget, TargetSettings),
     "by-load": Part(ByLoad, TargetSettings),
+}
+CONTENTIONS: dict[str, Part] = {
+    "none": Part(NoContention),
+    "by-source": Part(BySource, SourceSettings),
+    "by-pair": Part(ByPair, PairSettings),
+    "combined": Part(Combined, CombinedSettings),
+}
+PROVISIONINGS: dict[str, Part] = {}
+_REGISTRIES: dict[str, dict[str, Part]] = {
+    "admission": ADMISSIONS,
+    "adaptation": ADAPTATIONS,
+    "contention": CONTENTIONS,
+    "provisioning": PROVISIONINGS,
 }
 
 
@@ -124,6 +135,8 @@ def make_policy(
     *,
     admission: str = "",
     adaptation: str = "",
+    contention: str = "",
+    provisioning: str = "",
     estimation: ProfilingPlanner | None = None,
     defaults: Mapping[str, Any] | None = None,
     extra: Mapping[str, Bundle] | None = None,
@@ -134,6 +147,8 @@ def make_policy(
         spec: Name, and perhaps settings: ``quasar[confidence=0.9]``.
         admission: Another admission than the bundle's, with its settings; empty = the bundle's.
         adaptation: The same.
+        contention: The same.
+        provisioning: The same.
         estimation: What plans profiling, where the policy estimates.
         defaults: Settings for those parts that have them, where the names say nothing else.
         extra: Policies that are known here besides.
@@ -142,50 +157,77 @@ def make_policy(
         InvalidInput: There is no such policy, part or setting.
     """
     bundle = bundle_of(spec, extra)
-    _, told = split_spec(spec, "--policy")
-    admits = _part(admission or bundle.admission, ADMISSIONS, "--admission")
-    adapts = _part(adaptation or bundle.adaptation, ADAPTATIONS, "--adaptation")
-    parts: dict[str, Part] = {
-        "placement": bundle.placement,
-        "admission": admits,
-        "adaptation": adapts,
+    exchanged = {
+        "admission": admission,
+        "adaptation": adaptation,
+        "contention": contention,
+        "provisioning": provisioning,
     }
-    if bundle.provisioning is not None:
-        parts["provisioning"] = bundle.provisioning
-    settings = _settings(spec, told, parts)
-    for kind, named in (("admission", admission), ("adaptation", adaptation)):
-        _, own = split_spec(named, f"--{kind}")
-        for key, value in _settings(named, own, {kind: parts[kind]})[kind].items():
-            settings[kind][key] = value
+    parts = {"placement": bundle.placement}
+    for kind, named in exchanged.items():
+        part = _part(named or getattr(bundle, kind), kind)
+        if part is not None:
+            parts[kind] = part
+    settings = _settings(spec, split_spec(spec, "--policy")[1], parts)
+    for kind, named in exchanged.items():
+        if kind in parts:
+            told = split_spec(named, f"--{kind}")[1]
+            settings[kind].update(_settings(named, told, {kind: parts[kind]})[kind])
     for kind, part in parts.items():
         for key, value in (defaults or {}).items():
             if key in part.defaults():
                 settings[kind].setdefault(key, value)
-    placement: PlacementPolicy = parts["placement"].made(settings["placement"])
-    gate: AdmissionPolicy = admits.made(settings["admission"])
-    follows: AdaptationPolicy = adapts.made(settings["adaptation"])
-    provisions: ProvisioningPolicy | None = None
-    if bundle.provisioning is not None:
-        provisions = bundle.provisioning.made(settings["provisioning"])
+    made = {kind: part.made(settings[kind]) for kind, part in parts.items()}
     return Policy(
-        name=spec,
-        placement=placement,
-        admission=gate,
-        adaptation=follows,
-        contention=bundle.contention() if bundle.contention else None,
-        estimation=estimation,
-        provisioning=provisions,
-        needs_measurements=bundle.needs_measurements,
+        name=spec, estimation=estimation, needs_measurements=bundle.needs_measurements, **made
     )
 
 
-def _part(spec: str, registered: Mapping[str, Part], option: str) -> Part:
-    name, _ = split_spec(spec, option)
+def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
+    """The policy that a log was led by, as ``Policy.settings`` has told it.
+
+    Args:
+        spec: The policy's name in the log.
+        logged: Its parts and every setting of theirs.
+
+    Raises:
+        InvalidInput: There is no such policy, part or setting any more.
+    """
+    specs = {kind: _spec_of(logged[kind]) for kind in _REGISTRIES if kind in logged}
+    own = {**logged["placement"], "name": split_spec(spec, "--policy")[0]}
+    made = make_policy(
+        _spec_of(own, "placement."),
+        admission=specs.get("admission", ""),
+        adaptation=specs.get("adaptation", ""),
+        contention=specs.get("contention", ""),
+        provisioning=specs.get("provisioning", ""),
+    )
+    return replace(made, name=spec)
+
+
+def _spec_of(part: Mapping[str, Any], kind: str = "") -> str:
+    told = {name: value for name, value in _leaves(part) if name != "name"}
+    return f"{part['name']}[{','.join(f'{kind}{name}={value}' for name, value in told.items())}]"
+
+
+def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield name, value
+
+
+def _part(named: str | Part, kind: str) -> Part | None:
+    """A part, or the one of a name; ``None`` = none is named."""
+    if isinstance(named, Part) or not named:
+        return named or None
+    name, _ = split_spec(named, f"--{kind}")
+    registered = _REGISTRIES[kind]
     if name not in registered:
-        kind = option.removeprefix("--")
-        raise InvalidInput(
-            f"{option}: {name!r} is not an {kind}; there are {', '.join(registered)}"
-        )
+        there_are = f"there are {', '.join(registered)}" if registered else "there is none"
+        article = "an" if kind.startswith("a") else "a"
+        raise InvalidInput(f"--{kind}: {name!r} is not {article} {kind}; {there_are}")
     return registered[name]
 
 

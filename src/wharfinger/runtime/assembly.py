@@ -20,7 +20,7 @@ from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput
-from wharfinger.policies.registry import bundle_of, make_policy
+from wharfinger.policies.registry import bundle_of, make_policy, policy_in
 from wharfinger.runtime.classifying import ClassifierService
 from wharfinger.runtime.learning import LearningClassifier
 from wharfinger.runtime.runtime import Runtime
@@ -38,6 +38,7 @@ class Options:
         policy: Name in ``wharfinger.policies.registry``, perhaps with settings in brackets.
         admission: Another admission than the policy's own; empty = its own.
         adaptation: The same.
+        contention: The same.
         mode: ``act`` or ``recommend``.
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
@@ -49,6 +50,7 @@ class Options:
     policy: str = "quasar"
     admission: str = ""
     adaptation: str = ""
+    contention: str = ""
     mode: str = "act"
     confidence: float = 0.8
     known: Path | None = None
@@ -119,10 +121,18 @@ def assemble(
 
 def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
     """What is decided by: as the options say, or as a log says that it was."""
-    spec = options.policy if started is None else started.policy
-    admission = options.admission if started is None else started.admission
     defaults = {"confidence": _confidence(options)}
-    return make_policy(spec, admission=admission, adaptation=options.adaptation, defaults=defaults)
+    if started is not None and started.settings:
+        return policy_in(started.policy, started.settings)
+    if started is not None:  # Version 0.1 has logged names alone.
+        return make_policy(started.policy, admission=started.admission, defaults=defaults)
+    return make_policy(
+        options.policy,
+        admission=options.admission,
+        adaptation=options.adaptation,
+        contention=options.contention,
+        defaults=defaults,
+    )
 
 
 def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Manager]:

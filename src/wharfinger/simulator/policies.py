@@ -74,6 +74,8 @@ def estimates_for(
     confidence: float,
     admission: str = "",
     adaptation: str = "",
+    contention: str = "",
+    provisioning: str = "",
 ) -> Estimates:
     """The policy of a name, with what it needs.
 
@@ -84,6 +86,8 @@ def estimates_for(
         confidence: With which a target must be reached.
         admission: Another admission than the policy's own; empty = its own.
         adaptation: The same.
+        contention: The same.
+        provisioning: The same.
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
@@ -94,6 +98,8 @@ def estimates_for(
         spec,
         admission=admission,
         adaptation=adaptation,
+        contention=contention,
+        provisioning=provisioning,
         defaults={"confidence": confidence, "seed": seed},
         extra=extra,
     )

@@ -85,6 +85,8 @@ class RunSpec:
         policy: Name in ``wharfinger.simulator.policies``, perhaps with settings in brackets.
         admission: Another admission than the policy's own; empty = its own.
         adaptation: The same.
+        contention: The same.
+        provisioning: The same.
         seed: Of every stream.
         servers: How many; ``None`` = as the scenario says.
         workloads: How many; ``None`` = as the scenario says.
@@ -99,6 +101,8 @@ class RunSpec:
     policy: str = "quasar"
     admission: str = ""
     adaptation: str = ""
+    contention: str = ""
+    provisioning: str = ""
     seed: int = 0
     regime: str | None = None
     servers: int | None = None
@@ -171,6 +175,8 @@ def _estimates(spec: RunSpec, setup: Setup) -> Estimates:
         confidence=spec.confidence,
         admission=spec.admission,
         adaptation=spec.adaptation,
+        contention=spec.contention,
+        provisioning=spec.provisioning,
     )
 
 
@@ -483,7 +489,7 @@ class Simulation:
         return Outcome(
             self.setup.name,
             self.manager.policy.name,
-            spec.admission,
+            self.manager.policy.admission.name,
             spec.seed,
             summary,
             fates,

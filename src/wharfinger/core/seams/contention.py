@@ -9,7 +9,7 @@ Slowdowns are drops of the logarithm of performance, so that those of several ne
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,7 +191,13 @@ class ContentionTable:
 class ContentionModel(Protocol):
     """Makes tables."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As in ``wharfinger up --contention NAME``."""
+
+    @property
+    def settings(self) -> Any:
+        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
 
     def table(self) -> ContentionTable:
         """An empty one."""

@@ -46,8 +46,9 @@ class Policy:
             "admission": self.admission,
             "adaptation": self.adaptation,
         }
-        if self.provisioning is not None:
-            parts["provisioning"] = self.provisioning
+        for kind in ("contention", "provisioning"):
+            if (part := getattr(self, kind)) is not None:
+                parts[kind] = part
         return {
             kind: {"name": part.name, **(asdict(part.settings) if part.settings else {})}
             for kind, part in parts.items()

@@ -18,7 +18,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A server is to be released. It takes no new work from now on, and goes once it is empty."""
+    """A server that was acquired is to be released.
+
+    It takes no new work from now on, and goes once it is empty.
+    """
 
     server: str
     decision: Decision
@@ -33,7 +36,9 @@ class ProvisioningView:
         waiting: How many workloads wait, by queue.
         ordered: How many servers are ordered and not there yet, by platform.
         acquired: Names of the servers that were acquired, oldest first, and when they joined, in
-            seconds since the epoch.
+            seconds since the epoch. Those that are being released are not among them.
+        not_acquired: Platforms of which no server could be acquired lately, and until when none is
+            ordered: such an order is passed over.
         now: Seconds since the epoch.
     """
 
@@ -41,6 +46,7 @@ class ProvisioningView:
     waiting: Mapping[str, int]
     ordered: Mapping[str, int]
     acquired: Mapping[str, float]
+    not_acquired: Mapping[str, float]
     now: float
 
 

@@ -14,7 +14,9 @@ class Preempt:
     """Other workloads leave their servers for this one's sake; it is asked about again then.
 
     Attributes:
-        victims: Names of running workloads that may be started again; they go back to their queue.
+        victims: Names of running workloads that may be started again, as ``ClusterView.occupants``
+            tells; they go back to their queue. One that would be served before this one there is
+            left alone: it would take its place again.
     """
 
     victims: tuple[str, ...]

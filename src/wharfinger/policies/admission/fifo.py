@@ -20,6 +20,7 @@ _COMES_FREE = (
     ReasonCode.NO_SERVERS,
     ReasonCode.OFF_PREDICTION,
     ReasonCode.DOES_NOT_FIT,
+    ReasonCode.PREEMPTING,
 )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.seams.estimation import ProfilingPlanner
@@ -24,5 +23,5 @@ def oracle_of(setup: Setup) -> tuple[Bundle, ProfilingPlanner | None, Classify |
     """
     if not setup.truth.references:
         return Bundle(Part(lambda: GreedyOracle(setup))), None, None
-    bundle = Bundle(Part(Oracle, QuasarSettings), contention=Combined, needs_measurements=True)
+    bundle = Bundle(Part(Oracle, QuasarSettings), contention="combined", needs_measurements=True)
     return bundle, NothingToProfile(), TrueNumbers(setup).classify
