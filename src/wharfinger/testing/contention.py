@@ -23,6 +23,8 @@ from wharfinger.testing.harness import expect
 from wharfinger.testing.policy import PLATFORMS, make_request, make_residents, make_view
 
 CONFIDENCE = 0.8
+DIGITS = 9
+"""The last bits may hang on how large the arrays are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +91,15 @@ def _table(model: ContentionModel, servers: Sequence[_Server]) -> ContentionTabl
 def _with_history(
     model: ContentionModel, servers: Sequence[_Server], random: Random
 ) -> ContentionTable:
-    """These are there in the end; others were, and some servers have gone."""
+    """These are there in the end; others were, and a server has gone."""
     table, rows = model.table(), list(servers)
-    for row in sorted(random.sample(range(len(servers) + 1), 1)):
-        rows.insert(row, _draw(random, PLATFORMS[0]))
+    extra = random.randrange(len(servers) + 1)
+    rows.insert(extra, _draw(random, PLATFORMS[0]))
     for row in random.sample(range(len(rows)), len(rows)):
         table.put(row, random.choice(PLATFORMS), make_residents(random, random.randrange(4)))
     for row in random.sample(range(len(rows)), len(rows)):
         table.put(row, rows[row].platform, rows[row].residents)
-    gone = next(
-        at for at, server in enumerate(rows) if at >= len(servers) or server is not servers[at]
-    )
-    table.drop(gone)
+    table.drop(extra)
     return table
 
 
@@ -127,8 +126,15 @@ def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequ
         cost.waste,
     )
     words = [assessment.worst(row) for row in rows if cost.violation[row] > 0]
-    numbers = [assessment.numbers(row) for row in rows]
-    return assessment.informed, [column.tolist() for column in columns], words, numbers
+    known = assessment.correctable
+    slowed = [row for row in rows if known is not None and known.mean[row] > 0]
+    numbers = [sorted(assessment.numbers(row).items()) for row in slowed]
+    rounded = [[(key, round(value, DIGITS)) for key, value in each] for each in numbers]
+    return (
+        [np.round(column.astype(np.float64), DIGITS).tolist() for column in columns],
+        words,
+        rounded,
+    )
 
 
 def _check_empty(

@@ -9,7 +9,7 @@ from wharfinger.model.view import Capabilities
 
 
 def _view(columns: Columns):
-    return columns.view("", Capabilities())
+    return columns.view(Capabilities())
 
 
 def test_many_servers_keep_their_rows() -> None:
@@ -49,14 +49,13 @@ def test_a_view_is_made_anew_only_for_what_it_does_not_share() -> None:
     columns, able = Columns(), Capabilities()
     for name in ("a", "b"):
         columns.put(server(name))
-    before = columns.view("", able)
+    before = columns.view(able)
     columns.hold([Placement("a", Allocation(500, 7))])
-    assert columns.view("", able) is before
+    assert columns.view(able) is before
     assert before.cpu_allocated.tolist() == [500, 0]
-    assert columns.view("b", able).last_placed == 1
     columns.put(server("c"))
-    assert columns.view("b", able).cpu_allocated.tolist() == [500, 0, 0]
-    assert columns.view("b", Capabilities(resize=False)).capabilities.resize is False
+    assert columns.view(able).cpu_allocated.tolist() == [500, 0, 0]
+    assert columns.view(Capabilities(resize=False)).capabilities.resize is False
 
 
 def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
@@ -83,19 +82,15 @@ def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
     assert best() == ["s8", "s14"]
 
 
-def test_a_server_that_joins_again_is_as_unsettled_and_pressed_as_it_was() -> None:
+def test_a_server_that_joins_again_is_as_unsettled_as_it_was() -> None:
     columns = Columns()
     for name in ("a", "b", "c"):
         columns.put(server(name))
     for name in ("c", "a"):
         columns.unsettle(name, unsettled=True)
-    columns.press("a", 0.5 * columns.pressure("a"))
     assert columns.unsettled() == ["a", "c"]
     columns.put(server("a"), joins=True)
     assert columns.unsettled() == ["c", "a"]
     assert _view(columns).unsettled.tolist() == [0, 1, 1]
-    assert [columns.is_pressed(name) for name in ("a", "b")] == [True, False]
-    columns.press("a", columns.pressure("b"))
     columns.drop("c")
-    assert not columns.is_pressed("a")
     assert columns.unsettled() == ["a"]

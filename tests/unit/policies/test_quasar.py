@@ -12,21 +12,19 @@ from tests.support.cluster import MIB, server, workload
 from wharfinger.classification.axis import UNKNOWN_STD
 from wharfinger.classification.prediction import (
     parts_of,
-    pressed,
-    quantile,
     reached_probability,
 )
-from wharfinger.core.pressure import pressure_of
-from wharfinger.core.state import WorkloadRecord
+from wharfinger.contention.by_source import BySource
+from wharfinger.core.seams.contention import Assessment, Resident
 from wharfinger.core.tables import Columns
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, ReasonCode, Refusal, Term
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.profile import Classification, Curve, Estimate, quantile
 from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import LatencyBound, Measure, Target, Workload
-from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.sizing import size, sizes
 
 CACHE, INTEGER = SharedResource.LAST_LEVEL_CACHE, SharedResource.INTEGER
@@ -70,20 +68,18 @@ def view_of(
     unsettled: tuple[str, ...] = (),
 ) -> ClusterView:
     """Servers s0, s1, ... with so many CPUs, and who is there."""
-    columns = Columns()
+    table = BySource().table()
+    columns = Columns(table)
     for at, cpu in enumerate(cpus):
         name = f"s{at}"
         columns.put(server(name, cpu))
         columns.hold(Placement(name, Allocation(0, MIB)) for _ in residents.get(name, []))
         if name in used:
             columns.hold([Placement(name, Allocation(used[name], MIB))])
-        records = [
-            WorkloadRecord(workload(f"r{uid}"), uid, 0.0, classification=each)
-            for uid, each in enumerate(residents.get(name, []))
-        ]
-        columns.press(name, pressure_of(records))
+        there = enumerate(residents.get(name, []))
+        table.put(at, "test", [Resident(f"r{uid}", uid, each, False, 0.0) for uid, each in there])
         columns.unsettle(name, unsettled=name in unsettled)
-    return columns.view("", able)
+    return columns.view(able)
 
 
 def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> None:
@@ -91,15 +87,15 @@ def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> 
         view_of(4, 4, 4), platform=np.array([0, 1, 2]), platforms=("usual", "fast", "new")
     )
     what = replace(known(), platform="usual", platforms={"fast": Estimate(2.0, 0.0)})
-    sizing = size(PlacementRequest(wants(200.0), classification=what), view, 0.8)
+    sizing = size(PlacementRequest(wants(200.0), classification=what), view, Assessment(3))
     assert sizing is not None
     usual, fast, new = sizing.cpu_millicpus.tolist()
     assert (usual, fast) == (2000, 1000)
     assert new == pytest.approx(2000 * exp(quantile(0.8) * UNKNOWN_STD), rel=0.03)
-    assert sizing.pace_on(1).mean == pytest.approx(1.0)
+    assert sizing.performance_on(1).mean == pytest.approx(1.0)
     assert given(place(view, wants(200.0), what)) == ("s1", 1000)
     assert not sizing.hopeless
-    much = size(PlacementRequest(wants(700.0), classification=what), view, 0.8)
+    much = size(PlacementRequest(wants(700.0), classification=what), view, Assessment(3))
     assert much is not None
     assert not much.hopeless, "the fast one reaches it"
     assert much.reached.tolist() == [False, True, False]
@@ -108,7 +104,7 @@ def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> 
 def place(view: ClusterView, wanted: Workload, what: Classification | None, **others):
     confidence = others.pop("confidence", 0.8)
     request = PlacementRequest(wanted, classification=what, **others)
-    return Quasar(confidence).place(request, view)
+    return Quasar(QuasarSettings.sure(confidence)).place(request, view)
 
 
 def given(answer: Plan | Refusal) -> tuple[str, int]:
@@ -140,9 +136,10 @@ def test_of_two_servers_the_one_where_less_is_enough() -> None:
     neighbour = known(caused={CACHE: 40.0})
     view = view_of(4, 4, residents={"s0": [neighbour]})
     assert given(place(view, wants(), known(tolerated={CACHE: 20.0}))) == ("s1", 1000)
-    drop, variance = pressed(known(tolerated={CACHE: 20.0}), view.caused, view.caused_variance)
-    assert drop.tolist() == pytest.approx([-2 * log(0.95), 0.0])
-    assert variance.tolist() == [0.0, 0.0]
+    request = PlacementRequest(wants(), classification=known(tolerated={CACHE: 20.0}))
+    suffered = view.contention.assess(request, view, 0.8).suffered
+    assert suffered.mean.tolist() == pytest.approx([-2 * log(0.95), 0.0])
+    assert suffered.variance.tolist() == [0.0, 0.0]
 
 
 def test_pressure_of_neighbours_is_made_up_for_by_cpu() -> None:
@@ -335,9 +332,8 @@ def test_either_way_alone_keeps_them_apart() -> None:
 def test_what_several_cause_is_added_up_and_the_least_tolerant_counts() -> None:
     two = [known(tolerated={DISK: t}, caused={DISK: 30.0}) for t in (50.0, 40.0)]
     view = view_of(4, residents={"s0": two})
-    at = list(SharedResource).index(DISK)
-    assert view.caused[at].tolist() == [60.0]
-    assert view.tolerated[at].tolist() == [40.0]
+    (score,) = view.contention.scores(0)
+    assert (score.source, score.caused.mean, score.tolerated.mean) == (DISK, 60.0, 40.0)
 
 
 def test_uncertain_scores_keep_a_distance() -> None:
@@ -467,7 +463,7 @@ def test_whole_cpus_are_given_whole_or_refused() -> None:
     columns.put(replace(server("s0"), cpu_millicpus=1500))
     placements = (Placement("s0", Allocation(1000, MIB)),)
     columns.hold(placements)
-    view = columns.view("", Capabilities(fractional_cpu=False))
+    view = columns.view(Capabilities(fractional_cpu=False))
     request = PlacementRequest(wants(), off_target=OffTarget(0.9, 10, None))
     refusal = Quasar().resize(request, placements, view)
     assert isinstance(refusal, Refusal)

@@ -2,23 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log
 
 import numpy as np
 import pytest
 
 from tests.support.cluster import MIB, server, workload
+from wharfinger.contention.by_pair import ByPair
 from wharfinger.contention.exact import exact_profiles
-from wharfinger.core.pair_columns import Member, PairColumns
+from wharfinger.core.seams.contention import Resident
 from wharfinger.core.tables import Columns
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
+from wharfinger.model.decisions import Plan, Prediction, ReasonCode, Refusal
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import Target, Workload
-from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
+from wharfinger.policies.placement.sizing import SizingSettings
 
 NAMES = ["gentle", "harsh", "large"]
 RELATIVE = np.array(
@@ -52,21 +53,34 @@ def wants(rate: float, **others) -> Workload:
 
 def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> ClusterView:
     """Servers s0, s1, ...; each resident by its kind and its pace alone."""
-    columns, pairs = Columns(), PairColumns()
+    table = ByPair().table()
+    columns = Columns(table)
     for row, there in enumerate(residents):
         columns.put(server(f"s{row}", slots))
         columns.hold(Placement(f"s{row}", Allocation(1000, MIB)) for _ in there)
-        members = [
-            Member(f"{kind}{row}", PROFILES[kind], log(pace), 0.0, log(0.95))
-            for kind, pace in there
-        ]
-        pairs.put(row, members)
-    return replace(columns.view("", WHOLE), pairs=pairs.view(len(residents)))
+        alone = [Prediction(pace, pace, pace, 0.8, alone=pace, alone_std=0.0) for _, pace in there]
+        table.put(
+            row,
+            "test",
+            [
+                Resident(f"{kind}{row}", uid, known(kind), False, 0.05, alone[uid])
+                for uid, (kind, _) in enumerate(there)
+            ],
+        )
+    return columns.view(WHOLE)
 
 
-def place(view: ClusterView, wanted: Workload, what: Classification, waited: float = 0.0, **own):
+def place(
+    view: ClusterView,
+    wanted: Workload,
+    what: Classification,
+    waited: float = 0.0,
+    confidence: float = 0.8,
+    **own,
+):
     request = PlacementRequest(wanted, classification=what, waited_seconds=waited)
-    return Quasar(**own).place(request, view)
+    settings = QuasarSettings(SizingSettings(confidence), **own)
+    return Quasar(settings).place(request, view)
 
 
 def server_of(answer: Plan | Refusal) -> str:
@@ -182,7 +196,7 @@ def test_what_is_not_known_by_pairs_goes_as_ever():
     view = view_of([("harsh", 1.0)], [])
     what = replace(known("gentle"), pairs={})
     with_pairs = place(view, wants(100.0), what)
-    assert with_pairs == place(replace(view, pairs=None), wants(100.0), what)
+    assert with_pairs == place(replace(view, contention=None), wants(100.0), what)
     unrelated = replace(what, pairs={"": PairProfile("other", (9.0,), (9.0,))})
     assert server_of(place(view, wants(100.0), unrelated)) == server_of(with_pairs)
 

@@ -1,0 +1,108 @@
+"""The core keeps its contention table up to date, server by server."""
+
+import numpy as np
+
+from tests.support.cluster import PLATFORM, Cluster, running, server, workload
+from tests.support.courses import curve
+from wharfinger.contention.exact import exact_profiles
+from wharfinger.core import events as ev
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import Estimate
+
+PROFILES = exact_profiles("b", ["x", "y"], np.array([[0.5, 0.8], [0.9, 0.0]]))
+DISK = SharedResource.STORAGE_BANDWIDTH
+
+
+def placed(cluster: Cluster, name: str, kind: str = "", **others) -> None:
+    """A workload that is classified, with a profile of that kind."""
+    pairs = {"": PROFILES[kind]} if kind else {}
+    caused, tolerated = {DISK: Estimate(20.0, 3.0)}, {DISK: Estimate(60.0, 4.0)}
+    known = curve((1000, 100.0), pairs=pairs, caused=caused, tolerated=tolerated)
+    cluster.tell(ev.WorkloadSubmitted(workload(name, 500, profile=True, **others)))
+    cluster.tell(ev.ProfilingFailed(cluster.key(name), "no runs"))
+    cluster.tell(ev.WorkloadClassified(cluster.key(name), known))
+    running(cluster, name)
+
+
+def slowdown(cluster: Cluster, name: str) -> float | None:
+    found = cluster.manager._world.slowdown_of(cluster.record(name))
+    return None if found is None else found.mean
+
+
+def test_nothing_is_kept_where_no_policy_asks():
+    cluster = Cluster(contention=None)
+    cluster.tell(ev.ServerReported(server("s")))
+    cluster.sync()
+    placed(cluster, "a", "x")
+    assert cluster.manager.view.contention is None
+    assert slowdown(cluster, "a") is None
+
+
+def test_neighbors_are_counted_while_they_are_there():
+    cluster = Cluster()
+    for name in ("s0", "s1"):
+        cluster.tell(ev.ServerReported(server(name, 4)))
+    cluster.sync()
+    for name, kind in (("a", "x"), ("b", "y"), ("c", "x")):
+        placed(cluster, name, kind)
+        cluster.check_books()
+    first = cluster.record("a").placements[0].server
+    assert first == cluster.record("c").placements[0].server
+    assert slowdown(cluster, "a") == slowdown(cluster, "c") == 0.5
+    other = Platform("other", PLATFORM.architecture, "", 64_000, 2**40)
+    cluster.tell(ev.ServerReported(Server(first, other, 4000, 2**40)))
+    cluster.check_books()
+    assert slowdown(cluster, "a") == 0.5
+    cluster.tell(ev.ServerLeft(first, "unplugged"))
+    cluster.check_books()
+    assert slowdown(cluster, "a") is None
+    assert slowdown(cluster, "b") == 1.0
+    cluster.tell(ev.ServerReported(server(first, 4)))
+    cluster.check_books()
+    assert slowdown(cluster, "a") == 0.5
+    for name in ("a", "b", "c"):
+        cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited"))
+        cluster.check_books()
+
+
+def test_a_suspended_neighbor_slows_nobody():
+    cluster = Cluster()
+    cluster.tell(ev.ServerReported(server("s", 4)))
+    cluster.sync()
+    placed(cluster, "a", "x")
+    placed(cluster, "b", "x", best_effort=True)
+    table = cluster.manager.view.contention
+    assert slowdown(cluster, "a") == 0.5
+    assert [(s.source, s.caused.mean, s.tolerated.mean) for s in table.scores(0)] == [
+        (DISK, 40, 60)
+    ]
+    decision = Decision(Stage.ADAPTATION, "test", True, ReasonCode.SUSPENDED_FOR_TARGET, "for a")
+    world, world_time = cluster.manager, cluster.now
+    world.apply(world_time, ev.WorkloadSuspended("b", "a", decision))
+    cluster.check_books()
+    assert slowdown(cluster, "a") == 1.0
+    assert [s.caused.mean for s in table.scores(0)] == [20]
+    world.apply(world_time, ev.WorkloadResumed("b", decision))
+    cluster.check_books()
+    assert slowdown(cluster, "a") == 0.5
+
+
+def test_rows_follow_their_servers():
+    cluster = Cluster()
+    for name in ("s0", "s1", "s2"):
+        cluster.tell(ev.ServerReported(server(name, 1)))
+    cluster.sync()
+    for name in ("a", "b", "c"):
+        placed(cluster, name, "x")
+    gone = cluster.manager.view.names[0]
+    cluster.tell(ev.ServerLeft(gone, "unplugged"))
+    (resident,) = cluster.manager.residents_of(gone)
+    cluster.tell(ev.ServerReported(server(gone, 1)))
+    assert cluster.manager.view.names[-1] == gone, "it joins at the end with what is left there"
+    cluster.check_books()
+    cluster.tell(ev.ServerLeft(gone, "unplugged"))
+    cluster.tell(ev.WorkloadFinished(resident.key, 0, None, "exited"))
+    cluster.check_books()
+    assert len(cluster.manager.view.names) == 2
