@@ -73,7 +73,7 @@ def _dry_run() -> str:
     story = Story()
     decisions = [
         records.decision(made).model_dump(mode="json")
-        for made in story.manager.preview(rate("encode", 120.0))
+        for made in story.manager.preview(rate("encode", 120.0), story.now)
     ]
     preview = {"name": "encode", "created": True, "decisions": decisions}
     return submit.previews_text([preview])

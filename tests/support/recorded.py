@@ -238,7 +238,7 @@ class Narrow(Story):
     def make_manager(self, snapshot: bytes | None) -> Manager:
         """With an admission of two."""
         return Manager(
-            policy_named(self.policy, self.planner, max_waiting=2),
+            policy_named(self.policy, self.planner, self.contention, max_waiting=2),
             state=None if snapshot is None else decode_state(snapshot),
             mode=self.mode,
         )
