@@ -55,7 +55,7 @@ _ALLOWED: dict[type, frozenset[Phase]] = {
 """Phases in which a remedy can be carried out."""
 
 
-def check_adaptation(adaptation: AdaptationPolicy, *, rounds: int = 12, periods: int = 40) -> None:
+def check_adaptation(adaptation: AdaptationPolicy, *, rounds: int = 6, periods: int = 20) -> None:
     """Hold an adaptation to what the core relies on.
 
     * The same measurement is tracked the same, and asking changes nothing.
