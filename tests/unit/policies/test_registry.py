@@ -41,10 +41,21 @@ def test_settings_go_to_the_part_that_has_them() -> None:
         contention="combined[min_score=5]",
     )
     settings = made.settings()
-    assert settings["placement"]["confidence"] == 0.9
+    assert settings["placement"]["sizing"]["confidence"] == 0.9
     assert settings["admission"]["max_waiting"] == 7
     assert settings["adaptation"]["spare_seconds"] == 99
     assert settings["contention"]["sources"]["min_score"] == 5
+
+
+def test_a_name_that_several_have_is_not_taken_for_all_of_them() -> None:
+    with pytest.raises(InvalidInput, match="name one"):
+        make_policy("quasar[min_step=0.1]")
+    before, after = make_policy("quasar"), make_policy("quasar[sizing.min_step=0.1]")
+    told = after.settings()["placement"]
+    assert told["sizing"].pop("min_step") == 0.1
+    wanted = before.settings()["placement"]
+    del wanted["sizing"]["min_step"]
+    assert told == wanted
 
 
 def test_a_bundle_may_have_its_parts_instead_of_naming_them() -> None:
@@ -60,6 +71,7 @@ def test_a_bundle_may_have_its_parts_instead_of_naming_them() -> None:
         ({"adaptation": "by-load[most=1]"}, "'most' is not a setting; there are"),
         ({"contention": "none[most=1]"}, "'most' is not a setting; there are none"),
         ({"contention": "by-luck"}, "there are none, by-source, by-pair, combined"),
+        ({"contention": "combined[sources.max_unfit=1]"}, "is not a setting"),
         ({"provisioning": "by-luck"}, "there is none"),
         ({"admission": "fifo[max_waiting=many]"}, "is not a whole number"),
         ({"admission": "fifo[max_waiting"}, "no closing bracket"),
