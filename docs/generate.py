@@ -172,6 +172,20 @@ def _with_walk(text: str) -> str:
     return f"{before}{begin}\n{walk()}\n{end}{rest.split(end)[1]}"
 
 
+def _with_sources(text: str) -> str:
+    """Each example as the file that the tests run has it."""
+
+    def block(marker: re.Match[str]) -> str:
+        source = (DOCS.parent / marker["path"]).read_text()
+        return f"{marker['begin']}\n```python\n{source}```\n<!-- end of source -->"
+
+    form = r"(?P<begin><!-- source: (?P<path>\S+) -->)\n.*?<!-- end of source -->"
+    return re.sub(form, block, text, flags=re.DOTALL)
+
+
+PAGES = {"architecture.md": _with_walk, "extending.md": _with_sources}
+
+
 def outdated() -> list[Path]:
     """What differs from what the code says now."""
     found = [
@@ -179,8 +193,10 @@ def outdated() -> list[Path]:
         for name, graph in GRAPHS.items()
         if not (path := DOCS / "pictures" / f"{name}.dot").exists() or path.read_text() != graph()
     ]
-    page = DOCS / "architecture.md"
-    return found + ([page] if page.read_text() != _with_walk(page.read_text()) else [])
+    texts = {DOCS / name: make for name, make in PAGES.items()}
+    return found + [
+        page for page, make in texts.items() if page.read_text() != make(page.read_text())
+    ]
 
 
 def write() -> None:
@@ -192,8 +208,9 @@ def write() -> None:
         source = DOCS / "pictures" / f"{name}.dot"
         source.write_text(graph())
         subprocess.run([dot, "-Tsvg", "-o", source.with_suffix(".svg"), source], check=True)
-    page = DOCS / "architecture.md"
-    page.write_text(_with_walk(page.read_text()))
+    for name, make in PAGES.items():
+        page = DOCS / name
+        page.write_text(make(page.read_text()))
 
 
 def main() -> int:

@@ -92,6 +92,34 @@ def test_two_policies_are_compared_on_the_same_draws() -> None:
     assert second["difference"]["workloads"]["mean"] == 0
 
 
+def test_a_policy_with_settings_is_compared_with_itself() -> None:
+    found = simulated(*SMALL, "--compare", "random,random[seed=5]", "--repeats", "1")
+    assert [policy["name"] for policy in found] == ["random", "random[seed=5]"]
+
+
+def test_parts_of_a_policy_are_exchanged_and_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    parts = (
+        "--admission",
+        "fifo[max_waiting=9]",
+        "--adaptation",
+        "by-load",
+        "--contention",
+        "none",
+    )
+    found = simulated(*SMALL, "--policy", "feedback", *parts, "--record", str(file))
+    assert found["admission"] == "fifo"
+    started = next(
+        line["event"]
+        for line in map(json.loads, file.read_text().splitlines()[1:])
+        if line["kind"] == "ManagerStarted"
+    )
+    assert started["settings"]["admission"] == {"name": "fifo", "max_waiting": 9}
+    assert started["settings"]["adaptation"]["name"] == "by-load"
+    assert started["settings"]["contention"] == {"name": "none"}
+    assert wharfinger("replay", str(file)).returncode == 0
+
+
 def test_it_says_why_a_workload_was_where_it_was() -> None:
     lost = wharfinger("simulate", *SMALL, "--policy", "least-loaded", "--explain", "nobody")
     first = lost.stderr.split()[-1]
@@ -118,6 +146,10 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
         (("no-such-scenario",), "no-such-scenario"),
         (("synthetic", "--policy", "best"), "'best' is not a policy"),
         (("synthetic", "--compare", "random,random"), "names a policy twice"),
+        (("synthetic", "--policy", "quasar[best=1]"), "'best' is not a setting; there are confid"),
+        (("synthetic", "--adaptation", "by-load[best=1]"), "'best' is not a setting; there are"),
+        (("synthetic", "--contention", "by-luck"), "there are none, by-source, by-pair, combined"),
+        (("synthetic", "--compare", "random,sparrow[a=1,b=2]"), "'a' is not a setting"),
         (("synthetic", "--repeats", "3"), "go with --compare"),
         (("synthetic", "--servers", "0"), "'0' is not a number from 1 on"),
         (("synthetic", "--confidence", "2"), "2 is not a probability"),

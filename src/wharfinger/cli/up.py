@@ -33,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how the local engine divides this machine: a number of servers, or sets of CPUs "
         "such as big=0-3,small=4 (default: as its hardware is)",
     )
-    parser.add_argument("--policy", default="quasar", metavar="NAME", help="default: quasar")
+    parser.add_argument(
+        "--policy",
+        default="quasar",
+        metavar="NAME",
+        help="places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)",
+    )
     add_parts(parser)
     parser.add_argument(
         "--mode",

@@ -5,7 +5,7 @@ that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Not
 module asks for a policy's name.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -46,11 +46,11 @@ class Part:
     settings: type | None = None
 
     def made(self, told: Mapping[str, Any]) -> Any:
-        """The part, under these settings; values may lie in parts of the settings."""
+        """The part, under these settings, by their paths."""
         return self.make(_under(self.settings(), told)) if self.settings else self.make()
 
     def defaults(self) -> dict[str, Any]:
-        """Every setting by its name, those in parts of the settings among them."""
+        """Every setting by its path: ``busy``; ``sizing.confidence`` in a part of the settings."""
         return _flat(self.settings()) if self.settings else {}
 
 
@@ -175,8 +175,8 @@ def make_policy(
             settings[kind].update(_settings(named, told, {kind: parts[kind]})[kind])
     for kind, part in parts.items():
         for key, value in (defaults or {}).items():
-            if key in part.defaults():
-                settings[kind].setdefault(key, value)
+            for path in _ending(key, part.defaults()):
+                settings[kind].setdefault(path, value)
     made = {kind: part.made(settings[kind]) for kind, part in parts.items()}
     return Policy(
         name=spec, estimation=estimation, needs_measurements=bundle.needs_measurements, **made
@@ -193,10 +193,10 @@ def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
     Raises:
         InvalidInput: There is no such policy, part or setting any more.
     """
-    specs = {kind: _spec_of(logged[kind]) for kind in _REGISTRIES if kind in logged}
+    specs = {kind: _spec_of(logged[kind], kind) for kind in _REGISTRIES if kind in logged}
     own = {**logged["placement"], "name": split_spec(spec, "--policy")[0]}
     made = make_policy(
-        _spec_of(own, "placement."),
+        _spec_of(own, "placement"),
         admission=specs.get("admission", ""),
         adaptation=specs.get("adaptation", ""),
         contention=specs.get("contention", ""),
@@ -205,17 +205,17 @@ def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
     return replace(made, name=spec)
 
 
-def _spec_of(part: Mapping[str, Any], kind: str = "") -> str:
-    told = {name: value for name, value in _leaves(part) if name != "name"}
-    return f"{part['name']}[{','.join(f'{kind}{name}={value}' for name, value in told.items())}]"
+def _spec_of(part: Mapping[str, Any], kind: str) -> str:
+    told = (f"{kind}.{path}={value}" for path, value in _leaves(part) if path != "name")
+    return f"{part['name']}[{','.join(told)}]"
 
 
-def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _leaves(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value)
+            yield from _leaves(value, f"{within}{name}.")
         else:
-            yield name, value
+            yield within + name, value
 
 
 def _part(named: str | Part, kind: str) -> Part | None:
@@ -275,45 +275,53 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
 def _settings(
     spec: str, told: Mapping[str, str], parts: Mapping[str, Part]
 ) -> dict[str, dict[str, Any]]:
-    """What each part is told."""
+    """What each part is told. A name stands for the one path that ends with it."""
     settings: dict[str, dict[str, Any]] = {kind: {} for kind in parts}
-    defaults = {kind: part.defaults() for kind, part in parts.items()}
+    defaults = {
+        f"{kind}.{path}": (kind, path, value)
+        for kind, part in parts.items()
+        for path, value in part.defaults().items()
+    }
     for key, text in told.items():
-        named, _, name = key.rpartition(".")
-        having = [kind for kind in parts if named in ("", kind) and name in defaults[kind]]
+        having = _ending(key, defaults)
         if len(having) != 1:
             raise InvalidInput(_unknown(spec, key, having, defaults))
-        settings[having[0]][name] = _value(defaults[having[0]][name], name, text, spec)
+        kind, path, default = defaults[having[0]]
+        settings[kind][path] = _value(default, key, text, spec)
     return settings
 
 
-def _unknown(
-    spec: str, key: str, having: list[str], defaults: Mapping[str, Mapping[str, Any]]
-) -> str:
+def _ending(name: str, paths: Iterable[str]) -> list[str]:
+    """Paths that end with a name; or that begin with its first word and end with the rest."""
+    ending = [path for path in paths if f".{path}".endswith(f".{name}")]
+    head, _, rest = name.partition(".")
+    return ending or [p for p in paths if p.startswith(f"{head}.") and p.endswith(f".{rest}")]
+
+
+def _unknown(spec: str, key: str, having: list[str], defaults: Iterable[str]) -> str:
     if having:
-        ways = " or ".join(f"{kind}.{key}" for kind in having)
-        return f"{spec}: setting {key!r} could be {ways}; name one"
-    known = dict.fromkeys(name for settings in defaults.values() for name in settings)
+        return f"{spec}: setting {key!r} could be {' or '.join(having)}; name one"
+    known = dict.fromkeys(path.rpartition(".")[2] for path in defaults)
     return f"{spec}: {key!r} is not a setting; there are {', '.join(known) or 'none'}"
 
 
-def _flat(settings: Any) -> dict[str, Any]:
+def _flat(settings: Any, within: str = "") -> dict[str, Any]:
     values: dict[str, Any] = {}
     for each in fields(settings):
-        value = getattr(settings, each.name)
-        values.update(_flat(value) if is_dataclass(value) else {each.name: value})
+        value, path = getattr(settings, each.name), within + each.name
+        values.update(_flat(value, f"{path}.") if is_dataclass(value) else {path: value})
     return values
 
 
-def _under(settings: Any, told: Mapping[str, Any]) -> Any:
+def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
     """These settings with other values for what is told."""
     changed = {}
     for each in fields(settings):
-        value = getattr(settings, each.name)
+        value, path = getattr(settings, each.name), within + each.name
         if is_dataclass(value):
-            changed[each.name] = _under(value, told)
-        elif each.name in told:
-            changed[each.name] = told[each.name]
+            changed[each.name] = _under(value, told, f"{path}.")
+        elif path in told:
+            changed[each.name] = told[path]
     return replace(settings, **changed)
 
 

@@ -27,7 +27,13 @@ from wharfinger.contention.combined import Combined
 from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.placement import PlacementPolicy
-from wharfinger.core.seams.verdicts import AdmissionVerdict, Admit, PlacementVerdict
+from wharfinger.core.seams.verdicts import (
+    AdmissionVerdict,
+    Admit,
+    Divert,
+    PlacementVerdict,
+    WaitUntil,
+)
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -208,7 +214,7 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
     for question in questions(rounds):
-        before = _copy(question.view)
+        before = copied(question.view)
         answer = policy.place(question.request, question.view)
         expect(
             policy.place(question.request, question.view) == answer,
@@ -216,13 +222,15 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
         )
         _check_answer(policy, question, answer)
         _check_resize(policy, question, before)
-        expect(_same(before, question.view), f"{question}: {policy.name} has changed the view")
+        expect(is_same(before, question.view), f"{question}: {policy.name} has changed the view")
 
 
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
     _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
     if isinstance(answer, Plan):
         _check_places(question, answer.placements)
+    elif isinstance(answer, WaitUntil):
+        expect(answer.time > question.request.now, f"{question}: it waits until {answer.time}")
     elif isinstance(answer, Refusal) and answer.waits_for:
         _check_waiting(policy, question, answer.waits_for)
 
@@ -362,7 +370,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     for question in questions(rounds):
         random = Random(question.seed)
         waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
-        view = AdmissionView(_copy(question.view), dict(waiting))
+        view = AdmissionView(copied(question.view), dict(waiting))
         request = question.request
         gate = admission.admit(request, view)
         expect(admission.admit(request, view) == gate, f"{question}: it answers otherwise")
@@ -372,9 +380,23 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
         if isinstance(queued, Admit):
             queue = queued.queue
             expect(queue in queues, f"{question}: queue {queue!r} is none of {queues}")
-            admission.review(request, queue, view)
+            _check_review(admission, question, queue, view)
         expect(view.waiting == waiting, f"{question}: {admission.name} has changed the view")
-        expect(_same(view.cluster, question.view), f"{question}: it has changed the cluster")
+        expect(is_same(view.cluster, question.view), f"{question}: it has changed the cluster")
+
+
+def _check_review(
+    admission: AdmissionPolicy, question: Question, queue: str, view: AdmissionView
+) -> None:
+    """It stays, for a time that is named, or goes to another queue, or away."""
+    reviewed = admission.review(question.request, queue, view)
+    if isinstance(reviewed, Divert):
+        expect(reviewed.queue in admission.queues, f"{question}: to queue {reviewed.queue!r}")
+        expect(reviewed.queue != queue, f"{question}: diverted to where it is")
+    later = (
+        reviewed.time if isinstance(reviewed, WaitUntil) else getattr(reviewed, "review_at", None)
+    )
+    expect(later is None or later > view.now, f"{question}: reviewed again at {later}")
 
 
 def _check_verdict(
@@ -382,6 +404,8 @@ def _check_verdict(
 ) -> None:
     """Its record says the same as the verdict."""
     decision, accepted = verdict.decision, isinstance(verdict, Admit)
+    if isinstance(verdict, WaitUntil):
+        expect(verdict.time > 0, f"{question}: it waits until {verdict.time}")
     if decision is None:
         expect(accepted, f"{question}: it says no without a reason")
         return
@@ -416,10 +440,12 @@ def _frozen(column: NDArray[N]) -> NDArray[N]:
     return column
 
 
-def _copy(view: ClusterView) -> ClusterView:
+def copied(view: ClusterView) -> ClusterView:
+    """The same cluster, in other memory."""
     copies: dict[str, Any] = {name: _frozen(getattr(view, name).copy()) for name in _COLUMNS}
     return replace(view, **copies)
 
 
-def _same(one: ClusterView, other: ClusterView) -> bool:
+def is_same(one: ClusterView, other: ClusterView) -> bool:
+    """Whether two views say the same of each server."""
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in _COLUMNS)

@@ -1,0 +1,111 @@
+"""Policies by name: every part can be exchanged and told its settings, and a log names them all."""
+
+from dataclasses import asdict
+
+import pytest
+
+from wharfinger.core.seams.policy import Policy
+from wharfinger.errors import InvalidInput
+from wharfinger.policies.admission.fifo import Fifo, FifoSettings
+from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.registry import (
+    ADAPTATIONS,
+    ADMISSIONS,
+    CONTENTIONS,
+    POLICIES,
+    Bundle,
+    Part,
+    make_policy,
+    policy_in,
+    split_specs,
+)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_part_of_every_policy_can_be_exchanged(policy: str) -> None:
+    for admission in ADMISSIONS:
+        for adaptation in ADAPTATIONS:
+            for contention in CONTENTIONS:
+                made = make_policy(
+                    policy, admission=admission, adaptation=adaptation, contention=contention
+                )
+                assert made.contention is not None
+                names = made.admission.name, made.adaptation.name, made.contention.name
+                assert names == (admission, adaptation, contention)
+
+
+def test_settings_go_to_the_part_that_has_them() -> None:
+    made = make_policy(
+        "quasar[confidence=0.9,max_waiting=7]",
+        adaptation="by-target[spare_seconds=99]",
+        contention="combined[min_score=5]",
+    )
+    settings = made.settings()
+    assert settings["placement"]["sizing"]["confidence"] == 0.9
+    assert settings["admission"]["max_waiting"] == 7
+    assert settings["adaptation"]["spare_seconds"] == 99
+    assert settings["contention"]["sources"]["min_score"] == 5
+
+
+def test_a_name_that_several_have_is_not_taken_for_all_of_them() -> None:
+    with pytest.raises(InvalidInput, match="name one"):
+        make_policy("quasar[min_step=0.1]")
+    before, after = make_policy("quasar"), make_policy("quasar[sizing.min_step=0.1]")
+    told = after.settings()["placement"]
+    assert told["sizing"].pop("min_step") == 0.1
+    wanted = before.settings()["placement"]
+    del wanted["sizing"]["min_step"]
+    assert told == wanted
+
+
+def test_a_bundle_may_have_its_parts_instead_of_naming_them() -> None:
+    bundle = Bundle(Part(LeastLoaded), admission=Part(Fifo, FifoSettings))
+    made = make_policy("mine[max_waiting=3]", extra={"mine": bundle})
+    assert made.admission.settings == FifoSettings(3)
+
+
+@pytest.mark.parametrize(
+    ("exchanged", "said"),
+    [
+        ({"admission": "fifo[most=1]"}, "'most' is not a setting; there are max_waiting"),
+        ({"adaptation": "by-load[most=1]"}, "'most' is not a setting; there are"),
+        ({"contention": "none[most=1]"}, "'most' is not a setting; there are none"),
+        ({"contention": "by-luck"}, "there are none, by-source, by-pair, combined"),
+        ({"contention": "combined[sources.max_unfit=1]"}, "is not a setting"),
+        ({"provisioning": "by-luck"}, "there is none"),
+        ({"admission": "fifo[max_waiting=many]"}, "is not a whole number"),
+        ({"admission": "fifo[max_waiting"}, "no closing bracket"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_what_there_is(
+    exchanged: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        make_policy("least-loaded", **exchanged)  # type: ignore[arg-type]
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *(make_policy(name) for name in POLICIES),
+        make_policy("least-loaded", contention="by-pair", admission="fifo[max_waiting=3]"),
+        make_policy("quasar[confidence=0.95,placement.busy=0.6]", adaptation="by-load[busy=0.5]"),
+    ],
+    ids=lambda made: made.name,
+)
+def test_a_log_names_the_policy_that_led_it(made: Policy) -> None:
+    again = policy_in(made.name, made.settings())
+    assert again.settings() == made.settings()
+    assert again.name == made.name
+    if made.contention is not None and made.contention.settings is not None:
+        assert again.contention is not None
+        assert asdict(again.contention.settings) == asdict(made.contention.settings)
+
+
+def test_several_are_split_outside_brackets() -> None:
+    assert split_specs("quasar,quasar[confidence=0.9,busy=1], sparrow") == [
+        "quasar",
+        "quasar[confidence=0.9,busy=1]",
+        "sparrow",
+    ]
