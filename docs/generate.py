@@ -20,9 +20,20 @@ from pathlib import Path
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, TRANSITIONS, Phase
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.seams.estimation import Profiling
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.model.profile import (
+    PROFILED_SOURCES,
+    Classification,
+    Curve,
+    Estimate,
+    Measurements,
+    ProfilingPlan,
+)
+from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.workload import Run, Target, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
 
 DOCS = Path(__file__).parent
@@ -96,23 +107,30 @@ def layers_graph() -> str:
 
 
 def loop_graph() -> str:
-    """Who hands what to whom: the runtime's order, events, then disk, then actions."""
+    """The structure: the core, the parts of its policy, the log, and the ports to the world."""
     return (
         HEAD.format(name="loop", direction="LR")
         + """  client [label="clients\\nsubmit, update, delete"]
-  clock [label="clock\\ntime has passed"]
-  engine [label="engine\\nlocal, later slurm, kubernetes, simulated"]
-  manager [
-    fillcolor="#d6e6f5"
-    label="manager\\nadmission → profiling →\\nclassification → placement → adaptation"
+  clock [label="clock\\nthe time that the core asked for"]
+  policy [
+    shape=note, style=filled
+    label="policy: a bundle of parts\\nadmission, placement, contention,\\n\
+adaptation, estimation, provisioning"
   ]
+  core [fillcolor="#d6e6f5", label="core\\nstate = fold(events)"]
   store [label="store\\nevent log, snapshots", shape=cylinder, style=filled]
-  client -> manager [label="requests"]
-  clock -> manager [label="time"]
-  engine -> manager [label="reports"]
-  manager -> store [label="1  events: the cause and what was decided"]
+  engine [label="engine\\nports: engine, monitor, profiler"]
+  services [label="services\\nports: classifier, provisioner, decider"]
+  client -> core [label="requests"]
+  clock -> core [label="time"]
+  core -> policy [label="view, request"]
+  policy -> core [label="answer with its decision"]
+  core -> store [label="1  events: the cause and what was decided"]
   store -> client [label="2  on disk: acknowledged"]
-  store -> engine [label="3  actions: start, stop, resize"]
+  store -> engine [label="3  actions"]
+  store -> services [label="3  actions"]
+  engine -> core [label="reports"]
+  services -> core [label="reports"]
 }
 """
     )
@@ -124,7 +142,7 @@ GRAPHS = {"lifecycle": lifecycle_graph, "layers": layers_graph, "loop": loop_gra
 def walk() -> str:
     """One workload's way through a real core, as a table."""
     rows = [
-        "| what comes in | what is logged with it | what the engine is asked |",
+        "| what comes in | what is logged with it | what is asked for |",
         "|---|---|---|",
     ]
     for event, step in _story():
@@ -134,36 +152,68 @@ def walk() -> str:
     return "\n".join(rows)
 
 
+class _Planner:
+    """Plans two allocations and two sources on the first server."""
+
+    name = "planner"
+
+    def plan(self, workload: Workload, view: ClusterView) -> Profiling:
+        decision = Decision(
+            Stage.PROFILING, self.name, accepted=True, reason=ReasonCode.OK, message=""
+        )
+        plan = ProfilingPlan(view.names[0], (500, 1000), 2**26, PROFILED_SOURCES, 8.0)
+        return Profiling(decision, plan)
+
+
 def _story() -> Iterator[tuple[ev.Event, object]]:
-    manager = Manager(make_policy("least-loaded"))
+    manager = Manager(make_policy("quasar", estimation=_Planner()))
     platform = Platform("small", "x86_64", "", 2000, 4 * 2**30)
+    rates = {500: 60.0, 1000: 110.0, 2000: 190.0}
+    curve = Curve(tuple(rates), tuple(Estimate(rate, 0.05) for rate in rates.values()))
+    workload = Workload(
+        "encode",
+        WorkloadType.BATCH,
+        Run(("gzip", "-k", "data")),
+        Target(rate_per_second=100.0),
+    )
 
-    def tell(event: ev.Report | ev.Request) -> tuple[ev.Event, object]:
-        return event, manager.handle(0.0, event)
+    def tell(event: ev.Report | ev.Request, now: float = 0.0) -> tuple[ev.Event, object]:
+        return event, manager.handle(now, event)
 
-    yield tell(ev.ManagerStarted("a1b2", "", "least-loaded", "fifo", "local", Capabilities()))
+    def measured(rate: float) -> ev.ServerMeasured:
+        readings = {Quantity.RATE: Reading(rate, "progress lines"), Quantity.CPU: Reading(1.0, "")}
+        return ev.ServerMeasured("s1", (Sample(manager.find("encode").key, readings),))
+
+    yield tell(manager.started("a1b2", "", "local", Capabilities(measures=True, profiles=True)))
     yield tell(ev.ServerReported(Server("s1", platform, 2000, 4 * 2**30)))
     yield tell(ev.EngineSynced((), ("s1",)))
-    for name in ("first", "second", "third"):
-        workload = Workload(name, WorkloadType.BATCH, Run(("gzip", "-k", "data")))
-        yield tell(ev.WorkloadSubmitted(workload))
-    key = manager.find("first").key
+    yield tell(ev.WorkloadSubmitted(workload))
+    key = manager.find("encode").key
+    yield tell(ev.ProfilingFinished(key, Measurements()))
+    classification = Classification("gaussian", "1", {Quantity.RATE: curve}, measured=5)
+    yield tell(ev.WorkloadClassified(key, classification))
+    key = manager.find("encode").key
     yield tell(ev.StartAccepted(key))
     yield tell(ev.WorkloadStarted(key, "pid 4711"))
-    yield tell(ev.WorkloadFinished(key, 0, None, "exited"))
+    yield tell(measured(104.0), 30.0)
+    yield tell(ev.WorkloadClassified(key, classification), 31.0)
+    yield tell(measured(45.0), 32.0)
+    yield tell(measured(45.0), 34.0)
+    yield tell(ev.AllocationResized(key, manager.find("encode").planned))
+    yield tell(ev.WorkloadFinished(key, 0, None, "exited"), 60.0)
 
 
 def _cell(event: ev.Event) -> str:
     match event:
         case ev.WorkloadSubmitted(workload=workload):
             about = workload.name
-        case ev.StartAccepted(key=key) | ev.WorkloadStarted(key=key):
-            about = key
-        case ev.WorkloadFinished(key=key, exit_code=code):
-            about = f"{key}, exit code {code}"
+        case ev.ServerMeasured(samples=(sample, *_)):
+            about = f"{sample.readings[Quantity.RATE].value:.0f}/s of 100/s"
+        case ev.WorkloadFinished(exit_code=code):
+            about = f"exit code {code}"
         case _:
-            return f"`{type(event).__name__}`"
-    return f"`{type(event).__name__}` {about}"
+            about = ""
+    return f"`{type(event).__name__}` {about}".strip()
 
 
 def _with_walk(text: str) -> str:
