@@ -13,9 +13,9 @@ import numpy as np
 
 from wharfinger.estimators import Matrix, Recommender, Scale
 from wharfinger.estimators.conditional import Gaussian
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.recommender import Calibration
 from wharfinger.estimators.tasks import Indices, number_groups
+from wharfinger.model.arrays import Array
 
 PACKAGE = "scikit-surprise"
 EPOCHS = 100

@@ -20,18 +20,18 @@ PLACING_SECONDS = 60.0
 SHARES = {"deflate": (0.15, 0.3), "digest": (0.1, 0.25), "rows": (0.1, 0.2)}
 """Of each batch job's rate alone, from which its target is drawn."""
 JOBS = {
-    "deflate": ("wharfinger.programs.compress", "--algorithm", "zlib"),
-    "digest": ("wharfinger.programs.digest",),
-    "rows": ("wharfinger.programs.database", "--work", "insert"),
+    "deflate": ("wharfinger.catalog.programs.compress", "--algorithm", "zlib"),
+    "digest": ("wharfinger.catalog.programs.digest",),
+    "rows": ("wharfinger.catalog.programs.database", "--work", "insert"),
 }
 FILLERS = {
-    "filler-matmul": ("wharfinger.programs.numeric",),
-    "filler-text": ("wharfinger.programs.text",),
+    "filler-matmul": ("wharfinger.catalog.programs.numeric",),
+    "filler-text": ("wharfinger.catalog.programs.text",),
 }
 SERVICES = {
-    "pages": (("wharfinger.programs.http_service",), "http"),
+    "pages": (("wharfinger.catalog.programs.http_service",), "http"),
     "cache": (
-        ("wharfinger.programs.keyvalue_service", "--fill", "100", "--value-bytes", "4096"),
+        ("wharfinger.catalog.programs.keyvalue_service", "--fill", "100", "--value-bytes", "4096"),
         "redis",
     ),
 }
@@ -73,7 +73,7 @@ def _job_alone(command: tuple[str, ...]) -> float:
 
 def _service_alone(command: tuple[str, ...], protocol: str) -> float:
     port = str(free_port())
-    load = ("wharfinger.programs.load", "--protocol", protocol, "--port", port)
+    load = ("wharfinger.catalog.programs.load", "--protocol", protocol, "--port", port)
     with subprocess.Popen(module(*command, "--port", port), stdout=subprocess.DEVNULL) as service:
         driven = subprocess.run(
             module(*load, "--seconds", f"{ALONE_SECONDS:g}"),
@@ -162,7 +162,7 @@ class Mix:
 
 def _service(name: str, mode: str, port: int, load: str, throughput: float) -> dict[str, Any]:
     command, protocol = SERVICES[name]
-    driver = ("wharfinger.programs.load", "--protocol", protocol, "--port", str(port))
+    driver = ("wharfinger.catalog.programs.load", "--protocol", protocol, "--port", str(port))
     return manifest(
         name,
         *module(*command, "--port", str(port)),

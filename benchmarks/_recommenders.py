@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wharfinger.estimators import Matrix
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 PACKAGES = {"cmfrec": "cmfrec", "surprise": "scikit-surprise", "sklearn": "scikit-learn"}
 RANK = 8

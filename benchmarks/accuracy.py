@@ -33,8 +33,8 @@ from benchmarks._factors import FACTORS, fit_factors, installed
 from benchmarks._harness import report
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
-from wharfinger.estimators.evaluation import Plan, evaluate
-from wharfinger.estimators.reading import read_matrix
+from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
+from wharfinger.files.matrices import read_matrix
 
 ERRORS = ("mean_relative_error", "mean_absolute_log_error")
 DEFAULT = "default"
@@ -51,10 +51,10 @@ def learn(estimator: str, matrix: Matrix, *, scale: Scale, seed: int) -> Recomme
     return fit(name, matrix, scale=scale, seed=seed)
 
 
-def plan_of(path: Path, matrix: Matrix, options: argparse.Namespace) -> Plan:
+def plan_of(path: Path, matrix: Matrix, options: argparse.Namespace) -> EvaluationPlan:
     """What the file's name says of its scale."""
     slowdown = path.name.endswith(".slowdown.csv")
-    return Plan(
+    return EvaluationPlan(
         scale=Scale.NORMALISED if slowdown else Scale.ARBITRARY,
         pairs=slowdown and bool(set(matrix.rows) & set(matrix.columns)),
         repeats=options.repeats,
@@ -63,7 +63,7 @@ def plan_of(path: Path, matrix: Matrix, options: argparse.Namespace) -> Plan:
     )
 
 
-def errors_of(matrix: Matrix, names: Sequence[str], plan: Plan) -> tuple[Errors, int]:
+def errors_of(matrix: Matrix, names: Sequence[str], plan: EvaluationPlan) -> tuple[Errors, int]:
     """Of each estimator; how many rows were predicted."""
     found = evaluate(matrix, names, plan, learn=learn)
     numbers: Errors = {

@@ -27,8 +27,8 @@ import numpy as np
 from benchmarks._harness import arguments, compare, report, spread
 from benchmarks._recommenders import fold_in_peers, missing
 from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import masked
+from wharfinger.model.arrays import Array
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import Timing, arguments, compare, report
+from tests.support import reference_contention as reference
 from tests.support.physics import PLATFORMS, Group, drawn_group_of
-from wharfinger.simulator.truth.physics import reference
 from wharfinger.simulator.truth.physics.solver import Constants, Lists, Solver
 
 SIZES = (1, 2, 4, 8, 16, 32)

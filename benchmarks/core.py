@@ -101,7 +101,7 @@ def run(servers: int, rounds: int, seed: int) -> dict[str, object]:
     view, random = loaded.manager.view, Random(seed + 1)
     request = PlacementRequest(workload("asked"), classification=classification(random))
     policies = {name: make_policy(name).placement for name in ("quasar", "least-loaded")}
-    columns = np.concatenate([view.tolerated, view.caused])
+    columns = np.zeros((4, len(SharedResource), servers))  # as a table by source keeps
     contenders = {
         "quasar": lambda: policies["quasar"].place(request, view),
         "least-loaded": lambda: policies["least-loaded"].place(request, view),

@@ -2,11 +2,10 @@
 
     python -m benchmarks.held [--output FILE]
 
-The HTTP service of ``wharfinger.programs`` runs in profiling copies, with several amounts of CPU,
-under loads from a third of what it could do up to all of it, evenly spaced. *Held* is the load at
-which its latency crosses the bound, between two that were tried; *told* is what ``held_throughput``
-makes of each run alone. Takes some four minutes, and a machine that does nothing else.
-"""
+The HTTP service of the catalog runs in profiling copies, with several amounts of CPU, under loads
+from a third of what it could do up to all of it, evenly spaced. *Held* is the load at which its
+latency crosses the bound, between two that were tried; *told* is what ``slo_throughput`` makes of
+each run alone. Takes some four minutes, and a machine that does nothing else."""
 
 import socket
 import sys
@@ -17,7 +16,7 @@ from math import log
 from pathlib import Path
 
 from benchmarks._harness import arguments, report
-from wharfinger.classification.held import held_throughput
+from wharfinger.classification.slo_throughput import slo_throughput
 from wharfinger.engines.local.profiler import profile_workload
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
@@ -62,14 +61,14 @@ def run(cpu_millicpus: int, rate_per_second: float | None) -> Seen:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     module = (sys.executable, "-m")
-    load = [*module, "wharfinger.programs.load", "--port", port, "--keys", "50"]
+    load = [*module, "wharfinger.catalog.programs.load", "--port", port, "--keys", "50"]
     load += ["--connections", "16", "--percentile", f"{BOUND.percentile:g}", "--every", "0.5"]
     if rate_per_second is not None:
         load += ["--rate", f"{rate_per_second:g}", "--window", "2"]
     service = Workload(
         "service",
         WorkloadType.LATENCY_CRITICAL,
-        Run((*module, "wharfinger.programs.http_service", "--port", port)),
+        Run((*module, "wharfinger.catalog.programs.http_service", "--port", port)),
         target=Target(throughput_per_second=1.0, latency=BOUND),
         measure=Measure(progress_regex=REGEX, load_command=tuple(load), load_regex=REGEX),
     )
@@ -80,7 +79,7 @@ def run(cpu_millicpus: int, rate_per_second: float | None) -> Seen:
         found[quantity][cpu_millicpus]
         for quantity in (Quantity.THROUGHPUT, Quantity.LATENCY, Quantity.CPU)
     )
-    told = held_throughput(
+    told = slo_throughput(
         could, latency, cpu_millicpus, used.value, BOUND.below_seconds, BOUND.percentile
     )
     return Seen(rate_per_second, could.value, latency.value, used.value, told.value)

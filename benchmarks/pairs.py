@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._harness import report
 from wharfinger.contention.pairs import PairModel, Seen
-from wharfinger.estimators.reading import read_matrix
+from wharfinger.files.matrices import read_matrix
 
 Array = np.ndarray
 REFERENCES = 2

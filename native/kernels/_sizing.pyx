@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What quasar asks of every server: how much is enough there, and by how much scores are exceeded.
+"""What quasar asks of every server: how much is enough there, and what neighbors do there.
 
-Called through wharfinger.native. Both give exactly what NumPy's elementwise operations in the same
+Called through wharfinger.native. All give exactly what NumPy's elementwise operations in the same
 order give: they only leave out what can't matter, and hold nothing in memory between.
 """
 
@@ -75,6 +75,44 @@ def first_enough(
             else:
                 first[s] = sizes
     return found
+
+
+def add_drop(
+    const double[::1] caused,
+    const double[::1] caused_variance,
+    double slope,
+    double score,
+    double std,
+    double[::1] drop,
+    double[::1] variance,
+):
+    """Add what one source of interference takes off the logarithm of performance on each server.
+
+    Args:
+        caused: (S,) points, by the residents.
+        caused_variance: (S,) of that.
+        slope: Of the sensitivity curve, for each point.
+        score: The tolerated score that the slope was read off.
+        std: Of that score.
+        drop: (S,) to which the drop is added.
+        variance: (S,) to which its variance is added.
+
+    Raises:
+        ValueError: Lengths differ.
+    """
+    cdef Py_ssize_t servers = caused.shape[0], s
+    cdef double square = slope * slope, own
+    if not (
+        caused_variance.shape[0] == servers
+        and drop.shape[0] == servers
+        and variance.shape[0] == servers
+    ):
+        raise ValueError("the columns differ in length")
+    with nogil:
+        for s in range(servers):
+            own = slope * caused[s] / score * std
+            drop[s] += slope * caused[s]
+            variance[s] += square * caused_variance[s] + own * own
 
 
 def add_exceeded(

@@ -16,6 +16,7 @@ from tests.support.stories import STORIES, Story, rate, relieved, suspended, wou
 from wharfinger.cli import describe, submit, top
 from wharfinger.cli.explain import explanation_text
 from wharfinger.cli.format import table
+from wharfinger.cli.get import MEASUREMENTS
 from wharfinger.cli.tables import columns
 from wharfinger.service import history, records
 from wharfinger.store.base import LogEntry
@@ -67,7 +68,7 @@ def _events() -> str:
     entries = [
         LogEntry(at, time, kind, payload)
         for at, (time, kind, payload) in enumerate(story.log, start=1)
-        if kind != "ServerMeasured"
+        if kind not in MEASUREMENTS
     ]
     events = [history.event(entry, names).as_json() for entry in entries]
     return table(events, columns("events", "table"))
@@ -76,7 +77,8 @@ def _events() -> str:
 def _dry_run() -> str:
     story = Story()
     decisions = [
-        records.decision(made).as_json() for made in story.manager.preview(rate("encode", 120.0))
+        records.decision(made).as_json()
+        for made in story.manager.preview(rate("encode", 120.0), story.now)
     ]
     preview = {"name": "encode", "created": True, "decisions": decisions}
     return submit.previews_text([preview])

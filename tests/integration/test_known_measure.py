@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.local import groups_of
-from wharfinger.classification.known import KnownPrograms
+from wharfinger.catalog.known_files import load_known
 from wharfinger.engines.local import LocalEngine
 from wharfinger.model.interference import SharedResource
 
@@ -33,7 +33,7 @@ def test_programs_are_measured_and_nothing_is_left(tmp_path: Path):
     done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     assert json.loads(done.stdout)["measured"] == ["gzip", "python-json"]
-    known = KnownPrograms.load(out)
+    known = load_known(out)
     for program in known.programs:
         (entries,) = program.performance.values()
         assert entries[100].value < entries[1000].value

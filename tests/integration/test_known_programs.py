@@ -1,4 +1,4 @@
-"""Every program of the catalogue that is installed runs for real, and says how far it is."""
+"""Every program of the catalog that is installed runs for real, and says how far it is."""
 
 import os
 import re
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.programs.catalogue import PROGRAMS, prepare
-from wharfinger.programs.program import Program
+from wharfinger.catalog.listing import PROGRAMS, prepare
+from wharfinger.catalog.program import Program
 
 FAST = {"gzip", "sort-external", "sqlite-insert", "python-json", "python-web-application"}
 STEPS = 3

@@ -18,13 +18,10 @@ from tests.support.live import LiveManager, manifest, ordinary_user, processes_w
 
 pytestmark = pytest.mark.slow
 
-IMPATIENT = {
-    "MISSED_SECONDS": 2.0,
-    "SPARE_SECONDS": 3.0,
-    "SETTLING_SECONDS": 4.0,
-    "GIVEN_WAY_SECONDS": 4.0,
-    "UNMOVED_SECONDS": 4.0,
-}
+IMPATIENT = (
+    "quasar[violated_seconds=2,spare_seconds=3,settling_seconds=4,suspension_seconds=4,"
+    "unmigrated_seconds=4]"
+)
 LINES = {"progress": {"regex": "done=([0-9]+)"}}
 REPORT = r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
 
@@ -57,11 +54,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     managers: list[LiveManager] = []
 
     def begin(*options: str, cgroups: bool = True, **others: Any) -> LiveManager:
-        hurry: dict[str, Any] = {"adaptation": IMPATIENT, "report_seconds": 1.0}
+        hurry: dict[str, Any] = {"report_seconds": 1.0}
         if not cgroups:
             (tmp_path / "nothing").touch()
             hurry["nothing"] = str(tmp_path / "nothing")
-        manager = LiveManager(tmp_path / "state", *options, hurry=hurry, **others)
+        manager = LiveManager(
+            tmp_path / "state", "--policy", IMPATIENT, *options, hurry=hurry, **others
+        )
         managers.append(manager)
         manager.start()
         return manager
@@ -126,7 +125,7 @@ def stepped(python: str = sys.executable, load_python: str = sys.executable) -> 
         "pages",
         python,
         "-m",
-        "wharfinger.programs.http_service",
+        "wharfinger.catalog.programs.http_service",
         "--port",
         port,
         type="latency-critical",
@@ -134,7 +133,13 @@ def stepped(python: str = sys.executable, load_python: str = sys.executable) -> 
         profile={"seconds": 3},
         measure={
             "load": {
-                "command": [load_python, "-m", "wharfinger.programs.load", *load.split(), port],
+                "command": [
+                    load_python,
+                    "-m",
+                    "wharfinger.catalog.programs.load",
+                    *load.split(),
+                    port,
+                ],
                 "regex": REPORT,
             }
         },
@@ -173,9 +178,10 @@ def test_a_server_follows_its_load_without_cgroups(start: Start) -> None:
 
 @pytest.mark.root
 def test_a_server_follows_its_load_for_an_ordinary_user() -> None:
-    hurry = {"adaptation": IMPATIENT, "report_seconds": 1.0}
     with ordinary_user() as user:
-        manager = user.manager("--servers", first_cpu(), hurry=hurry)
+        manager = user.manager(
+            "--policy", IMPATIENT, "--servers", first_cpu(), hurry={"report_seconds": 1.0}
+        )
         manager.start()
         try:
             workload = stepped(user.python, user.python)
@@ -200,7 +206,7 @@ def test_a_noisy_neighbour_gives_way_to_a_missed_target_and_goes_on_later(start:
     gone = manager.wait_for(lambda found: found["noise"]["phase"] == "suspended", 60)
     assert gone["noise"]["reason"] == "suspended-for-target"
     assert gone["wanted"]["cpus"] > found["wanted"]["cpus"], "more CPU comes first"
-    assert "wanted has missed its target" in manager.run("explain", "noise")
+    assert "wanted has violated its target" in manager.run("explain", "noise")
     assert "best-effort noise gives way" in manager.run("explain", "wanted")
 
     manager.run("update", "wanted", "--rate", "0.1/s")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.simulated_runs import Spec, simulate
-from wharfinger.experiments.comparison import as_json, compare
+from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
 pytestmark = pytest.mark.slow
 
@@ -23,13 +23,13 @@ import json, sys
 from tests.support import simulated_runs
 from tests.support.simulated_runs import Spec
 from wharfinger.errors import WharfingerError
-from wharfinger.experiments.comparison import as_json, compare
+from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
 if __name__ == "__main__":
     work, scenario, told = getattr(simulated_runs, sys.argv[1]), sys.argv[2], []
     specs = [Spec(scenario, name) for name in ("least-loaded", "random")]
     try:
-        found = compare(work, specs, 4, 2, lambda *done: told.append(done))
+        (found,) = compare(work, [RunGroup("case", specs)], 4, 2, lambda *done: told.append(done))
     except (WharfingerError, RuntimeError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:
@@ -69,7 +69,9 @@ def test_several_processes_find_what_one_does(script: Path):
     status, out, err = outcome(script, "simulate")
     assert (status, err) == (0, "")
     specs = [Spec("scenario.yaml", name) for name in ("least-loaded", "random")]
-    assert json.loads(out) == as_json(compare(simulate, specs, 4, processes=1))
+    assert json.loads(out) == as_json(
+        compare(simulate, [RunGroup("case", specs)], 4, processes=1)[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.programs.http_service import render
+from wharfinger.catalog.programs.http_service import render
 
 LINE = re.compile(r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)")
 
 
 def program(name: str, *options: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", f"wharfinger.programs.{name}", *options],
+        [sys.executable, "-m", f"wharfinger.catalog.programs.{name}", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from tests.support import reference_contention as reference
 from tests.support.physics import (
     PLATFORMS,
     SOURCES,
@@ -20,7 +21,6 @@ from tests.support.physics import (
     resident,
     source_beside,
 )
-from wharfinger.simulator.truth.physics import reference
 from wharfinger.simulator.truth.physics.coefficients import row_of
 from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver

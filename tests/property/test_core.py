@@ -31,10 +31,6 @@ from tests.support.histories import (
 from tests.support.spreading import policy_named
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import (
-    MOST_GIVEN_WAY_SECONDS,
-    misses,
-)
 from wharfinger.core.codec import encode_state
 from wharfinger.core.lifecycle import ON_SERVER, Phase
 from wharfinger.core.pipeline import Mode
@@ -46,7 +42,9 @@ from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sampl
 from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.native import least_loaded
+from wharfinger.policies.adaptation.slack import TargetSettings, is_violated
 
+LONGEST_SUSPENSION = TargetSettings().max_suspension_seconds
 SCORES = st.dictionaries(
     st.sampled_from([SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH]),
     st.builds(Estimate, st.floats(0, 100), st.floats(0, 20)),
@@ -177,7 +175,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.asked)
     @rule(
         data=st.data(),
-        kind=st.integers(0, 9),
+        kind=st.integers(0, 10),
         code=st.sampled_from([0, 1, None]),
         measured=MEASURED,
         known=CLASSIFIED,
@@ -197,6 +195,7 @@ class AnyHistory(RuleBasedStateMachine):
             ev.ProfilingFinished(key, measured),
             ev.ProfilingFailed(key, "nothing"),
             ev.WorkloadClassified(key, known),
+            ev.ClassificationFailed(key, "no estimator"),
         ][kind]
         self.cluster.tell(event)
 
@@ -262,7 +261,7 @@ class AnyHistory(RuleBasedStateMachine):
         unsettled = [name for name in view.names if view.unsettled[view.row(name)]]
         assert world.columns.unsettled() == unsettled
         residents = (record for name in unsettled for record in world.residents_of(name))
-        stale = [r.performance.measured_at + STALE_SECONDS for r in residents if misses(r)]
+        stale = [r.performance.measured_at + STALE_SECONDS for r in residents if is_violated(r)]
         assert world.stale_at(now) == min(
             [*stale, now + STALE_SECONDS] if stale else [], default=None
         )
@@ -282,7 +281,7 @@ class AnyHistory(RuleBasedStateMachine):
         for record in cluster.manager.state.workloads.values():
             if record.phase is Phase.QUEUED and record.deferral is ReasonCode.PROBES_BUSY:
                 request = cluster.manager._world.request(record, cluster.now)
-                verdict = policy_named(cluster.policy).place(request, view)
+                verdict = policy_named(cluster.policy).placement.place(request, view)
                 assert isinstance(verdict, Refusal) or not cluster.manager.state.synced
 
     @invariant()
@@ -309,7 +308,7 @@ class AnyHistory(RuleBasedStateMachine):
         for record in cluster.manager.state.workloads.values():
             if record.phase is Phase.SUSPENDED and not record.revoking:
                 assert due is not None
-                assert due <= max(cluster.now, record.phase_since + MOST_GIVEN_WAY_SECONDS)
+                assert due <= max(cluster.now, record.phase_since + LONGEST_SUSPENSION)
 
     @precondition(lambda self: self.cluster.manager.state.synced)
     @rule()

@@ -27,8 +27,7 @@ def _busy(policy: str, names: list[str]) -> Cluster:
 def _taken_over(cluster: Cluster) -> Manager:
     """A new manager process on the log, once it has heard from the engine."""
     manager = cluster.replayed()
-    started = ev.ManagerStarted("n2", "0", cluster.policy, "fifo", "test", Capabilities())
-    manager.handle(0.5, started)
+    manager.handle(0.5, manager.started("n2", "0", "test", Capabilities()))
     manager.handle(0.5, ev.EngineSynced(cluster.started_keys(), tuple(manager.state.servers)))
     return manager
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.reference_loop import ReferenceLoop
 from wharfinger.simulator.kernel.loop import EventLoop
-from wharfinger.simulator.reference_loop import ReferenceLoop
 
 Loop = EventLoop | ReferenceLoop
 

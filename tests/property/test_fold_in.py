@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wharfinger.estimators.conditional import LEAST_VARIANCE, RIDGE, Prior
+from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Prior
 from wharfinger.estimators.estimator import Finish
 from wharfinger.native import Conditional
 
@@ -16,14 +16,14 @@ def prior_of(columns: int, ways: int, constant: int, seed: int, *, free_level: b
     factors[:constant] = 0.0
     covariance = factors @ factors.T + 1e-3 * np.diag(rng.random(columns))
     covariance[:constant] = covariance[:, :constant] = 0.0
-    np.fill_diagonal(covariance, covariance.diagonal() + LEAST_VARIANCE)
+    np.fill_diagonal(covariance, covariance.diagonal() + MIN_VARIANCE)
     return Prior(rng.normal(size=columns), covariance, free_level, float(rng.random()))
 
 
 def kernel_of(prior: Prior, finish: Finish) -> Conditional:
     return Conditional(
         prior.mean, prior.covariance, prior.free_level, prior.level_variance, finish.factors,
-        finish.unmeasured, finish.logarithms, RIDGE, LEAST_VARIANCE,
+        finish.unmeasured, finish.logarithms, RIDGE, MIN_VARIANCE,
     )  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def check(prior: Prior, row: np.ndarray, finish: Finish) -> None:
     np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(mean[known], values[known])
     np.testing.assert_array_equal(variances[known], 0.0)
-    assert (variances[~known] >= LEAST_VARIANCE).all()
+    assert (variances[~known] >= MIN_VARIANCE).all()
     scale = 1 + np.abs(prior.mean).max() + np.abs(expected_values[known]).max(initial=0.0)
     np.testing.assert_allclose(mean, expected.mean, atol=1e-5 * scale)
     spread = 1e-6 * (1 + prior.covariance.diagonal().max())

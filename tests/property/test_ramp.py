@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, next_step
+from wharfinger.ibench.ramp import RampPlan, RampSample, TakeSample, Tolerance, next_step
 
 LEVELS = st.lists(st.integers(1, 100), min_size=1, max_size=12, unique=True).map(sorted)
 PERFORMANCE = st.floats(1e-3, 1e6)
@@ -32,10 +32,10 @@ def most_samples(plan: RampPlan) -> int:
 
 @given(plans(), st.data())
 def test_every_ramp_ends_and_says_what_it_found(plan: RampPlan, data: st.DataObject):
-    samples: list[Sample] = []
-    while isinstance(step := next_step(plan, samples), Measure):
+    samples: list[RampSample] = []
+    while isinstance(step := next_step(plan, samples), TakeSample):
         assert step.intensity in (0.0, *plan.levels)
-        samples.append(Sample(step.intensity, data.draw(PERFORMANCE)))
+        samples.append(RampSample(step.intensity, data.draw(PERFORMANCE)))
         assert len(samples) <= most_samples(plan)
     assert 0 <= step.low <= step.score <= step.high <= 100
     assert 0 <= step.confidence <= 1
@@ -48,10 +48,10 @@ def falling(draws: list[float]) -> list[float]:
 
 
 def ramp(plan: RampPlan, alone: float, response: dict[float, float]) -> Tolerance:
-    samples: list[Sample] = []
-    while isinstance(step := next_step(plan, samples), Measure):
+    samples: list[RampSample] = []
+    while isinstance(step := next_step(plan, samples), TakeSample):
         share = response[step.intensity] if step.intensity else 1.0
-        samples.append(Sample(step.intensity, alone * share))
+        samples.append(RampSample(step.intensity, alone * share))
     return step
 
 

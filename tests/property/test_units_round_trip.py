@@ -36,8 +36,3 @@ def test_fractions(fraction):
 @given(st.integers(1, units.MAX_CPU_MILLICPUS))
 def test_cpus(cpu):
     assert units.parse_cpu_millicpus(units.format_cpu(cpu)) == cpu
-
-
-@given(st.floats(1e-6, units.MAX_MONEY))
-def test_money(amount):
-    assert units.parse_money(units.format_money(amount)) == amount

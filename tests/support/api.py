@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from wharfinger.core.pipeline import Manager
+from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.app import make_app
 from wharfinger.service.dependencies import StateOfManager

@@ -3,7 +3,6 @@
 ``LiveManager`` hands its source over, so that it runs for users who can't read this folder. What
 it was told, by key:
 
-    adaptation      constants of ``wharfinger.core.adaptation``
     report_seconds  how often the engine tells what it measured
     nothing         a file that is empty: where cgroups are looked for, and not found
     cap_bytes       what a profiling copy may write
@@ -18,19 +17,14 @@ from pathlib import Path
 
 
 def hurry(
-    adaptation: dict[str, float] | None = None,
     report_seconds: float | None = None,
     nothing: str | None = None,
     cap_bytes: int | None = None,
 ) -> None:
     """Change the modules of this process; what is not named stays as it is."""
-    from wharfinger.core import adaptation as module  # noqa: PLC0415 - the same
     from wharfinger.engines.local import engine  # noqa: PLC0415 - only in the manager's process
     from wharfinger.engines.local.profiling import storage  # noqa: PLC0415 - the same
 
-    for name, value in (adaptation or {}).items():
-        assert hasattr(module, name), name
-        setattr(module, name, value)
     if report_seconds is not None:
         hurried = partial(engine.LocalEngine, report_seconds=report_seconds)
         setattr(engine, "LocalEngine", hurried)  # noqa: B010 - a class is not assigned to

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from wharfinger.manifest import fields
+from wharfinger.manifest import fields, kinds
 from wharfinger.model import units
 from wharfinger.model.workload import (
     HttpMeasure,
@@ -15,7 +15,6 @@ from wharfinger.model.workload import (
     Reservation,
     Run,
     Scale,
-    Spread,
     Target,
     Workload,
     WorkloadType,
@@ -107,20 +106,14 @@ def workloads(draw):
         target=draw(targets(kind)),
         tolerance=draw(st.floats(0, 1, exclude_max=True)),
         priority=draw(st.integers(-fields.MAX_PRIORITY, fields.MAX_PRIORITY)),
-        scale=Scale(
-            draw(servers),
-            draw(st.booleans()),
-            draw(st.booleans()),
-            draw(st.sampled_from([None, Spread.ZONE])),
-        ),
+        scale=Scale(draw(servers)),
         reservation=Reservation(
             draw(st.integers(1, units.MAX_CPU_MILLICPUS)),
-            draw(st.integers(fields.MIN_MEMORY_BYTES, units.MAX_BYTES)),
+            draw(st.integers(kinds.MIN_MEMORY_BYTES, units.MAX_BYTES)),
         ),
         profile=Profile(
             draw(st.sampled_from(modes)), draw(st.floats(0.1, fields.MAX_PROFILE_SECONDS))
         ),
         measure=draw(measures(service)),
-        max_cost_per_hour=draw(st.none() | st.floats(1e-6, units.MAX_MONEY)),
         labels=draw(st.dictionaries(names, texts, max_size=4)),
     )

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from wharfinger.estimators.matrix import Array, Matrix
+from wharfinger.estimators.matrix import Matrix
+from wharfinger.model.arrays import Array
 
 
 def performance(

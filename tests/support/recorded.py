@@ -251,7 +251,7 @@ def every_kind() -> Story:
     story.profile("encode", classified(), measured())
     story.run("encode")
     story.submit(workload("filler", best_effort=True))
-    story.tell(ev.ProfilingFailed(story.key("filler"), "no such program"))
+    story.tell(ev.ClassificationFailed(story.key("filler"), "no such program"))
     story.run("filler")
     story.measure(20, encode=205.0, filler=0.3)
     story.measure(45, encode=150.0, filler=0.3)

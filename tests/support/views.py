@@ -32,4 +32,4 @@ def seen(
         columns.put(server(name, count, accepting=name not in closed))
         if name in used:
             columns.hold([Placement(name, Allocation(used[name], MIB))])
-    return columns.view("", able)
+    return columns.view(able)

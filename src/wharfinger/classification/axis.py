@@ -12,21 +12,40 @@ from functools import cached_property
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wharfinger.classification.utility import Kind
+from wharfinger.classification.utility import Aspect
+from wharfinger.errors import InvalidInput
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Array
-from wharfinger.model.configuration import Configuration
+from wharfinger.model.arrays import Array
+from wharfinger.model.configuration import Configuration, Setting
 
+AXES = (Aspect.SCALE_UP, Aspect.SCALE_OUT, Aspect.HETEROGENEITY)
 DOUBLING_STD = 0.3
 """In logarithms, for each doubling of CPU or of servers beyond the columns."""
 UNKNOWN_STD = 0.5
 """In logarithms, of a platform or a parameter that no known program was measured with."""
 
 
+def value_on(kind: Aspect, setting: Setting) -> str:
+    """The column of a classification that a setting has."""
+    match kind:
+        case Aspect.SCALE_UP:
+            return setting.configuration.name
+        case Aspect.SCALE_OUT:
+            return str(setting.servers)
+        case Aspect.HETEROGENEITY:
+            return setting.platform
+        case _:
+            raise InvalidInput(f"{kind} is no axis of a setting")
+
+
+def axes_between(setting: Setting, reference: Setting) -> tuple[Aspect, ...]:
+    """Which of the three differ."""
+    return tuple(kind for kind in AXES if value_on(kind, setting) != value_on(kind, reference))
+
+
 @dataclass(frozen=True, slots=True)
-class Point:
+class AxisPoint:
     """Where on an axis something lies.
 
     Attributes:
@@ -40,7 +59,7 @@ class Point:
     shift: float = 0.0
 
 
-_UNKNOWN = Point({}, UNKNOWN_STD**2)
+_UNKNOWN = AxisPoint({}, UNKNOWN_STD**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +73,7 @@ class Axis:
         noise_variance: Of the measurements by which it was predicted, in logarithms.
     """
 
-    kind: Kind
+    kind: Aspect
     reference: str
     prediction: Prediction
     noise_variance: float = 0.0
@@ -64,55 +83,42 @@ class Axis:
         return {column: j for j, column in enumerate(self.prediction.columns)}
 
     @cached_property
-    def _points(self) -> dict[str, Point]:
+    def _points(self) -> dict[str, AxisPoint]:
         return {}
 
-    def point(self, value: str) -> Point:
+    def point(self, value: str) -> AxisPoint:
         """Where a value lies."""
         known = self._points.get(value)
         if known is None:
             known = self._points[value] = self._located(value)
         return known
 
-    def _located(self, value: str) -> Point:
+    def _located(self, value: str) -> AxisPoint:
         j, between = self._at.get(value), _LOCATE.get(self.kind)
         if j is not None:
-            return Point({j: 1.0})
+            return AxisPoint({j: 1.0})
         # Between two platforms there is nothing.
         return between(self.prediction.columns, value) if between else _UNKNOWN
 
     def change(self, value: str) -> tuple[float, float]:
         """Mean and variance of ln(performance there / at the reference)."""
-        means, covariance = self.changes([value])
-        return float(means[0]), float(covariance[0, 0])
-
-    def changes(self, values: Sequence[str]) -> tuple[Array, Array]:
-        """(K,) means and (K, K) covariance of ln(performance there / at the reference)."""
+        if value == self.reference:
+            return 0.0, 0.0
         origin = self.point(self.reference)
-        # Relative to what nobody knows, nothing is known.
-        points = [self.point(value) if origin.weights else _UNKNOWN for value in values]
-        used, lines = self._lines(points, origin)
-        away = np.array([value != self.reference for value in values])
-        shifts = np.array([point.shift - origin.shift for point in points])
-        means = lines @ self.prediction.log_mean[used] + np.where(away, shifts, 0.0)
-        covariance = lines @ self._covariance(used) @ lines.T
-        # What lies beyond the columns has its own doubt, the same wherever it is asked for.
-        doubt = np.where(away, [point.variance for point in points], 0.0)
-        covariance += np.where(are_same(values), doubt, 0.0)
-        shared = self.noise_variance + (origin.variance if origin.weights else 0.0)
-        return means, covariance + shared * np.outer(away, away)
-
-    def _lines(self, points: Sequence[Point], origin: Point) -> tuple[list[int], Array]:
-        """Columns that are used, and (K, used) how each point less the origin is made of them."""
-        used = sorted({j for point in (*points, origin) for j in point.weights})
-        place = {j: i for i, j in enumerate(used)}
-        lines = np.zeros((len(points), len(used)))
-        for line, point in zip(lines, points, strict=True):
-            if point.weights:
-                for sign, weights in ((1.0, point.weights), (-1.0, origin.weights)):
-                    for j, weight in weights.items():
-                        line[place[j]] += sign * weight
-        return used, lines
+        if not origin.weights:  # Relative to what nobody knows, nothing is known.
+            return 0.0, _UNKNOWN.variance + self.noise_variance
+        point = self.point(value)
+        used = sorted({*point.weights, *origin.weights})
+        line = np.zeros((1, len(used)))
+        # What lies at an unknown point is the reference, with doubt.
+        for sign, weights in (
+            ((1.0, point.weights), (-1.0, origin.weights)) if point.weights else ()
+        ):
+            for j, weight in weights.items():
+                line[0, used.index(j)] += sign * weight
+        mean = (line @ self.prediction.log_mean[used])[0] + (point.shift - origin.shift)
+        variance = (line @ self._covariance(used) @ line.T)[0, 0] + point.variance
+        return float(mean), float(variance + (self.noise_variance + origin.variance))
 
     def _covariance(self, used: list[int]) -> Array:
         if len(used) == 1 or self._is_known_but_one(used):
@@ -124,17 +130,11 @@ class Axis:
         return int((self.prediction.log_std[used] > 0).sum()) <= 1
 
 
-def are_same(values: Sequence[str]) -> NDArray[np.bool_]:
-    """(K, K) which of them are equal."""
-    numbers = np.unique(np.array(values, dtype=str), return_inverse=True)[1]
-    return np.asarray(numbers[:, None] == numbers)
-
-
-def _locate_servers(columns: Sequence[str], value: str) -> Point:
+def _locate_servers(columns: Sequence[str], value: str) -> AxisPoint:
     return _between({j: float(column) for j, column in enumerate(columns)}, float(value))
 
 
-def _locate_configuration(columns: Sequence[str], value: str) -> Point:
+def _locate_configuration(columns: Sequence[str], value: str) -> AxisPoint:
     """Along CPU, among configurations that are the same but for it; below them in proportion."""
     wanted = Configuration.parse(value)
     alike = {}
@@ -149,7 +149,7 @@ def _locate_configuration(columns: Sequence[str], value: str) -> Point:
     return replace(point, shift=log(wanted.cpu_millicpus / least))
 
 
-def _between(amounts: Mapping[int, float], wanted: float) -> Point:
+def _between(amounts: Mapping[int, float], wanted: float) -> AxisPoint:
     """By the logarithms of two neighbours; beyond the last as it, with more doubt."""
     if not amounts:
         return _UNKNOWN
@@ -159,15 +159,15 @@ def _between(amounts: Mapping[int, float], wanted: float) -> Point:
     if not low or not high:
         end = order[0] if not low else order[-1]
         doublings = abs(log(wanted / amounts[end])) / log(2)
-        return Point({end: 1.0}, (DOUBLING_STD * doublings) ** 2)
+        return AxisPoint({end: 1.0}, (DOUBLING_STD * doublings) ** 2)
     before, after = low[-1], high[0]
     if before == after:
-        return Point({before: 1.0})
+        return AxisPoint({before: 1.0})
     share = log(wanted / amounts[before]) / log(amounts[after] / amounts[before])
-    return Point({before: 1 - share, after: share})
+    return AxisPoint({before: 1 - share, after: share})
 
 
-_LOCATE: Mapping[Kind, Callable[[Sequence[str], str], Point]] = {
-    Kind.SCALE_UP: _locate_configuration,
-    Kind.SCALE_OUT: _locate_servers,
+_LOCATE: Mapping[Aspect, Callable[[Sequence[str], str], AxisPoint]] = {
+    Aspect.SCALE_UP: _locate_configuration,
+    Aspect.SCALE_OUT: _locate_servers,
 }

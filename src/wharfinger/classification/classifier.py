@@ -12,14 +12,13 @@ from math import exp, hypot, log, sqrt
 
 import numpy as np
 
-from wharfinger.classification.classifications import LEAST_ERROR, Classifications, Found
-from wharfinger.classification.held import held_throughput
-from wharfinger.classification.known import as_performance
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.classifications import MIN_ERROR, Classifications, Observations
+from wharfinger.classification.slo_throughput import slo_throughput
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
-from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import (
     Classification,
     Curve,
@@ -43,10 +42,10 @@ class Classifier:
 
     def __init__(
         self,
-        matrices: Mapping[Kind, UtilityMatrix],
+        matrices: Mapping[Aspect, UtilityMatrix],
         estimator: str = "gaussian",
         seed: int = 0,
-        fitted: Iterable[tuple[Kind, Recommender]] = (),
+        fitted: Iterable[tuple[Aspect, Recommender]] = (),
     ) -> None:
         self.classifications = Classifications(matrices, estimator, seed, fitted)
         self._shapes: dict[WorkloadType | None, Curve] = {}
@@ -57,7 +56,7 @@ class Classifier:
         Raises:
             InvalidInput: No known program was measured.
         """
-        found = self.classifications.recommender(Kind.SCALE_UP, type_)
+        found = self.classifications.recommender(Aspect.SCALE_UP, type_)
         if found is None:
             raise InvalidInput("no known program was measured by CPU; wharfinger classify measure")
         return found
@@ -102,29 +101,28 @@ class Classifier:
             version=str(estimator.version),
             curves=curves,
             shape=self.shape(type_),
-            tolerated=made.scores(Kind.TOLERATED, measurements.tolerated, type_),
-            caused=made.scores(Kind.CAUSED, measurements.caused, type_),
+            tolerated=made.scores(Aspect.TOLERATED, measurements.tolerated, type_),
+            caused=made.scores(Aspect.CAUSED, measurements.caused, type_),
             total=measurements.total,
             measured=sum(map(len, rows.values())) + further + scores,
             platform=measurements.platform,
-            platforms=self._changes(Kind.HETEROGENEITY, measurements, type_),
+            platforms=self._changes(Aspect.HETEROGENEITY, measurements, type_),
             servers={
                 int(count): change
-                for count, change in self._changes(Kind.SCALE_OUT, measurements, type_).items()
+                for count, change in self._changes(Aspect.SCALE_OUT, measurements, type_).items()
             },
             held_below_seconds=bound.below_seconds if bound and held else None,
             asked_per_second=_asked(measurements, curves),
         )
 
     def _changes(
-        self, kind: Kind, measurements: Measurements, type_: WorkloadType | None
+        self, kind: Aspect, measurements: Measurements, type_: WorkloadType | None
     ) -> dict[str, Estimate]:
         """Performance along one axis, relative to where the curves were measured."""
-        found = _found(measurements, type_)
-        axis = self.classifications.axis(kind, found)
+        axis = self.classifications.axis(kind, _observations(measurements, type_))
         if axis is None:
             return {}
-        if kind is Kind.HETEROGENEITY and axis.reference not in axis.prediction.columns:
+        if kind is Aspect.HETEROGENEITY and axis.reference not in axis.prediction.columns:
             return {}  # Relative to what nobody knows.
         # One by one: what is asked for alone takes no covariance.
         changes = {column: axis.change(column) for column in axis.prediction.columns}
@@ -136,12 +134,12 @@ class Classifier:
         """The row filled in; what was measured between columns is a point of its own."""
         measured = self._weighed(
             {
-                cpu: Estimate(as_performance(quantity, entry.value), max(LEAST_ERROR, entry.error))
+                cpu: Estimate(as_performance(quantity, entry.value), max(MIN_ERROR, entry.error))
                 for cpu, entry in row.items()
             },
             type_,
         )
-        noise = max([LEAST_ERROR, *(point.std for point in measured.values())])
+        noise = max([MIN_ERROR, *(point.std for point in measured.values())])
         filled_in = self._filled_in({cpu: point.mean for cpu, point in measured.items()}, type_)
         points = {cpu: replace(p, std=hypot(p.std, noise)) for cpu, p in filled_in.items()}
         points |= measured
@@ -219,7 +217,7 @@ def _held(
         if used is None or latency.value <= 0:
             continue
         estimate = could.at(cpu)
-        found[cpu] = held_throughput(
+        found[cpu] = slo_throughput(
             Entry(estimate.mean, estimate.std),
             latency,
             cpu,
@@ -248,13 +246,13 @@ def _asked(measurements: Measurements, curves: Mapping[Quantity, Curve]) -> floa
 _PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)
 
 
-def _found(measurements: Measurements, type_: WorkloadType | None) -> Found:
+def _observations(measurements: Measurements, type_: WorkloadType | None) -> Observations:
     """The runs elsewhere, and the first one here, which they are relative to."""
     quantity = next((q for q in _PREFERRED if measurements.further.get(q)), None)
     here = measurements.performance.get(quantity, {}) if quantity else {}
     known = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
     if quantity is None or not known:
-        return Found(Setting(measurements.platform, Configuration(1000)), type=type_)
+        return Observations(Setting(measurements.platform, Configuration(1000)), type=type_)
     runs = {one.setting: one.entry for one in measurements.further[quantity]}
     planned = {setting.configuration.cpu_millicpus for setting in runs}
     cpu = max(planned & known.keys(), default=max(known))
@@ -265,4 +263,4 @@ def _found(measurements: Measurements, type_: WorkloadType | None) -> Found:
         for setting, entry in runs.items()
         if entry.value > 0
     }
-    return Found(reference, performance, type=type_)
+    return Observations(reference, performance, type=type_)

@@ -15,7 +15,7 @@ RUNNING_HALF_LIFE_SECONDS = 60.0
 """Of a running workload's own measurements: its load changes within minutes."""
 MATRIX_HALF_LIFE_SECONDS = 30 * 86400.0
 """Of what is kept in a matrix from run to run: programs change by their versions."""
-LEAST_ERROR = {Transform.LOG: 0.01, Transform.IDENTITY: 1.0}
+MIN_ENTRY_ERROR = {Transform.LOG: 0.01, Transform.IDENTITY: 1.0}
 """No number is surer than this, however often it was measured: a share, and points."""
 MEASURED = frozenset({Origin.OFFLINE, Origin.PROFILED, Origin.OBSERVED})
 
@@ -47,7 +47,7 @@ def corrected(
     if new.censored or old.censored:
         # A lower bound says nothing of one that is already known to lie above it.
         return old if new.censored and new.value <= old.value else new
-    least = LEAST_ERROR[transform]
+    least = MIN_ENTRY_ERROR[transform]
     old_weight = _remaining(old, new, half_life_seconds) / max(old.error, least) ** 2
     new_weight = 1 / max(new.error, least) ** 2
     share = new_weight / (old_weight + new_weight)

@@ -11,31 +11,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import hypot, log
-from pathlib import PurePath
 
 from wharfinger.classification.forgetting import corrected
-from wharfinger.classification.known import as_performance
-from wharfinger.classification.utility import Kind, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.model.configuration import Configuration
-from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
 
-LEAST_ENTRIES = 3
+MIN_ENTRIES = 3
 """A row with fewer tells nothing of a third column. With three, of half of the known programs, the
 others are predicted 3% better (decision 0024)."""
-MOST_ROWS = 500
+MAX_ROWS = 500
 """Of those that were learnt; the ones that were corrected longest ago go first."""
-LEAST_COLUMNS = 2
+MIN_COLUMNS = 2
 """Of the known programs', that a learnt row must have something for."""
-MOST_APART, BETWEEN_ERROR = 2.5, 0.05
+MAX_APART, BETWEEN_ERROR = 2.5, 0.05
 """Two amounts of CPU between which a third is told by both, and how well."""
-MOST_POINTS = 100.0
+MAX_POINTS = 100.0
 LEARNT = "learnt:"
 """Begins the names of these rows."""
 INTERPRETERS = frozenset({"sh", "bash", "dash", "env", "python", "perl", "ruby", "node", "java"})
 
-Matrices = Mapping[Kind, UtilityMatrix]
+Matrices = Mapping[Aspect, UtilityMatrix]
 
 
 def program_of(command: Sequence[str]) -> str:
@@ -46,15 +44,19 @@ def program_of(command: Sequence[str]) -> str:
     >>> program_of(["gzip", "-9", "file"])
     'gzip'
     """
-    name = PurePath(command[0]).name
+    name = _last(command[0])
     if name.rstrip("0123456789.") not in INTERPRETERS:
         return name
     for word in command[1:]:
         if word == "-c":
             return name  # What follows is the program itself, and nobody else's business.
         if not word.startswith("-") and "=" not in word:
-            return PurePath(word).name
+            return _last(word)
     return name
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def row_name(command: Sequence[str]) -> str:
@@ -63,7 +65,9 @@ def row_name(command: Sequence[str]) -> str:
     return f"{LEARNT}{program_of(command)[:40]}-{digest}"
 
 
-def learn(matrices: Matrices, workload: Workload, found: Measurements) -> dict[Kind, UtilityMatrix]:
+def learn(
+    matrices: Matrices, workload: Workload, found: Measurements
+) -> dict[Aspect, UtilityMatrix]:
     """The matrices with what was measured of one workload.
 
     Args:
@@ -80,19 +84,19 @@ def learn(matrices: Matrices, workload: Workload, found: Measurements) -> dict[K
             for cpu, e in row.items()
             if e.value > 0
         }
-        if quantity not in PROXIES and len(entries) >= LEAST_ENTRIES:
+        if quantity not in PROXIES and len(entries) >= MIN_ENTRIES:
             suffix = "/latency" if quantity is Quantity.LATENCY else ""
             new = UtilityRow(group, workload.type, entries)
-            made[Kind.SCALE_UP] = _with_row(made, Kind.SCALE_UP, name + suffix, new)
-    for kind, scores in ((Kind.TOLERATED, found.tolerated), (Kind.CAUSED, found.caused)):
-        known = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MOST_POINTS}
+            made[Aspect.SCALE_UP] = _with_row(made, Aspect.SCALE_UP, name + suffix, new)
+    for kind, scores in ((Aspect.TOLERATED, found.tolerated), (Aspect.CAUSED, found.caused)):
+        known = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MAX_POINTS}
         if known:  # A bound is no score.
             new = UtilityRow(group, workload.type, known)
             made[kind] = _with_row(made, kind, name, new)
     return made
 
 
-def _with_row(matrices: Matrices, kind: Kind, name: str, new: UtilityRow) -> UtilityMatrix:
+def _with_row(matrices: Matrices, kind: Aspect, name: str, new: UtilityRow) -> UtilityMatrix:
     """Its row corrected, as the newest; a performance row is moved to the level of now first."""
     matrix = matrices.get(kind) or UtilityMatrix(kind, (), {})
     old = matrix.rows.get(name)
@@ -104,7 +108,7 @@ def _with_row(matrices: Matrices, kind: Kind, name: str, new: UtilityRow) -> Uti
             entries.get(column), entry, kind.transform, matrix.half_life_seconds
         )
     others = {n: row for n, row in matrix.rows.items() if n != name}
-    kept = dict(list(others.items())[-(MOST_ROWS - 1) :])
+    kept = dict(list(others.items())[-(MAX_ROWS - 1) :])
     columns = tuple(dict.fromkeys(column for row in kept.values() for column in row.entries))
     return replace(matrix, rows=kept, columns=columns).with_row(name, replace(new, entries=entries))
 
@@ -120,7 +124,7 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
     return {column: replace(entry, value=entry.value * level) for column, entry in old.items()}
 
 
-def joined(known: Matrices, learnt: Matrices) -> dict[Kind, UtilityMatrix]:
+def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
     """The known programs' matrices with the rows that were learnt, on the columns that they have.
 
     A workload runs with any amount of CPU; a column for each of them would be known of nobody
@@ -134,16 +138,16 @@ def joined(known: Matrices, learnt: Matrices) -> dict[Kind, UtilityMatrix]:
             name: replace(row, entries=_on_columns(kind, row.entries, known[kind].columns))
             for name, row in matrix.rows.items()
         }
-        told = {name: row for name, row in rows.items() if len(row.entries) >= LEAST_COLUMNS}
+        told = {name: row for name, row in rows.items() if len(row.entries) >= MIN_COLUMNS}
         made[kind] = replace(known[kind], rows={**known[kind].rows, **told})
     return made
 
 
 def _on_columns(
-    kind: Kind, entries: Mapping[str, Entry], columns: Sequence[str]
+    kind: Aspect, entries: Mapping[str, Entry], columns: Sequence[str]
 ) -> dict[str, Entry]:
     found = {column: entries[column] for column in columns if column in entries}
-    if kind is not Kind.SCALE_UP:
+    if kind is not Aspect.SCALE_UP:
         return found
     by_cpu = {Configuration.parse(name).cpu_millicpus: entry for name, entry in entries.items()}
     measured = sorted(by_cpu.items(), key=lambda pair: pair[0])
@@ -152,7 +156,7 @@ def _on_columns(
         if column in found or wanted != Configuration(wanted.cpu_millicpus):
             continue
         for (below, low), (above, high) in pairwise(measured):
-            if below < wanted.cpu_millicpus < above <= MOST_APART * below:
+            if below < wanted.cpu_millicpus < above <= MAX_APART * below:
                 share = log(wanted.cpu_millicpus / below) / log(above / below)
                 value = low.value * (high.value / low.value) ** share
                 error = hypot(max(low.error, high.error), BETWEEN_ERROR)

@@ -9,16 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wharfinger.contention.pairs import PairModel, Seen
+from wharfinger.model.arrays import Array
 from wharfinger.model.pairs import ANY_PLATFORM
 from wharfinger.model.profile import Classification, Entry, Measurements
 
 REFERENCES = 2
 """Known programs beside which a new one is run: as many entries as each classification takes."""
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

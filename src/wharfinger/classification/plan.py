@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.utility import Kind
+from wharfinger.classification.utility import Aspect
 from wharfinger.estimators.design import best_column, reduce, variance_design
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.recommender import Recommender
+from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import WorkloadType
 
-MOST_RUNS = 4
-MOST_SERVERS = 4
+MAX_RUNS = 4
+MAX_SERVERS = 4
 """A plan takes no more: beyond them stand the offline rows (Quasar 3.2)."""
 SOURCES_INJECTED = 2
 
@@ -46,7 +46,7 @@ class Possible:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlannedRun:
     """One run of a copy.
 
     Attributes:
@@ -63,7 +63,7 @@ def joint_plan(
     possible: Possible,
     type_: WorkloadType | None = None,
     rng: np.random.Generator | None = None,
-) -> tuple[Run, ...]:
+) -> tuple[PlannedRun, ...]:
     """At most four runs, the reference first; empty where nothing can be run.
 
     Args:
@@ -74,12 +74,12 @@ def joint_plan(
     """
     if not possible.configurations:
         return ()
-    pair = _pair(made.recommender(Kind.SCALE_UP, type_), possible.configurations, rng)
+    pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
     reference = Setting(possible.reference, pair[0])
-    runs = [Run(reference, _sources(made, possible.sources, type_, rng))]
-    runs += [Run(Setting(possible.reference, other)) for other in pair[1:]]
-    runs += map(Run, _elsewhere(made, reference, possible, type_, rng))
-    return tuple(runs[:MOST_RUNS])
+    runs = [PlannedRun(reference, _sources(made, possible.sources, type_, rng))]
+    runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
+    runs += map(PlannedRun, _elsewhere(made, reference, possible, type_, rng))
+    return tuple(runs[:MAX_RUNS])
 
 
 def _elsewhere(
@@ -90,10 +90,10 @@ def _elsewhere(
     rng: np.random.Generator | None,
 ) -> list[Setting]:
     """The third and the fourth run: on several servers, and on another platform."""
-    few = [str(count) for count in possible.servers if 1 < count <= MOST_SERVERS]
+    few = [str(count) for count in possible.servers if 1 < count <= MAX_SERVERS]
     others = [platform for platform in possible.platforms if platform != reference.platform]
-    count = _one_more(made.recommender(Kind.SCALE_OUT, type_), str(reference.servers), few, rng)
-    known = made.recommender(Kind.HETEROGENEITY, type_)
+    count = _one_more(made.recommender(Aspect.SCALE_OUT, type_), str(reference.servers), few, rng)
+    known = made.recommender(Aspect.HETEROGENEITY, type_)
     platform = _one_more(known, reference.platform, others, rng)
     found = [replace(reference, servers=int(count))] if count else []
     return [*found, replace(reference, platform=platform)] if platform else found
@@ -146,7 +146,7 @@ def _sources(
     """Two of them, in the order in which they are given where nothing is known."""
     if len(sources) <= SOURCES_INJECTED:
         return tuple(sources)
-    recommender = made.recommender(Kind.TOLERATED, type_)
+    recommender = made.recommender(Aspect.TOLERATED, type_)
     if rng is not None:
         return tuple(sources[i] for i in rng.permutation(len(sources))[:SOURCES_INJECTED])
     names = [str(source) for source in sources]

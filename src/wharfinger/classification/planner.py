@@ -13,21 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.plan import MOST_SERVERS, Possible, joint_plan
+from wharfinger.classification.plan import MAX_SERVERS, Possible, joint_plan
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import FurtherRun, ProfilingPlan
+from wharfinger.model.profile import PROFILED_SOURCES, FurtherRun, ProfilingPlan
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
-SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
-"""Those that have a signal on ordinary machines, and a program that injects them."""
 ENTRIES = 2
 """Per classification, as published."""
-LEAST_MILLICPUS = 250
+MIN_MILLICPUS = 250
 """Below this a copy mostly starts up; smaller allocations are filled in."""
 SHORT = 2.0
 """Times the plan's own seconds: what is to end sooner is not profiled (Paragon 3.5)."""
@@ -47,7 +45,7 @@ class JointPlanner:
     def __init__(
         self,
         made: Classifications,
-        sources: Sequence[SharedResource] = SOURCES,
+        sources: Sequence[SharedResource] = PROFILED_SOURCES,
         beside: tuple[str, ...] = (),
     ) -> None:
         self._made = made
@@ -97,7 +95,7 @@ class JointPlanner:
         which stand for neighbours, and neighbours are never given what a workload has.
         """
         most_millicpus = int(room[row])
-        if most_millicpus < LEAST_MILLICPUS:
+        if most_millicpus < MIN_MILLICPUS:
             return []
         whole = not view.capabilities.fractional_cpu
         possible = [
@@ -106,7 +104,7 @@ class JointPlanner:
             if cpu <= most_millicpus and not (whole and cpu % MILLICPUS_PER_CPU)
         ]
         half = int(view.cpu_capacity[row]) // 2
-        for least, most in ((LEAST_MILLICPUS, half), (LEAST_MILLICPUS, most_millicpus), (0, half)):
+        for least, most in ((MIN_MILLICPUS, half), (MIN_MILLICPUS, most_millicpus), (0, half)):
             worth = [cpu for cpu in possible if least <= cpu <= most]
             if len(worth) >= ENTRIES:
                 return worth
@@ -122,10 +120,10 @@ class JointPlanner:
             self.name,
             accepted=False,
             reason=ReasonCode.NO_ROOM if len(view.names) else ReasonCode.NO_SERVERS,
-            message=f"no server has {LEAST_MILLICPUS}m CPU free for a profiling copy",
+            message=f"no server has {MIN_MILLICPUS}m CPU free for a profiling copy",
             would_change=f"room on a server on which no other copy runs ({busy} run now)",
             considered=len(view.names),
-            numbers={"copies": float(busy), "cpu_needed_millicpus": float(LEAST_MILLICPUS)},
+            numbers={"copies": float(busy), "cpu_needed_millicpus": float(MIN_MILLICPUS)},
         )
 
 
@@ -166,7 +164,7 @@ class _Places:
     ) -> Possible:
         """What can be run now."""
         able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
-        most = min(len(self.alike), able, MOST_SERVERS)
+        most = min(len(self.alike), able, MAX_SERVERS)
         configurations = [Configuration(cpu) for cpu in worth]
         return Possible(
             self.platform, configurations, tuple(self.others), range(1, most + 1), sources

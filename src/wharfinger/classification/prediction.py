@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import erf, exp, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.classification.axis import UNKNOWN_STD
-from wharfinger.classification.held import at_bound, latency_under
+from wharfinger.classification.slo_throughput import at_bound, latency_under
+from wharfinger.model.arrays import Array
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_PACE, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
@@ -185,9 +185,7 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
     return 0.5 * (1 + erf((log(pace.mean) - log(wanted)) / pace.std / sqrt(2)))
 
 
-def slower(
-    classification: Classification, platforms: Sequence[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
     Args:

@@ -5,29 +5,26 @@ classifier learns from ``UtilityMatrix.known_to``, a plain ``Matrix`` of what wa
 origin and the age of each entry stay here. Frozen: every change gives another.
 """
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 
 from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
-from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
 
-LEAST_PROGRAMS = 8
+MIN_PROGRAMS = 8
 """With fewer programs of its type a workload is classified by those of all types."""
 
 
-class Kind(StrEnum):
+class Aspect(StrEnum):
     """What is classified (Quasar 3.2), each by a matrix of its own."""
 
     SCALE_UP = "scale-up"
@@ -40,13 +37,11 @@ class Kind(StrEnum):
     """Interference that it bears, by source, 0-100."""
     CAUSED = "caused"
     """Interference that it exerts, by source, 0-100."""
-    EXHAUSTIVE = "exhaustive"
-    """Performance by setting, all of the first three at once: Table 2's alternative."""
 
     @property
     def is_score(self) -> bool:
         """Points, and not a performance."""
-        return self in (Kind.TOLERATED, Kind.CAUSED)
+        return self in (Aspect.TOLERATED, Aspect.CAUSED)
 
     @property
     def transform(self) -> Transform:
@@ -89,7 +84,7 @@ class UtilityMatrix:
         rows: By workload.
         half_life_seconds: After so long an entry counts half against a newer one.
 
-    >>> matrix = UtilityMatrix.of(Kind.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
+    >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
     >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))
     >>> later.rows["sort"].entries["2"].origin.value, round(later.rows["sort"].entries["2"].value)
     ('observed', 17)
@@ -97,7 +92,7 @@ class UtilityMatrix:
     18.0
     """
 
-    kind: Kind
+    kind: Aspect
     columns: tuple[str, ...]
     rows: Mapping[str, UtilityRow]
     half_life_seconds: float = MATRIX_HALF_LIFE_SECONDS
@@ -105,7 +100,7 @@ class UtilityMatrix:
     @classmethod
     def of(
         cls,
-        kind: Kind,
+        kind: Aspect,
         rows: Mapping[str, Mapping[str, float]],
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
@@ -127,7 +122,7 @@ class UtilityMatrix:
     @classmethod
     def of_entries(
         cls,
-        kind: Kind,
+        kind: Aspect,
         rows: Mapping[str, Mapping[str, Entry]],
         groups: Mapping[str, str] | None = None,
     ) -> "UtilityMatrix":
@@ -149,18 +144,6 @@ class UtilityMatrix:
         }
         return cls(kind, tuple(columns), made)
 
-    @classmethod
-    def from_matrix(cls, kind: Kind, matrix: Matrix) -> "UtilityMatrix":
-        """Of a plain matrix, measured offline; gaps stay gaps."""
-        rows = {
-            name: {
-                c: float(v) for c, v in zip(matrix.columns, row, strict=True) if not math.isnan(v)
-            }
-            for name, row in zip(matrix.rows, matrix.values, strict=True)
-        }
-        made = cls.of(kind, rows, dict(zip(matrix.rows, matrix.groups, strict=True)))
-        return replace(made, columns=matrix.columns)
-
     def known_to(self, type_: WorkloadType | None) -> Matrix | None:
         """What a workload of that type is classified by: rows of its type, where they are enough.
 
@@ -174,7 +157,7 @@ class UtilityMatrix:
         alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
         # A row of few entries tells too little to do without the others.
         well = {r.group for r in alike.values() if 2 * len(r.measured) >= len(self.columns)}
-        if type_ is not None and len(well) >= LEAST_PROGRAMS:
+        if type_ is not None and len(well) >= MIN_PROGRAMS:
             rows = alike
         if not rows:
             return None
@@ -188,7 +171,7 @@ class UtilityMatrix:
 
     def with_row(self, name: str, row: UtilityRow) -> "UtilityMatrix":
         """Another, with one more workload or with another in its place; new columns come last."""
-        self._check(row.entries.items())
+        self.check(row.entries.items())
         columns = (*self.columns, *(c for c in row.entries if c not in self.columns))
         return replace(self, columns=columns, rows={**self.rows, name: row})
 
@@ -203,115 +186,28 @@ class UtilityMatrix:
         if row is None:
             raise NotFound(f"the {self.kind} matrix has no row {name!r}")
         old = row.entries.get(column)
-        self._check([(column, new)])
+        self.check([(column, new)])
         entry = corrected(old, new, self.kind.transform, self.half_life_seconds)
         return self.with_row(name, replace(row, entries={**row.entries, column: entry}))
 
-    def _check(self, entries: Iterable[tuple[str, Entry]]) -> None:
+    def check(self, entries: Iterable[tuple[str, Entry]]) -> None:
+        """Raise where one is no column, or no value, of this classification.
+
+        Raises:
+            InvalidInput: One is not.
+        """
         for column, entry in entries:
             problem = _problem(self.kind, entry) or _column_problem(self.kind, column)
             if problem:
                 raise InvalidInput(f"{self.kind}, column {column!r}: {problem}")
 
-    # --- files ----------------------------------------------------------------------------------
 
-    def write(self, path: Path) -> None:
-        """As CSV, one line an entry; ``read`` gives the same again.
-
-        Raises:
-            OSError: It can't be written.
-        """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(HEADER)
-        for name, row in self.rows.items():
-            for column, entry in row.entries.items():
-                writer.writerow([name, row.group, row.type or "", column, *_fields(entry)])
-        path.write_text(text.getvalue())
-
-    @classmethod
-    def read(cls, kind: Kind, path: Path) -> "UtilityMatrix":
-        """What ``write`` has written, or a person.
-
-        Raises:
-            InvalidInput: It is missing or broken: file, line, value, mend, in one line.
-        """
-        matrix = cls(kind, (), {})
-        rows: dict[str, UtilityRow] = {}
-        for number, fields in _lines(path):
-            try:
-                name, column, row, entry = _parsed(fields)
-                matrix._check([(column, entry)])
-            except (InvalidInput, ValueError) as error:
-                raise InvalidInput(f"{path}:{number}: {error}") from None
-            earlier = rows.get(name, row).entries
-            rows[name] = replace(row, entries={**earlier, column: entry})
-        columns = dict.fromkeys(column for row in rows.values() for column in row.entries)
-        return replace(matrix, columns=tuple(columns), rows=rows)
-
-
-HEADER = ("row", "group", "type", "column", "value", "error", "censored", "origin", "measured_at")
-
-
-def _fields(entry: Entry) -> Sequence[str]:
-    at = "" if entry.measured_at is None else repr(float(entry.measured_at))
-    mark = "censored" if entry.censored else ""
-    return repr(float(entry.value)), repr(float(entry.error)), mark, entry.origin.value, at
-
-
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}; name a file that can be read") from None
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path}: it is not UTF-8; save it as that") from None
-    reader = csv.reader(io.StringIO(text))
-    if tuple(next(reader, ())) != HEADER:
-        raise InvalidInput(f"{path}:1: the first line must be {','.join(HEADER)}")
-    for fields in reader:
-        if fields and len(fields) != len(HEADER):
-            raise InvalidInput(
-                f"{path}:{reader.line_num}: {len(fields)} fields, but there are {len(HEADER)} names"
-            )
-        if fields:
-            yield reader.line_num, dict(zip(HEADER, fields, strict=True))
-
-
-def _parsed(fields: Mapping[str, str]) -> tuple[str, str, UtilityRow, Entry]:
-    """Row, column, the row with no entry yet, and the entry."""
-    if not fields["row"] or not fields["column"]:
-        raise InvalidInput("an entry has a row and a column; give both")
-    type_ = WorkloadType(fields["type"]) if fields["type"] else None
-    entry = Entry(
-        _number("value", fields["value"]),
-        _number("error", fields["error"] or "0"),
-        fields["censored"] == "censored",
-        Origin(fields["origin"] or Origin.OFFLINE),
-        _number("measured_at", fields["measured_at"]) if fields["measured_at"] else None,
-    )
-    row = UtilityRow(fields["group"] or fields["row"], type_)
-    return fields["row"], fields["column"], row, entry
-
-
-def _number(field_name: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise InvalidInput(f"{field_name} {text!r} is not a number") from None
-    if not math.isfinite(number):
-        raise InvalidInput(f"{field_name} {text!r} is not finite; leave the line out")
-    return number
-
-
-def _column_problem(kind: Kind, column: str) -> str:
+def _column_problem(kind: Aspect, column: str) -> str:
     """Why that is no column of such a matrix; empty = it is."""
     try:
-        if kind is Kind.SCALE_UP:
+        if kind is Aspect.SCALE_UP:
             Configuration.parse(column)
-        elif kind is Kind.EXHAUSTIVE:
-            Setting.parse(column)
-        elif kind is Kind.SCALE_OUT and not _is_count(column):
+        elif kind is Aspect.SCALE_OUT and not _is_count(column):
             return "a column is a number of servers"
         elif kind.is_score and column not in {source.value for source in SharedResource}:
             return "that is no source of interference"
@@ -324,7 +220,7 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal() and int(text) > 0
 
 
-def _problem(kind: Kind, entry: Entry) -> str:
+def _problem(kind: Aspect, entry: Entry) -> str:
     """Why this is no entry of that matrix; empty = it is."""
     if kind.is_score and not 0 <= entry.value <= 100:
         return f"{entry.value:g}: interference is from 0 to 100"

@@ -3,16 +3,18 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
-from wharfinger.classification.known import SCALE, SCORE_SCALE, KnownPrograms
+from wharfinger.catalog.known import SCALE, SCORE_SCALE, KnownPrograms
+from wharfinger.catalog.known_files import load_known
 from wharfinger.cli.format import Column, Record, column, show, table
 from wharfinger.cli.main import OK
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
-from wharfinger.estimators.evaluation import Evaluation, Plan, Strategy, evaluate
+from wharfinger.estimators.evaluation import Evaluation, EvaluationPlan, Strategy, evaluate
 from wharfinger.estimators.matrix import Matrix, Scale, Transform
-from wharfinger.estimators.reading import read_matrix
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
+from wharfinger.files.matrices import read_matrix
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -20,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.estimator or list(ESTIMATORS)
     for name in names:
         make_estimator(name)  # What is none is said before anything is read.
-    plan = Plan(
+    plan = EvaluationPlan(
         reveal=arguments.reveal,
         strategy=Strategy(arguments.strategy),
         scale=Scale(arguments.scale or "arbitrary"),
@@ -34,14 +36,16 @@ def run(arguments: argparse.Namespace) -> int:
         _evaluate_known(arguments, names, plan)
         return OK
     with Progress("evaluating") as progress:
-        found = evaluate(read_matrix(arguments.matrix), names, plan, progress.share)
+        found = evaluate(
+            read_matrix(arguments.matrix), names, plan, progress.share, clock=perf_counter
+        )
     document = _document(found, plan)
     show(document, arguments.output, lambda: _text(document))
     return OK
 
 
-def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan) -> None:
-    known = KnownPrograms.load(Path(arguments.known) if arguments.known else None)
+def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: EvaluationPlan) -> None:
+    known = load_known(Path(arguments.known) if arguments.known else None)
     documents = [
         _known_document("scale-up", known.scale_up, names, replace(plan, scale=SCALE, higher=True)),
         *(
@@ -52,11 +56,13 @@ def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: Plan)
     show(documents, arguments.output, lambda: _known_text(documents, known))
 
 
-def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> Record:
+def _known_document(name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan) -> Record:
     """With as many entries revealed as leave one to predict."""
     plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
     with Progress(f"evaluating {name}") as progress:
-        document = _document(evaluate(matrix, names, plan, progress.share), plan)
+        document = _document(
+            evaluate(matrix, names, plan, progress.share, clock=perf_counter), plan
+        )
     head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
     if matrix.transform is Transform.IDENTITY:
         scores = {
@@ -72,7 +78,7 @@ def _known_document(name: str, matrix: Matrix, names: list[str], plan: Plan) -> 
     return {**head, **document}
 
 
-def _document(found: Evaluation, plan: Plan) -> Record:
+def _document(found: Evaluation, plan: EvaluationPlan) -> Record:
     return {
         "default": DEFAULT_ESTIMATOR,
         "estimators": found.estimators,

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wharfinger.classification.known import site_directory
+from wharfinger.catalog import campaign
+from wharfinger.catalog.known_files import site_directory
+from wharfinger.catalog.listing import chosen
+from wharfinger.catalog.program import Program
+from wharfinger.catalog.quiet import Disturbance, watch
 from wharfinger.cli import format as fmt
 from wharfinger.cli.format import Record, column, show, table
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.progress import status_line
 from wharfinger.engines.local.profiler import LocalProfiler
 from wharfinger.errors import Conflict, InvalidInput, Unavailable
-from wharfinger.profiler import campaign
-from wharfinger.profiler.quiet import Disturbance, watch
-from wharfinger.programs.catalogue import chosen
-from wharfinger.programs.program import Program
 
 DEFAULT_SECONDS = 1.0
-MOST_BUSY, MOST_STEAL = 0.05, 0.02
+MAX_BUSY, MAX_STEAL = 0.05, 0.02
 """Of all CPUs' time: beyond these the numbers would say more of the others than of the programs."""
 WATCH_SECONDS = 2.0
 
@@ -51,7 +51,7 @@ def _quiet(*, anyway: bool) -> Disturbance:
         Conflict: Too much.
     """
     found = watch(WATCH_SECONDS)
-    disturbed = found.busy_share > MOST_BUSY or found.steal_share > MOST_STEAL
+    disturbed = found.busy_share > MAX_BUSY or found.steal_share > MAX_STEAL
     if disturbed and not anyway:
         raise Conflict(
             f"this machine is not quiet: others use {found.busy_share:.0%} of its CPUs' time and "
@@ -65,14 +65,14 @@ def _measure(
     programs: tuple[Program, ...],
     directory: Path,
     idle: Disturbance,
-) -> campaign.Outcome:
+) -> campaign.CampaignOutcome:
     engine = LocalProfiler(directory / campaign.WORK / "engine")
     with _cleared(directory), engine as profiler:
         if not profiler.profiles:
             raise Unavailable("programs can't be run in profiling copies here; see docs/sandbox.md")
         server = profiler.server
         cpus = campaign.cpus_of(server)
-        settings = campaign.Settings(
+        settings = campaign.CampaignSettings(
             directory=directory,
             seconds=arguments.seconds or DEFAULT_SECONDS,
             allocations=campaign.allocations(cpus, fractional=profiler.fractional),
@@ -105,12 +105,12 @@ def _command(arguments: argparse.Namespace) -> str:
     return shlex.join(words)
 
 
-def _progress(step: campaign.Step) -> str:
+def _progress(step: campaign.CampaignStep) -> str:
     left = fmt.duration(step.left_seconds)
     return f"{step.number}/{step.count} {step.program}, {left} left"
 
 
-def _document(outcome: campaign.Outcome, directory: Path) -> Record:
+def _document(outcome: campaign.CampaignOutcome, directory: Path) -> Record:
     machine = outcome.known.machine
     return {
         "directory": str(directory),
@@ -134,7 +134,7 @@ def _text(document: Record) -> str:
         *(f"skipped {item['name']}: {item['reason']}" for item in document["skipped"]),
         *(f"failed {item['name']}: {item['reason']}" for item in document["failed"]),
     ]
-    if document["steal_share"] > MOST_STEAL:
+    if document["steal_share"] > MAX_STEAL:
         lines.append(f"{document['steal_share']:.1%} of the CPUs' time was stolen meanwhile")
     return "\n".join(lines)
 

@@ -11,12 +11,13 @@ from wharfinger.cli import format as fmt
 from wharfinger.cli.format import Record, column, show, table
 from wharfinger.cli.main import OK
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.design import Limits, Stop, design
+from wharfinger.estimators.design import DesignLimits, Stop, design
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Array, Matrix, Scale
-from wharfinger.estimators.reading import read_matrix, read_seconds
+from wharfinger.estimators.matrix import Matrix, Scale
 from wharfinger.estimators.recommender import fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, make_estimator
+from wharfinger.files.matrices import read_matrix, read_seconds
+from wharfinger.model.arrays import Array
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,14 +47,14 @@ def _suggests(arguments: argparse.Namespace) -> bool:
     return wanted != (None, None, None)
 
 
-def _limits(arguments: argparse.Namespace, columns: Sequence[str]) -> Limits:
+def _limits(arguments: argparse.Namespace, columns: Sequence[str]) -> DesignLimits:
     given: Array | None = None
     if isinstance(arguments.seconds, str):
         given = read_seconds(arguments.seconds, columns)
     elif arguments.seconds is not None:
         given = np.full(len(columns), arguments.seconds)
     budget = inf if arguments.budget is None else arguments.budget
-    return Limits(given, budget, log1p(arguments.enough or 0.0))
+    return DesignLimits(given, budget, log1p(arguments.enough or 0.0))
 
 
 def _check_columns(tests: Matrix, training: Matrix, arguments: argparse.Namespace) -> None:
@@ -115,7 +116,7 @@ def _prediction_document(name: str, prediction: Prediction) -> Record:
     return {"name": name, "columns": columns}
 
 
-def _suggestions(prediction: Prediction, size: int, limits: Limits) -> Record:
+def _suggestions(prediction: Prediction, size: int, limits: DesignLimits) -> Record:
     """What to measure next, what that leaves, and why there is no more."""
     unknown = np.flatnonzero(prediction.log_std > 0)
     found = design(prediction.covariance, unknown, size, limits)

@@ -58,7 +58,7 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("Of target", fmt.percent(workload["pace"])),
         ("Predicted", explain.predicted(workload)),
         ("Prediction", explain.against_prediction(workload) or "not checked yet"),
-        ("Gave way", f"{workload['suspensions']}x"),
+        ("Suspended", f"{workload['suspensions']}x"),
         ("Measured", fmt.measured(workload["measured"])),
         ("Priority", str(workload["priority"])),
         ("Queue", fmt.text(workload["queue"])),
@@ -85,7 +85,7 @@ PRESSURE: list[Column] = [
 
 
 def server_text(server: Record) -> str:
-    """A server for people: its size, what is given away, who is on it."""
+    """A server for people: its size, what is given away, its residents."""
     cpus = [fmt.number(server[key]) for key in ("cpus_allocated", "cpus")]
     memory = [fmt.size(server[key]) for key in ("memory_allocated_bytes", "memory_bytes")]
     facts = [
@@ -99,7 +99,7 @@ def server_text(server: Record) -> str:
         ("Unsettled", _UNSETTLED if server["unsettled"] else "no"),
     ]
     conditions = [f"{c['name']}: {fmt.printable(c['message'])}" for c in server["conditions"]]
-    pressure = table(server["pressure"], PRESSURE, empty="nothing known, or nobody there")
+    pressure = table(server["pressure"], PRESSURE, empty="unknown, or no residents")
     residents = table(server["residents"], columns("workloads", "table"), empty="none")
     sections = [
         fmt.fields(facts),

@@ -16,7 +16,8 @@ from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from wharfinger.experiments.base import Arguments, Experiment, ExperimentResult
+    from wharfinger.experiments.base import Arguments, ExperimentResult
+    from wharfinger.experiments.registry import Experiment
     from wharfinger.experiments.workspace import Workspace
 
 MAX_REPEATS = 1000

@@ -23,29 +23,30 @@ _NEEDED = "cpu_needed_millicpus"
 _ENDINGS = {
     "completed": "has completed",
     "failed": "has failed",
-    "vanished": "has vanished: it is gone, and nobody saw how it ended",
+    "vanished": "has vanished: it is gone, and how it ended is unknown",
     "revoked": "was stopped because its user wanted it",
     "rejected": "was not let in",
 }
 _RESUMES = (
-    "when no neighbour misses its target, 30 s after it gave way at the earliest (twice as long "
-    "each further time), after 16 min at the latest"
+    "when no neighbour misses its target, at the earliest after 30 s (twice as long each further "
+    "time), at the latest after 16 min"
 )
 DONE = {
     "resized": "resized",
     "suspended": "suspended",
     "resumed": "resumed",
     "relieved": "relieved",
-    "moved": "moved",
-    "kept": "nothing",
-    "reclassified": "classified anew",
+    "migrated": "migrated",
+    "preempted": "preempted",
+    "unchanged": "nothing",
+    "reclassified": "reclassified",
 }
 _VERDICTS = {
     "too-large": "too small for it, even when empty",
     "no-servers": "takes no new work",
     "servers-excluded": "not tried: it did not start there, or missed its target",
     "off-prediction": "not now: a workload there misses its target",
-    "does-not-fit": "would not run beside those who are there",
+    "does-not-fit": "would not run beside the residents",
 }
 
 
@@ -142,7 +143,8 @@ def _going_on(explanation: Record) -> str:
         "running": f"runs on {where}",
         "adjusting": f"runs on {where}, and its allocation is being changed",
         "suspended": f"is suspended on {where}",
-        "moving": f"is being stopped on {where}, to be started elsewhere",
+        "classifying": "is being classified",
+        "migrating": f"is being stopped on {where}, to be started elsewhere",
     }.get(phase, f"is {phase}")
 
 
@@ -160,7 +162,7 @@ def _summary(explanation: Record) -> str:
             ("Prediction", against_prediction(workload)),
         ]
     usage = workload["usage"]
-    beside = (", ".join(usage["neighbours"]) or "nobody") if usage else ""
+    beside = (", ".join(usage["neighbours"]) or "none") if usage else ""
     times = fmt.number(workload["suspensions"])
     ended = f", ended {fmt.clock(workload['ended_at'])}" if workload["ended_at"] else ""
     handle = f" ({workload['handle']})" if workload["handle"] else ""
@@ -168,10 +170,10 @@ def _summary(explanation: Record) -> str:
         ("Place", placements(workload)),
         ("Beside", beside),
         (
-            "Gave way",
-            f"{times}x to neighbours that missed their targets" if workload["suspensions"] else "",
+            "Suspended",
+            f"{times}x for neighbours that missed their targets" if workload["suspensions"] else "",
         ),
-        ("Goes on", _RESUMES if workload["phase"] == "suspended" else ""),
+        ("Resumes", _RESUMES if workload["phase"] == "suspended" else ""),
         (
             "Started",
             f"{fmt.clock(workload['started_at'])}{ended}{handle}" if workload["started_at"] else "",
@@ -207,7 +209,7 @@ def _waits(waiting: Record) -> list[str]:
     if waiting["position"] > 1:
         message = fmt.words(waiting["first_message"])
         why = f", which waits because {message}" if message else ""
-        line = f"in line before it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
+        line = f"ahead of it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
     later = waiting["not_before"]
     retry = [f"a start failed; it is not tried again before {fmt.clock(later)}"] if later else []
     return list(map(printable, [line, *retry]))
@@ -215,14 +217,11 @@ def _waits(waiting: Record) -> list[str]:
 
 def _now(decision: Record, explanation: Record) -> str:
     """What would be decided for one that waits."""
-    lines = [_sentence(decision["message"])]
-    if _only_recommended(explanation):
-        lines.append("what would change it: a manager that acts: wharfinger up --mode act")
-        head = "What is recommended"
-    else:
-        head = "If it were its turn now"
+    lines = [_sentence(decision["message"].removeprefix("recommended: "))]
+    recommends = _only_recommended(explanation)
+    head = "What is recommended" if recommends else "If it were its turn now"
     if off := explanation["waiting"]["unsettled_by"]:
-        lines.append(printable(f"it waits for the sake of: {', '.join(off)}"))
+        lines.append(printable(f"workloads there that miss their targets: {', '.join(off)}"))
     return section(head, lines + _reasons(decision))
 
 
@@ -322,7 +321,7 @@ def basis(classification: Record) -> str:
     """On what a classification stands."""
     by = f"{classification['estimator']} {classification['version']}"
     if not classification["entries_measured"]:
-        return f"nothing of its own: it is taken to be like known programs ({by})"
+        return f"a cold start, from known programs of its type ({by})"
     return f"{classification['entries_measured']} entries measured, the others filled in by {by}"
 
 
@@ -417,7 +416,7 @@ def adjustments_text(adjustments: list[Record], *, wide: bool = True) -> str:
         column("DONE", "kind", lambda kind: DONE[kind]),
         ("CHANGED", change),
         ("OF TARGET", _paces),
-        column("WHY", "message", lambda why: fmt.words(why.removeprefix("classified anew: "))),
+        column("WHY", "message", lambda why: fmt.words(why.removeprefix("reclassified: "))),
     ]
     return table(shown, columns) + (f"\nand {earlier} earlier: -o wide" if earlier else "")
 
@@ -426,7 +425,7 @@ def change(adjustment: Record) -> str:
     """From what to what; a dash where its place stayed as it was."""
     before, after = adjustment["from"], adjustment["to"]
     servers = [",".join(placement["name"] for placement in side) for side in (before, after)]
-    if adjustment["kind"] == "moved":
+    if adjustment["kind"] == "migrated":
         return f"{servers[0]} -> {servers[1] or '?'}"
     if before == after or not (before and after):
         return fmt.NONE
@@ -439,7 +438,7 @@ def change(adjustment: Record) -> str:
 
 def _paces(adjustment: Record) -> str:
     before, after = adjustment["pace_before"], adjustment["pace_after"]
-    if after is None or adjustment["kind"] == "kept":
+    if after is None or adjustment["kind"] == "unchanged":
         return fmt.percent(before)
     return f"{fmt.percent(before)} -> {fmt.percent(after)}"
 

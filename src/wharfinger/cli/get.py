@@ -19,7 +19,7 @@ LISTS = ("workloads", "servers", "platforms", "queues", "events")
 KINDS = (*LISTS, "status")
 MAX_EVENTS = 10_000
 FOLLOW_SECONDS = 20.0
-MEASUREMENTS = ("ServerMeasured",)
+MEASUREMENTS = ("ServerMeasured", "TargetsTracked")
 """Kinds of events that are shown when they are asked for: every few seconds one a server."""
 
 

@@ -11,9 +11,9 @@ from wharfinger.cli.options import add_output, add_parts
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from wharfinger.simulator.results.outcome import Outcome
+    from wharfinger.experiments.comparison import Comparison
     from wharfinger.simulator.run import RunSpec, Simulation
 
 REPEATS = 7
@@ -172,7 +172,11 @@ def _one(arguments: argparse.Namespace) -> int:
     if told is not None:
         document["explanation"] = told
     if arguments.plots:
-        document["files"] = _draw(arguments.plots, {outcome.policy: (outcome,)}, outcome.scenario)
+        from wharfinger.experiments import comparison  # noqa: PLC0415 - as above
+
+        kept = comparison.kept_of(outcome, comparison.RunGroup("", (), _DRAWN))
+        alone = comparison.summarise([(spec.policy, [kept])])
+        document["files"] = _draw(arguments.plots, alone, outcome.scenario)
     show(document, arguments.output, lambda: _text(document, arguments.output == "wide"))
     return OK
 
@@ -228,7 +232,7 @@ def _value(key: str, value: Any) -> str:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
-    from wharfinger.experiments.comparison import as_json, compare  # noqa: PLC0415 - as above
+    from wharfinger.experiments.comparison import RunGroup, as_json, compare  # noqa: PLC0415
     from wharfinger.policies.registry import split_specs  # noqa: PLC0415 - as above
     from wharfinger.simulator.run import prepare, run  # noqa: PLC0415 - as above
 
@@ -240,12 +244,12 @@ def _compare(arguments: argparse.Namespace) -> int:
     words = f"comparing {len(names)} policies"
     with Progress(words) as progress:
         repeats = arguments.repeats or REPEATS
-        found = compare(run, specs, repeats, arguments.processes, progress.count)
+        group = RunGroup(arguments.scenario, specs, _DRAWN if arguments.plots else ())
+        (found,) = compare(run, [group], repeats, arguments.processes, progress.count)
     documents = as_json(found)
     files: list[str] = []
     if arguments.plots:
-        runs = {policy.name: policy.outcomes for policy in found.policies}
-        files = _draw(arguments.plots, runs, Path(arguments.scenario).stem)
+        files = _draw(arguments.plots, found, Path(arguments.scenario).stem)
     show(documents, arguments.output, lambda: _compared(documents, arguments.output, files))
     return OK
 
@@ -260,19 +264,23 @@ def _compared(documents: "Sequence[dict[str, Any]]", output: str, files: "Sequen
 # --- pictures ---------------------------------------------------------------------------------
 
 
-def _draw(directory: Path, runs: "Mapping[str, Sequence[Outcome]]", scenario: str) -> list[str]:
+_DRAWN = ("performance",)
+"""Of each workload's fate."""
+
+
+def _draw(directory: Path, runs: "Comparison", scenario: str) -> list[str]:
     from wharfinger.experiments import plots  # noqa: PLC0415 - as above
 
-    series = {name: each[0].series for name, each in runs.items() if each[0].series is not None}
+    performance = {policy.name: policy.values(*_DRAWN) for policy in runs.policies}
+    series = runs.series()
     drawn = {
-        "performance": plots.performance(runs, f"{scenario}: performance of each workload"),
+        "performance": plots.ranked(performance, f"{scenario}: performance of each workload"),
         "utilization": plots.utilization(series, f"{scenario}: CPU used, server by server"),
         "cores": plots.cores(series, f"{scenario}: CPUs required, allocated and used"),
     }
-    bounds = {name: b for one in series.values() for name, b in one.bounds_seconds.items()}
-    if bounds:
+    if any(one.bounds_seconds for one in series.values()):
         title = f"{scenario}: latency of services against their bounds"
-        drawn["latency"] = plots.latency(series, bounds, title)
+        drawn["latency"] = plots.latency(series, title)
     try:
         written = [
             path for name, figure in drawn.items() for path in plots.save(figure, directory / name)

@@ -39,7 +39,7 @@ def event_text(event: Record) -> str:
             known = data["classification"]
             by = f"by {known['estimator']} {known['version']}"
             if not known["measured"]:
-                return f"{by}, by its like: nothing of its own was measured"
+                return f"{by}, a cold start: nothing of its own was measured"
             return f"{by}, from {known['measured']} measured entries"
     return fmt.text(fmt.words(event["message"]))
 

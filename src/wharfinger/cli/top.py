@@ -36,7 +36,7 @@ def _used_and_given(usage: Record) -> str:
 def _adjustment(made: Record | None) -> str:
     if made is None:
         return fmt.NONE
-    changed = f": {made['reason']}" if made["kind"] == "kept" else f" {explain.change(made)}"
+    changed = f": {made['reason']}" if made["kind"] == "unchanged" else f" {explain.change(made)}"
     what = explain.DONE[made["kind"]] + changed.removesuffix(f" {fmt.NONE}")
     return f"{fmt.clock(made['time'])[11:]} {what}"
 

@@ -23,9 +23,9 @@ from wharfinger.core.seams.contention import (
     Array,
     Assessment,
     ContentionCost,
+    ContentionTable,
     LogEstimates,
     Resident,
-    Score,
 )
 from wharfinger.model.pairs import PairProfile, profile_on
 from wharfinger.model.profile import Classification, Estimate, quantile
@@ -61,7 +61,7 @@ class ByPair:
         return PairTable(self.settings)
 
 
-class PairTable:
+class PairTable(ContentionTable):
     """Nothing is kept until a workload with a profile of pairs is placed."""
 
     def __init__(self, settings: PairSettings) -> None:
@@ -104,10 +104,6 @@ class PairTable:
             return None
         others = rows.pressure[row, : len(profile.presses)] - profile.presses
         return float(others @ np.array(profile.suffers))
-
-    def scores(self, row: int) -> list[Score]:
-        """None: pairs say nothing of sources."""
-        return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from wharfinger.core.seams.contention import (
     Array,
     Assessment,
     ContentionCost,
+    ContentionTable,
     LogEstimates,
     Resident,
     Score,
@@ -30,7 +31,7 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.native import add_exceeded
+from wharfinger.native import add_drop, add_exceeded
 
 SOURCES = tuple(SharedResource)
 """In the order of the columns of a table."""
@@ -70,10 +71,11 @@ class BySource:
         return SourceTable(self.settings)
 
 
-class SourceTable:
-    """Four numbers a server and source, in the order of ``ALONE``."""
+class SourceTable(ContentionTable):
+    """Four numbers a server and source, in the order of ``ALONE``.
 
-    corrects = False
+    No slowdown of a resident is known: scores tell it too roughly to correct measurements by it.
+    """
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -108,14 +110,6 @@ class SourceTable:
         levels = self._levels[:, :, :servers]
         best_effort = request.workload.best_effort
         return SourceAssessment(known, best_effort, levels, view, confidence, self._settings)
-
-    def slowdown_of(self, row: int, name: str) -> Estimate | None:
-        """Unknown: scores tell a pressure, and too roughly to correct measurements by it."""
-        return None
-
-    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
-        """Unknown, for the same reason."""
-        return None
 
     def scores(self, row: int) -> list[Score]:
         """Of each source that a resident causes, or does not bear at its highest."""
@@ -199,12 +193,10 @@ class SourceAssessment(Assessment):
                 continue
             score, at = max(tolerated.mean, settings.min_score), _AT[source]
             slope = -log(1 - settings.drop_at_tolerated) / score
-            drop += slope * caused[at]
-            spread = slope**2 * caused_variance[at]
-            variance += spread + (slope * caused[at] / score * tolerated.std) ** 2
-        return LogEstimates(
-            np.minimum(drop, settings.max_drop), np.minimum(variance, settings.max_variance)
-        )
+            add_drop(caused[at], caused_variance[at], slope, score, tolerated.std, drop, variance)
+        np.minimum(drop, settings.max_drop, out=drop)
+        np.minimum(variance, settings.max_variance, out=variance)
+        return LogEstimates(drop, variance)
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
@@ -230,19 +222,9 @@ class SourceAssessment(Assessment):
             None if score is None else (score.mean, score.std**2)
             for score in (self._caused.get(source), self._tolerated.get(source))
         )
-        least, least_variance, total, total_variance = levels
-        add_exceeded(
-            least,
-            least_variance,
-            total,
-            total_variance,
-            residents,
-            caused,
-            tolerated,
-            self._z,
-            exceeded,
-            norm,
-        )
+        t, t_variance, c, c_variance = levels
+        columns = t, t_variance, c, c_variance, residents
+        add_exceeded(*columns, caused, tolerated, self._z, exceeded, norm)
 
     def worst(self, row: int) -> str:
         """The source that is exceeded most."""

@@ -47,7 +47,7 @@ class Combined:
         return CombinedTable([model.table() for model in self._models])
 
 
-class CombinedTable:
+class CombinedTable(ContentionTable):
     """A table of each model."""
 
     def __init__(self, tables: Sequence[ContentionTable]) -> None:
@@ -118,9 +118,11 @@ class CombinedAssessment(Assessment):
         return _added(known) if known else None
 
     @property
-    def incompatible(self) -> NDArray[np.bool_]:
+    def incompatible(self) -> NDArray[np.bool_] | None:
         """Where one part says so."""
-        return np.asarray(np.any([part.incompatible for part in self._parts], axis=0))
+        told = [part.incompatible for part in self._parts]
+        known = [one for one in told if one is not None]
+        return np.asarray(np.any(known, axis=0)) if known else None
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

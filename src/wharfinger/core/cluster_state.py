@@ -388,8 +388,7 @@ class World:
 
     def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
         """One comes or goes: how those beside it do has to show before it tells anything."""
-        corrects = self.contention is not None and self.contention.corrects
-        for placement in record.placements if corrects else ():
+        for placement in record.placements:
             for resident in self.residents_of(placement.server):
                 resident.neighbors_changed_at = time
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wharfinger.classification.known import KnownPrograms
+from wharfinger.catalog.known_files import load_known, save_known
+from wharfinger.catalog.listing import groups_run_by
 from wharfinger.demo.cluster import Connect, DemoCluster
 from wharfinger.demo.picture import DemoRun, draw
 from wharfinger.demo.solo import free_ports, measure_alone, others_busy
@@ -27,7 +28,6 @@ from wharfinger.demo.workloads import (
 )
 from wharfinger.errors import Unavailable
 from wharfinger.manifest import load_manifests
-from wharfinger.programs.catalogue import groups_run_by
 
 FULL_SECONDS = 110.0
 """Length of a run unless asked otherwise; measurements are shortened with it."""
@@ -157,7 +157,7 @@ class Demo:
         text = self._manifests(self.directory, 0)
         workloads = load_manifests(text, working_directory=str(self.directory))
         own = (groups_run_by(workload.run.command) for workload in workloads)
-        KnownPrograms.load().without(frozenset().union(*own)).save(self.directory / "known")
+        save_known(load_known().without(frozenset().union(*own)), self.directory / "known")
         return self.directory / "known"
 
     def _run_once(self, cluster: DemoCluster) -> DemoRun:

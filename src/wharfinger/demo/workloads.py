@@ -11,7 +11,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.resources import files
 from string import Template
 
-PROGRAMS = "wharfinger.programs"
+PROGRAMS = "wharfinger.catalog.programs"
 """The package of the programs that run."""
 BASELINE = "least-loaded"
 SERVICES = ("web", "cache")

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 RIDGE = 1e-9
 """Of the mean variance: keeps K_oo regular where two columns are the same."""
-LEAST_VARIANCE = 1e-12
+MIN_VARIANCE = 1e-12
 
 
 class Gaussian:
@@ -93,7 +93,7 @@ class Prior:
         """K_ao K_oo⁻¹, the covariance that is left, and the weights that estimate the level."""
         cross = self.covariance[:, seen]
         known = cross[seen]
-        ridge = RIDGE * known.trace() / seen.size + LEAST_VARIANCE
+        ridge = RIDGE * known.trace() / seen.size + MIN_VARIANCE
         inverse = np.linalg.inv(known + ridge * np.eye(seen.size))
         gain = cross @ inverse
         covariance = self.covariance - gain @ cross.T
@@ -109,7 +109,7 @@ def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
     """(tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries."""
     known = prior.covariance[seen[:, :, None], seen[:, None, :]]
     size = seen.shape[1]
-    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + LEAST_VARIANCE
+    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + MIN_VARIANCE
     return np.asarray(np.linalg.inv(known + ridge[:, None, None] * np.eye(size)))
 
 

@@ -12,13 +12,13 @@ from math import erf, exp, inf, isfinite, log1p, pi, sqrt
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.conditional import LEAST_VARIANCE, RIDGE
-from wharfinger.estimators.matrix import Array
+from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 SAME = 1e-9
 """Costs and variances that differ by this share of themselves are equal."""
-LEAST_STD = 1e-12
+MIN_STD = 1e-12
 
 
 class Stop(StrEnum):
@@ -39,7 +39,7 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Limits:
+class DesignLimits:
     """What measuring takes, and how much of it is to be done.
 
     Attributes:
@@ -50,7 +50,7 @@ class Limits:
     Raises:
         InvalidInput: A number of seconds is not above 0, or ``enough`` is below it.
 
-    >>> Limits(np.array([1.0, 0.0]))
+    >>> DesignLimits(np.array([1.0, 0.0]))
     Traceback (most recent call last):
     wharfinger.errors.InvalidInput: seconds of measuring: 0; write numbers above 0
     """
@@ -122,7 +122,7 @@ class Design:
 def reduce(covariance: Array, column: int) -> Array:
     """What is left of a covariance when one entry becomes known."""
     variance = covariance[column, column]
-    if variance <= LEAST_VARIANCE:
+    if variance <= MIN_VARIANCE:
         return covariance
     cross = covariance[:, column]
     return np.asarray(covariance - np.outer(cross, cross) / (variance * (1 + RIDGE)))
@@ -130,7 +130,7 @@ def reduce(covariance: Array, column: int) -> Array:
 
 def best_column(covariance: Array, candidates: Indices, seconds: Array | None = None) -> int:
     """The one entry by which most variance goes; for each of its ``seconds`` where given."""
-    variances = np.maximum(covariance.diagonal()[candidates], LEAST_VARIANCE)
+    variances = np.maximum(covariance.diagonal()[candidates], MIN_VARIANCE)
     gains = (covariance[:, candidates] ** 2).sum(axis=0) / variances
     return int(candidates[np.argmax(gains if seconds is None else gains / seconds[candidates])])
 
@@ -141,7 +141,7 @@ def variance_design(covariance: Array, candidates: Indices, size: int) -> Indice
 
 
 def design(
-    covariance: Array, candidates: Indices, size: int, limits: Limits | None = None
+    covariance: Array, candidates: Indices, size: int, limits: DesignLimits | None = None
 ) -> Design:
     """The entries that leave the least total variance for what measuring them takes.
 
@@ -159,7 +159,7 @@ def design(
         size: How many to choose at most.
         limits: What measuring takes, and when to end; ``None`` = all take the same, without end.
     """
-    limits = limits or Limits()
+    limits = limits or DesignLimits()
     seconds = limits.costs(len(covariance))
     search = _Search(covariance, candidates, size, seconds, limits)
     found = search.choices(seconds)
@@ -180,7 +180,7 @@ class _Search:
     candidates: Indices
     size: int
     seconds: Array
-    limits: Limits
+    limits: DesignLimits
 
     def choices(self, rates: Array) -> list[list[int]]:
         """The greedy one by gain over ``rates``, and what exchanging makes of it."""
@@ -351,7 +351,7 @@ def confidence_near(
     1 − Σ P(x_j < best − log(1 + near)): Boole's inequality, so true whatever the correlations.
     """
     limit = best - log1p(near)
-    misses = sum(_below((limit - mean[j]) / max(float(std[j]), LEAST_STD)) for j in candidates)
+    misses = sum(_below((limit - mean[j]) / max(float(std[j]), MIN_STD)) for j in candidates)
     return max(0.0, 1.0 - misses)
 
 
@@ -372,7 +372,7 @@ def most_improving(
 
 
 def _improvement(margin: float, std: float) -> float:
-    std = max(std, LEAST_STD)
+    std = max(std, MIN_STD)
     z = margin / std
     return std * (z * _below(z) + exp(-0.5 * z * z) / sqrt(2 * pi))
 

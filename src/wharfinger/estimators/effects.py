@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 ITERATIONS = 100
 TOLERANCE = 1e-10
@@ -13,7 +13,7 @@ ENTRY_FREEDOM = 1.0
 ENTRY_ROUNDS = 8
 MEDIAN_SQUARE = 0.4549
 """Of a normal's squares, over their mean."""
-LEAST_LEVEL = 1e-9
+MIN_LEVEL = 1e-9
 UNKNOWN_STD = 1.0
 """In the transformed scale, a factor e: assumed where one row alone can't say how rows vary."""
 
@@ -78,7 +78,7 @@ def robust_two_way(values: Array, weights: Array) -> Effects:
     columns, levels = found.columns, found.levels
     for _ in range(ENTRY_ROUNDS):
         squares = (filled - columns - levels[:, None]) ** 2
-        typical = max(float(np.median(squares[known])) / MEDIAN_SQUARE, LEAST_LEVEL**2)
+        typical = max(float(np.median(squares[known])) / MEDIAN_SQUARE, MIN_LEVEL**2)
         each = known * (ENTRY_FREEDOM + 1) / (ENTRY_FREEDOM + squares / typical)
         by_row = each * weights[:, None]
         totals = by_row.sum(axis=0)
@@ -160,6 +160,6 @@ def fit_levels(values: Array, *, free: bool) -> Levels:
         int(known.sum()) - len(means), 1
     )
     between = float(np.var(means, ddof=1)) if len(means) > 1 else UNKNOWN_STD**2
-    variance = max(between - within / float(counts.mean()), 1e-6 * max(between, LEAST_LEVEL))
+    variance = max(between - within / float(counts.mean()), 1e-6 * max(between, MIN_LEVEL))
     drawn = 0.0 if free else within / variance
     return Levels(mean, counts * (means - mean) / (counts + drawn), drawn, variance)

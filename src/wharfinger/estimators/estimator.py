@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.estimators.conditional import Gaussian
-from wharfinger.estimators.matrix import Array, Scale, Transform
+from wharfinger.estimators.matrix import Scale, Transform
+from wharfinger.model.arrays import Array
 
 NORMAL_90 = 1.6448536269514722
 """Half the width of a normal's 90% interval, in standard deviations."""

@@ -4,7 +4,6 @@ Every estimator gets the same splits and the same revealed entries; on other spl
 method moves by a tenth. ``cli/classify_evaluate.py`` calls ``evaluate``.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,11 +13,12 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import Satisfied, next_improvement, variance_design
-from wharfinger.estimators.matrix import Array, Matrix, Scale
-from wharfinger.estimators.metrics import Outcome, outcome, summary
+from wharfinger.estimators.matrix import Matrix, Scale
+from wharfinger.estimators.metrics import RowOutcome, outcome, summary
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+from wharfinger.model.arrays import Array
 
 FOLDS = 5
 
@@ -37,7 +37,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EvaluationPlan:
     """What is asked of every estimator.
 
     Attributes:
@@ -90,7 +90,7 @@ class Split:
     seed: int
 
 
-def splits(matrix: Matrix, plan: Plan) -> Iterator[Split]:
+def splits(matrix: Matrix, plan: EvaluationPlan) -> Iterator[Split]:
     """A fifth of the programs held out, in turn; as often as asked for."""
     groups = number_groups(matrix.groups)
     for repeat in range(plan.repeats):
@@ -119,7 +119,7 @@ def _few(rows: Indices, groups: Indices, count: int, seed: Sequence[int]) -> Ind
     return np.sort(found)
 
 
-def revealed(split: Split, plan: Plan) -> list[tuple[Array, Array]]:
+def revealed(split: Split, plan: EvaluationPlan) -> list[tuple[Array, Array]]:
     """Each held-out row's truth, and what is known of it (NaN elsewhere)."""
     rng = np.random.default_rng(split.seed)
     rows, seen = draw_seen(split.held, plan.reveal, rng)
@@ -131,7 +131,7 @@ def revealed(split: Split, plan: Plan) -> list[tuple[Array, Array]]:
     return [(truth, masked(truth, s)) for truth, s in zip(truths, seen, strict=True)]
 
 
-def _variance(guide: Recommender, truth: Array, plan: Plan) -> Indices:
+def _variance(guide: Recommender, truth: Array, plan: EvaluationPlan) -> Indices:
     return variance_design(_cold(guide), np.flatnonzero(~np.isnan(truth)), plan.reveal)
 
 
@@ -140,7 +140,7 @@ def _cold(guide: Recommender) -> Array:
     return guide.predict(np.full(len(guide.matrix.columns), np.nan)).covariance
 
 
-def _improvement(guide: Recommender, truth: Array, plan: Plan) -> Indices:
+def _improvement(guide: Recommender, truth: Array, plan: EvaluationPlan) -> Indices:
     measurable = np.flatnonzero(~np.isnan(truth))
     if not plan.reveal:
         return measurable[:0]
@@ -169,9 +169,10 @@ class Learn(Protocol):
 def evaluate(
     matrix: Matrix,
     names: Sequence[str],
-    plan: Plan,
+    plan: EvaluationPlan,
     progress: Callable[[float], None] = lambda _: None,
     learn: Learn = fit,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> Evaluation:
     """Hold out, fit, fold in, compare.
 
@@ -181,12 +182,13 @@ def evaluate(
         plan: What is asked.
         progress: Told the share that is done.
         learn: For who compares with estimators that the registry does not have.
+        clock: Seconds, monotonic, to tell how long fitting and folding in take; without one, 0.
 
     Raises:
         InvalidInput: There is nothing to hold out or to hide.
     """
     _check(matrix, plan)
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
+    outcomes: dict[str, list[RowOutcome]] = {name: [] for name in names}
     fits: dict[str, list[float]] = {name: [] for name in names}
     known: list[int] = []
     parts = min(FOLDS, len(set(matrix.groups))) * plan.repeats
@@ -194,10 +196,10 @@ def evaluate(
         rows = revealed(split, plan)
         known += [int((~np.isnan(row)).sum()) for _, row in rows]
         for name in names if rows else ():
-            begin = time.perf_counter()
+            begin = clock()
             model = learn(name, split.training, scale=plan.scale, seed=split.seed)
-            fits[name].append(time.perf_counter() - begin)
-            outcomes[name] += [_fold_in(model, *row, plan) for row in rows]
+            fits[name].append(clock() - begin)
+            outcomes[name] += [_fold_in(model, *row, plan, clock) for row in rows]
         progress(done / parts)
     count = len(outcomes[names[0]])
     if not count:
@@ -209,14 +211,16 @@ def evaluate(
     return Evaluation(found, count, passed_over, float(np.mean(known)))
 
 
-def _fold_in(model: Recommender, truth: Array, known: Array, plan: Plan) -> Outcome:
-    begin = time.perf_counter()
+def _fold_in(
+    model: Recommender, truth: Array, known: Array, plan: EvaluationPlan, clock: Callable[[], float]
+) -> RowOutcome:
+    begin = clock()
     prediction = model.predict(known)
-    seconds = time.perf_counter() - begin
+    seconds = clock() - begin
     return outcome(prediction, truth, known, higher=plan.higher, seconds=seconds)
 
 
-def _check(matrix: Matrix, plan: Plan) -> None:
+def _check(matrix: Matrix, plan: EvaluationPlan) -> None:
     groups = len(set(matrix.groups))
     if groups < 2:
         raise InvalidInput(

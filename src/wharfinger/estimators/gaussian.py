@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from wharfinger.estimators.conditional import (
-    LEAST_VARIANCE,
+    MIN_VARIANCE,
     RIDGE,
     Gaussian,
     Prior,
@@ -27,10 +27,11 @@ from wharfinger.estimators.conditional import (
 )
 from wharfinger.estimators.effects import Effects, row_weights, shrunk_columns, two_way
 from wharfinger.estimators.estimator import Finish, FoldIn
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.ppca import complete
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds
+from wharfinger.model.arrays import Array
 from wharfinger.native import Conditional
 
 SHRINKAGES = (0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -43,7 +44,7 @@ DRAWS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GaussianSettings:
     """What validation chooses.
 
     Attributes:
@@ -59,7 +60,7 @@ class Settings:
     free_level: bool
 
 
-DEFAULT = Settings(0.5, own_variances=False, exponent=0.5, free_level=False)
+DEFAULT = GaussianSettings(0.5, own_variances=False, exponent=0.5, free_level=False)
 """With fewer than two programs there is nothing to choose by."""
 
 
@@ -86,7 +87,7 @@ def moments_about(
     rows = float(weights.sum() ** 2 / (weights**2).sum())
     freedom = weights.sum() * (1 - 1 / rows) if rows > 1 else weights.sum()
     completed = complete(about_mean(values, effects, free_level), weights)
-    sample = completed.moment / max(freedom, LEAST_VARIANCE)
+    sample = completed.moment / max(freedom, MIN_VARIANCE)
     return Moments(effects, sample, rows, free_level), completed.rows
 
 
@@ -96,11 +97,11 @@ def about_mean(values: Array, effects: Effects, free_level: bool) -> Array:
     return residuals - effects.levels[:, None] if free_level else residuals
 
 
-def prior_of(found: Moments, settings: Settings) -> Prior:
+def prior_of(found: Moments, settings: GaussianSettings) -> Prior:
     """Shrink S towards T; the mean's own uncertainty makes it (1 + 1/rows) wider."""
     target = _target(found, settings.own_variances)
     covariance = (1 - settings.shrinkage) * found.sample + settings.shrinkage * target
-    np.fill_diagonal(covariance, covariance.diagonal() + LEAST_VARIANCE)
+    np.fill_diagonal(covariance, covariance.diagonal() + MIN_VARIANCE)
     return Prior(
         shrunk_columns(found.effects, found.rows),
         covariance * (1 + 1 / found.rows),
@@ -113,8 +114,8 @@ def _target(found: Moments, own_variances: bool) -> Array:
     """T: variances on the diagonal, one correlation elsewhere."""
     size = len(found.sample)
     variances = found.sample.diagonal()
-    floor = max(found.effects.residual_variance, LEAST_VARIANCE) if found.rows <= 1 else 0.0
-    common = max(float(variances.mean()), floor, LEAST_VARIANCE)
+    floor = max(found.effects.residual_variance, MIN_VARIANCE) if found.rows <= 1 else 0.0
+    common = max(float(variances.mean()), floor, MIN_VARIANCE)
     if found.rows <= 1 and not found.free_level:
         common += found.effects.level_variance
     spread = np.full(size, common)
@@ -142,7 +143,7 @@ class GaussianLearned:
     """A prior over rows, and the settings that it was made with."""
 
     prior: Prior
-    settings: Settings
+    settings: GaussianSettings
 
     def condition(self, row: Array) -> Gaussian:
         """Closed form; see ``conditional.py``."""
@@ -160,7 +161,7 @@ class GaussianLearned:
             finish.unmeasured,
             finish.logarithms,
             RIDGE,
-            LEAST_VARIANCE,
+            MIN_VARIANCE,
         )
 
     def relearn(self, values: Array, groups: Indices) -> "GaussianLearned":
@@ -177,7 +178,7 @@ class GaussianLearned:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rehearsal:
+class GaussianRehearsal:
     """Rows that were left out of ``training``, and which of their entries are revealed."""
 
     training: Indices
@@ -185,15 +186,17 @@ class Rehearsal:
     seen: list[tuple[Indices, Indices]]
 
 
-def _rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[Rehearsal]:
+def _rehearsals(
+    values: Array, groups: Indices, rng: np.random.Generator
+) -> Iterator[GaussianRehearsal]:
     for held in group_folds(groups, FOLDS, rng):
         rows = values[held]
         seen = [draw_seen(rows, known, rng) for known in REVEALED for _ in range(DRAWS)]
         training = np.setdiff1d(np.arange(len(values)), held)
-        yield Rehearsal(training, rows, [(r, s) for r, s in seen if len(r)])
+        yield GaussianRehearsal(training, rows, [(r, s) for r, s in seen if len(r)])
 
 
-def _errors(prior: Prior, rehearsal: Rehearsal) -> tuple[float, int]:
+def _errors(prior: Prior, rehearsal: GaussianRehearsal) -> tuple[float, int]:
     """Summed distance of the entries that were not revealed, and how many there are."""
     total, count = 0.0, 0
     for rows, seen in rehearsal.seen:
@@ -207,10 +210,10 @@ def _errors(prior: Prior, rehearsal: Rehearsal) -> tuple[float, int]:
 
 def choose(
     values: Array, groups: Indices, levels: tuple[bool, ...], rng: np.random.Generator
-) -> Settings:
+) -> GaussianSettings:
     """The settings under which programs that were left out are predicted best."""
     values, groups = _sample(values, groups, rng)
-    scores: dict[Settings, float] = {}
+    scores: dict[GaussianSettings, float] = {}
     if len(np.unique(groups)) > 1:
         exponents = EXPONENTS if len(np.unique(groups)) < len(groups) else EXPONENTS[:1]
         for rehearsal in _rehearsals(values, groups, rng):
@@ -218,11 +221,13 @@ def choose(
             for free_level, exponent in product(levels, exponents):
                 found = moments(kept, of, exponent, free_level)
                 for own, shrinkage in product((False, True), SHRINKAGES):
-                    settings = Settings(shrinkage, own, exponent, free_level)
+                    settings = GaussianSettings(shrinkage, own, exponent, free_level)
                     error, _ = _errors(prior_of(found, settings), rehearsal)
                     scores[settings] = scores.get(settings, 0.0) + error
     if not scores or not any(scores.values()):
-        return Settings(DEFAULT.shrinkage, DEFAULT.own_variances, DEFAULT.exponent, levels[0])
+        return GaussianSettings(
+            DEFAULT.shrinkage, DEFAULT.own_variances, DEFAULT.exponent, levels[0]
+        )
     return min(scores, key=lambda settings: scores[settings])
 
 
@@ -252,5 +257,5 @@ class GaussianEstimator:
     def restore(self, arrays: Mapping[str, Array]) -> GaussianLearned:
         """As saved."""
         shrinkage, own, exponent, free = (float(x) for x in arrays["settings"])
-        settings = Settings(shrinkage, bool(own), exponent, bool(free))
+        settings = GaussianSettings(shrinkage, bool(own), exponent, bool(free))
         return GaussianLearned(unpack_prior(arrays), settings)

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput, NotFound
-
-Array = NDArray[np.float64]
+from wharfinger.model.arrays import Array as Array  # noqa: PLC0414 - contention/ takes it from here
 
 
 class Transform(StrEnum):

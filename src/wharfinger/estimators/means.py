@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian, Prior
+from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian, Prior
 from wharfinger.estimators.effects import Effects, row_weights, two_way
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 
 def pack_prior(prior: Prior) -> dict[str, Array]:
@@ -56,7 +57,7 @@ class RowColumnLearned:
 
 def _row_column(effects: Effects, free_level: bool) -> RowColumnLearned:
     size = len(effects.columns)
-    residual = max(effects.residual_variance, LEAST_VARIANCE)
+    residual = max(effects.residual_variance, MIN_VARIANCE)
     covariance = residual * np.eye(size)
     if not free_level:
         covariance += effects.level_variance
@@ -127,7 +128,7 @@ def _column(values: Array, groups: Indices, free_level: bool) -> ColumnLearned:
     # One more row of the common variance: a column of a few entries can't tell its own.
     known = (~np.isnan(spread)).sum(axis=0)
     variance = (np.nansum((spread - mean) ** 2, axis=0) + common) / np.maximum(known, 1)
-    covariance = np.diag(np.maximum(variance, LEAST_VARIANCE))
+    covariance = np.diag(np.maximum(variance, MIN_VARIANCE))
     return ColumnLearned(Prior(mean, covariance, free_level, effects.level_variance))
 
 

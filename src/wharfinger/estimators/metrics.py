@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class RowOutcome:
     """One row that was predicted, and what it really was.
 
     Attributes:
@@ -31,13 +31,13 @@ class Outcome:
 
 def outcome(
     prediction: Prediction, truth: Array, known: Array, *, higher: bool, seconds: float
-) -> Outcome:
+) -> RowOutcome:
     """Compare; ``known`` has NaN for hidden entries, ``truth`` where nothing was measured."""
     hidden = ~np.isnan(truth) & np.isnan(known)
     mean, (low, high) = prediction.mean, prediction.interval_90()
     true = truth[hidden]
     slack = 1e-9 * np.abs(true)
-    return Outcome(
+    return RowOutcome(
         np.abs(mean[hidden] - true) / np.maximum(np.abs(true), 1e-300),
         np.abs(prediction.log_mean[hidden] - prediction.transform.forward(true)),
         ((low[hidden] <= true + slack) & (true - slack <= high[hidden])).astype(np.float64),
@@ -60,7 +60,7 @@ def regret(predicted: Array, truth: Array, *, higher: bool) -> float:
     return float(worse / better - 1)
 
 
-def summary(outcomes: Sequence[Outcome], fit_seconds: float) -> dict[str, float]:
+def summary(outcomes: Sequence[RowOutcome], fit_seconds: float) -> dict[str, float]:
     """The numbers that ``classify evaluate`` prints."""
     relative = np.concatenate([o.relative_errors for o in outcomes])
     regrets = np.array([o.regret for o in outcomes])

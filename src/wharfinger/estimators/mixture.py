@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from wharfinger.estimators import conditional
-from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian, Prior
+from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian, Prior
 from wharfinger.estimators.effects import robust_two_way, row_weights, two_way
 from wharfinger.estimators.gaussian import Moments, about_mean, moments_about
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 ROBUST_ROUNDS = 4
 
@@ -49,7 +49,7 @@ class FamilySettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Family:
+class MixtureFamily:
     """Known rows, taken one way.
 
     Attributes:
@@ -63,12 +63,12 @@ class Family:
     moments: Moments | None = None
 
 
-def family(values: Array, groups: Indices, settings: FamilySettings) -> Family:
+def family(values: Array, groups: Indices, settings: FamilySettings) -> MixtureFamily:
     """Mean, covariance and residuals of rows with gaps."""
     weights = _weights(values, row_weights(groups, settings.exponent), settings)
     effects = (robust_two_way if settings.robust_columns else two_way)(values, weights)
     found, rows = moments_about(values, weights, effects, settings.free_level)
-    return Family(rows, np.log(weights), found)
+    return MixtureFamily(rows, np.log(weights), found)
 
 
 def _weights(values: Array, base: Array, settings: FamilySettings) -> Array:
@@ -77,7 +77,7 @@ def _weights(values: Array, base: Array, settings: FamilySettings) -> Array:
     for _ in range(ROBUST_ROUNDS if np.isfinite(freedom) else 0):
         residuals = about_mean(values, two_way(values, weights), settings.free_level)
         squares = np.nanmean(residuals**2, axis=1)
-        typical = max(float(np.median(squares)), LEAST_VARIANCE)
+        typical = max(float(np.median(squares)), MIN_VARIANCE)
         weights = base * (freedom + 1) / (freedom + squares / typical)
     return weights
 
@@ -104,7 +104,7 @@ class MemberSettings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class MixtureMember:
     """One mixture, learned.
 
     Attributes:
@@ -115,10 +115,10 @@ class Member:
 
     settings: MemberSettings
     prior: Prior
-    family: Family
+    family: MixtureFamily
 
 
-def predict_means(one: Member, rows: Array, seen: Indices) -> Array:
+def predict_means(one: MixtureMember, rows: Array, seen: Indices) -> Array:
     """Conditional means of many rows that each know the same number of entries.
 
     Args:
@@ -138,7 +138,7 @@ def predict_means(one: Member, rows: Array, seen: Indices) -> Array:
     return shift + conditional.predict_means(one.prior, rows - shift, seen)
 
 
-def _responsibilities(one: Member, residual: Array, seen: Indices) -> Array:
+def _responsibilities(one: MixtureMember, residual: Array, seen: Indices) -> Array:
     """(tasks, rows) how much each known row speaks for a new one."""
     settings = one.settings
     a, free = settings.closeness, one.prior.free_level
@@ -166,7 +166,7 @@ def log_likelihood(q: Array, freedom: float, known: int) -> Array:
     return np.asarray(-(freedom + known) / 2 * np.log1p(np.maximum(q, 0.0) / freedom))
 
 
-def condition(one: Member, row: Array) -> Gaussian:
+def condition(one: MixtureMember, row: Array) -> Gaussian:
     """Mean and covariance of one row given its known entries; may be none.
 
     The reference for ``native/_mixture``, which leaves out all of the covariance but its diagonal.

@@ -11,10 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian, Prior
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian, Prior
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.means import fit_effects, pack_prior, unpack_prior
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 NEIGHBOURS = 5
 SAME = 1e-9
@@ -77,7 +78,7 @@ def _learn(values: Array, groups: Indices, free_level: bool) -> NeighboursLearne
     effects = fit_effects(values, groups)
     known = ~np.isnan(values)
     filled = np.where(known, values, effects.columns + effects.levels[:, None])
-    residual = max(effects.residual_variance, LEAST_VARIANCE)
+    residual = max(effects.residual_variance, MIN_VARIANCE)
     covariance = residual * np.eye(values.shape[1])
     if not free_level:
         covariance += effects.level_variance

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.estimators.conditional import LEAST_VARIANCE
-from wharfinger.estimators.matrix import Array
+from wharfinger.estimators.conditional import MIN_VARIANCE
+from wharfinger.model.arrays import Array
 
 MAX_RANK = 8
 ITERATIONS = 25
@@ -78,7 +78,7 @@ def _start(filled: Array, known: Array) -> Components:
     _, singular, right = np.linalg.svd(filled, full_matrices=False)
     w = right[:rank].T * (singular[:rank] / np.sqrt(len(filled)))
     variance = float((filled**2).sum() / known.sum())
-    return Components(w, max(variance / 2, LEAST_VARIANCE))
+    return Components(w, max(variance / 2, MIN_VARIANCE))
 
 
 def _latent(filled: Array, known: Array, components: Components) -> tuple[Array, Array]:
@@ -98,7 +98,7 @@ def _step(filled: Array, known: Array, components: Components) -> Components:
     rank = w.shape[1]
     z, covariance = _latent(filled, known, components)
     second = np.einsum("ik,il->ikl", z, z) + covariance
-    alpha = len(w) / np.maximum((w**2).sum(axis=0), LEAST_VARIANCE)
+    alpha = len(w) / np.maximum((w**2).sum(axis=0), MIN_VARIANCE)
     gram = (known.T @ second.reshape(len(z), -1)).reshape(-1, rank, rank)
     gram += np.diag(noise * alpha)
     w = np.linalg.solve(gram, (filled.T @ z)[:, :, None])[:, :, 0]
@@ -106,7 +106,7 @@ def _step(filled: Array, known: Array, components: Components) -> Components:
     spread = np.einsum(
         "jk,jkl,jl->", w, (known.T @ covariance.reshape(len(z), -1)).reshape(-1, rank, rank), w
     )
-    return Components(w, max((error + float(spread)) / float(known.sum()), LEAST_VARIANCE))
+    return Components(w, max((error + float(spread)) / float(known.sum()), MIN_VARIANCE))
 
 
 def _uncertainty(

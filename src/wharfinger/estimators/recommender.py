@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian
+from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian
 from wharfinger.estimators.effects import UNKNOWN_STD, two_way
 from wharfinger.estimators.estimator import (
     NORMAL_90,
@@ -22,16 +22,17 @@ from wharfinger.estimators.estimator import (
     Learned,
     Prediction,
 )
-from wharfinger.estimators.matrix import Array, Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, Scale, Transform
 from wharfinger.estimators.registry import make_estimator
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+from wharfinger.model.arrays import Array
 
 CALIBRATED_COUNTS = (1, 2, 4)
 CALIBRATION_FOLDS = 10
 MAX_CALIBRATION_ROWS = 300
 UNCALIBRATED = 2.0
 """Times the estimator's own standard deviation where no program can be left out to see."""
-LEAST_STD = 1e-9
+MIN_STD = 1e-9
 MAX_ROWS = 20_000
 """That are learnt from: those with the most entries. More change no number that matters, and what
 learning takes stays bounded."""
@@ -144,7 +145,7 @@ class Recommender:
         logs = self._checked(row)
         found = self._widened(logs)
         # What was never measured is never certain, and rounding makes no variance negative.
-        variances = np.maximum(found.variances + self.calibration.unmeasured, LEAST_VARIANCE)
+        variances = np.maximum(found.variances + self.calibration.unmeasured, MIN_VARIANCE)
         variances = np.where(np.isnan(logs), variances, 0.0)
         return self._prediction(found.mean, variances, lambda: found.covariance)
 
@@ -286,7 +287,7 @@ def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator)
         hidden[seen] = False
         std = np.sqrt(np.maximum(gaussian.variances[hidden], 0.0))
         error = np.abs(gaussian.mean - rows[i])[hidden]
-        found.append(error / np.maximum(std, LEAST_STD))
+        found.append(error / np.maximum(std, MIN_STD))
     return found
 
 
@@ -303,7 +304,7 @@ def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:
     for known in CALIBRATED_COUNTS:
         if ratios[known]:
             quantile = float(np.quantile(np.concatenate(ratios[known]), 0.9))
-            factors.append(max(quantile / NORMAL_90, LEAST_STD))
+            factors.append(max(quantile / NORMAL_90, MIN_STD))
         else:
             factors.append(factors[-1] if factors else UNCALIBRATED)
     return tuple(factors)

@@ -19,21 +19,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.estimators.conditional import LEAST_VARIANCE, RIDGE, Gaussian, Prior
+from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.estimators.estimator import Finish, FoldIn
-from wharfinger.estimators.gaussian import SHRINKAGES, Settings, prior_of
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, prior_of
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.mixture import (
-    Family,
     FamilySettings,
-    Member,
     MemberSettings,
+    MixtureFamily,
+    MixtureMember,
     condition,
     family,
     predict_means,
 )
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds
+from wharfinger.model.arrays import Array
 from wharfinger.native import Mixtures
 
 CLOSENESS = (0.0, 0.5, 0.8, 0.95, 0.99)
@@ -47,7 +48,7 @@ ROBUSTNESS = ((4.0, False), (1.0, False), (inf, True))
 TUNED_BY = ROBUSTNESS[0]
 FOLDS = 10
 DRAWS = 3
-LEAST_TASKS = 60
+MIN_TASKS = 60
 """Rows to rehearse with each number of entries: where there are fewer, each is drawn more often."""
 REVEALED = (2, 4)
 MAX_ROWS = 500
@@ -88,13 +89,13 @@ class StackLearned:
         alone: That fold-in, of transformed rows and with nothing after it.
     """
 
-    members: tuple[Member, ...]
+    members: tuple[MixtureMember, ...]
     weights: Array
     packed: Packed
     alone: FoldIn
 
     @classmethod
-    def of(cls, members: Sequence[Member], weights: Array) -> "StackLearned":
+    def of(cls, members: Sequence[MixtureMember], weights: Array) -> "StackLearned":
         """With what the fold-in needs."""
         packed = pack(members, weights)
         alone = kernel(packed, Finish.nothing(packed.means.shape[1]))
@@ -146,7 +147,7 @@ class StackLearned:
         return found
 
 
-def pack(members: Sequence[Member], weights: Array) -> Packed:
+def pack(members: Sequence[MixtureMember], weights: Array) -> Packed:
     """Each covariance and each family once."""
     kernels = {id(one.prior.covariance): one.prior.covariance for one in members}
     families = {id(one.family): one.family for one in members}
@@ -185,7 +186,7 @@ def kernel(packed: Packed, finish: Finish) -> FoldIn:
         finish.unmeasured,
         finish.logarithms,
         RIDGE,
-        LEAST_VARIANCE,
+        MIN_VARIANCE,
     )
 
 
@@ -194,35 +195,37 @@ class Families:
 
     def __init__(self, values: Array, groups: Indices) -> None:
         self._values, self._groups = values, groups
-        self._families: dict[FamilySettings, Family] = {}
+        self._families: dict[FamilySettings, MixtureFamily] = {}
         self._priors: dict[tuple[FamilySettings, float, bool], Prior] = {}
 
-    def family(self, settings: FamilySettings) -> Family:
+    def family(self, settings: FamilySettings) -> MixtureFamily:
         """Of these settings."""
         if settings not in self._families:
             found = family(self._values, self._groups, settings)
             self._families[settings] = found
         return self._families[settings]
 
-    def member(self, settings: MemberSettings) -> Member:
+    def member(self, settings: MemberSettings) -> MixtureMember:
         """Of these settings; equal covariances are one object."""
         found, of = self.family(settings.family), settings.family
         assert found.moments is not None, "worked out from rows, not read from a file"
         key = of, settings.shrinkage, settings.own_variances
         if key not in self._priors:
-            kept = Settings(settings.shrinkage, settings.own_variances, of.exponent, of.free_level)
+            kept = GaussianSettings(
+                settings.shrinkage, settings.own_variances, of.exponent, of.free_level
+            )
             self._priors[key] = prior_of(found.moments, kept)
         prior = self._priors[key]
         if not settings.drawn:
             prior = replace(prior, mean=found.moments.effects.columns)
-        return Member(settings, prior, found)
+        return MixtureMember(settings, prior, found)
 
 
 # --- choosing -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rehearsal:
+class StackRehearsal:
     """Programs that are left out, and which of their entries are revealed.
 
     Attributes:
@@ -245,15 +248,17 @@ class Rehearsal:
         return np.concatenate(found) if found else np.zeros(0)
 
 
-def rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[Rehearsal]:
+def rehearsals(
+    values: Array, groups: Indices, rng: np.random.Generator
+) -> Iterator[StackRehearsal]:
     """Each program is left out once."""
-    draws = max(DRAWS, ceil(LEAST_TASKS / len(values)))
+    draws = max(DRAWS, ceil(MIN_TASKS / len(values)))
     for held in group_folds(groups, FOLDS, rng):
         rows = values[held]
         seen = [_draw(rows, known, draws, rng) for known in REVEALED]
         training = np.setdiff1d(np.arange(len(values)), held)
         families = Families(values[training], groups[training])
-        yield Rehearsal(families, rows, [(r, s) for r, s in seen if len(r)])
+        yield StackRehearsal(families, rows, [(r, s) for r, s in seen if len(r)])
 
 
 def _draw(rows: Array, known: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -343,15 +348,15 @@ def in_order(scores: Array) -> Indices:
 
     So the same rows in another unit give the same choice.
     """
-    unit = SAME * max(float(np.abs(scores).max()), LEAST_VARIANCE)
+    unit = SAME * max(float(np.abs(scores).max()), MIN_VARIANCE)
     return np.argsort(np.round(scores / unit), kind="stable")
 
 
-def _errors(settings: MemberSettings, stage: Sequence[Rehearsal]) -> Array:
+def _errors(settings: MemberSettings, stage: Sequence[StackRehearsal]) -> Array:
     return np.concatenate([rehearsal.errors(settings) for rehearsal in stage])
 
 
-def _tuned(of: FamilySettings, stage: Sequence[Rehearsal]) -> dict[float, MemberSettings]:
+def _tuned(of: FamilySettings, stage: Sequence[StackRehearsal]) -> dict[float, MemberSettings]:
     """The covariances that suit a family best, far from a = 1 and near to it."""
     best = {}
     for closeness in TUNED:
@@ -409,18 +414,18 @@ class StackEstimator:
 
     def restore(self, arrays: Mapping[str, Array]) -> StackLearned:
         """As saved."""
-        families: dict[int, Family] = {}
+        families: dict[int, MixtureFamily] = {}
         members = []
         for number in range(len(arrays["weights"])):
             of = int(arrays[f"{number}.family"])
             if of not in families:
-                families[of] = Family(
+                families[of] = MixtureFamily(
                     arrays[f"family{of}.residuals"],
                     arrays[f"family{of}.log_weights"],
                 )
             settings = _unpack_settings(arrays[f"{number}.settings"])
             own = {name.removeprefix(f"{number}."): array for name, array in arrays.items()}
-            members.append(Member(settings, unpack_prior(own), families[of]))
+            members.append(MixtureMember(settings, unpack_prior(own), families[of]))
         return StackLearned.of(members, arrays["weights"])
 
 

@@ -22,10 +22,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.estimators.conditional import LEAST_VARIANCE, Gaussian
+from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian
 from wharfinger.estimators.effects import fit_levels
-from wharfinger.estimators.matrix import Array, Scale
+from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 RATES = (0.02, 0.1)
 REGULARISATIONS = (0.02, 0.1, 0.4)
@@ -39,7 +40,7 @@ MAX_CHOOSING_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SvdPqSettings:
     """η, λ, and whether a bias is drawn towards 0 (not where levels are arbitrary)."""
 
     rate: float
@@ -67,7 +68,7 @@ class SvdPqLearned:
     drawn: float
     level_variance: float
     residual_variance: float
-    settings: Settings
+    settings: SvdPqSettings
 
     def condition(self, row: Array) -> Gaussian:
         """Steps for q_u over the row's known entries, P as it is."""
@@ -120,21 +121,21 @@ def _stable(rate: float, factors: Array) -> float:
     return min(rate, 1.0 / curvature) if curvature > 0 else rate
 
 
-def _train(values: Array, settings: Settings, epochs: int) -> SvdPqLearned:
+def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
     known = ~np.isnan(values)
     level = fit_levels(values, free=settings.free_level)
     residuals = np.where(known, values - level.mean - level.levels[:, None], 0.0)
     u, singular, right = np.linalg.svd(residuals, full_matrices=False)
-    rank = max(1, int((singular > 1e-10 * max(singular[0], LEAST_VARIANCE)).sum()))
+    rank = max(1, int((singular > 1e-10 * max(singular[0], MIN_VARIANCE)).sum()))
     q, p = u[:, :rank].copy(), right[:rank].T * singular[:rank]
-    start = right[:rank].T / np.maximum(singular[:rank], LEAST_VARIANCE)
+    start = right[:rank].T / np.maximum(singular[:rank], MIN_VARIANCE)
     p = _descend(residuals, known, q, p.copy(), settings, epochs)
     error = residuals - q @ p.T
     # What the factors can't explain of rows that they never saw: the spread of the rows
     # about μ and b_u is the honest guess before calibration, the fit's own residual is not.
     variance = max(float((residuals[known] ** 2).mean()), float((error[known] ** 2).mean()))
     return SvdPqLearned(
-        level.mean, p, start, level.drawn, level.variance, max(variance, LEAST_VARIANCE), settings
+        level.mean, p, start, level.drawn, level.variance, max(variance, MIN_VARIANCE), settings
     )
 
 
@@ -143,7 +144,7 @@ def _descend(
     known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
     q: Array,
     p: Array,
-    settings: Settings,
+    settings: SvdPqSettings,
     epochs: int,
 ) -> Array:
     """Stochastic gradient descent, row by row; ``q`` is changed in place."""
@@ -166,7 +167,7 @@ def _descend(
     return p
 
 
-def _choose(values: Array, free_level: bool, rng: np.random.Generator) -> Settings:
+def _choose(values: Array, free_level: bool, rng: np.random.Generator) -> SvdPqSettings:
     """η and λ under which a tenth of the entries, left out, is predicted best."""
     if len(values) > MAX_CHOOSING_ROWS:
         rows = np.sort(rng.choice(len(values), MAX_CHOOSING_ROWS, replace=False))
@@ -176,7 +177,7 @@ def _choose(values: Array, free_level: bool, rng: np.random.Generator) -> Settin
     kept = np.where(left_out, np.nan, values)
     scores = {}
     for rate, regularisation in product(RATES, REGULARISATIONS):
-        settings = Settings(rate, regularisation, free_level)
+        settings = SvdPqSettings(rate, regularisation, free_level)
         learned = _train(kept, settings, CHOOSING_EPOCHS)
         rows = np.flatnonzero(left_out.any(axis=1))
         errors = [
@@ -204,5 +205,5 @@ class SvdPq:
         """As saved."""
         mean, drawn, level, residual = (float(x) for x in arrays["numbers"])
         rate, regularisation, free = (float(x) for x in arrays["settings"])
-        settings = Settings(rate, regularisation, bool(free))
+        settings = SvdPqSettings(rate, regularisation, bool(free))
         return SvdPqLearned(mean, arrays["p"], arrays["start"], drawn, level, residual, settings)

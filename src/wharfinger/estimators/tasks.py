@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.estimators.matrix import Array
+from wharfinger.model.arrays import Array
 
 Indices = NDArray[np.intp]
 

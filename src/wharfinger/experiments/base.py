@@ -1,17 +1,17 @@
-"""What an experiment is: a paper's table or figure, or a comparison of ours, by one command.
+"""What goes into an experiment, and what comes of it.
 
-``registry.py`` names them, ``wharfinger experiment run`` runs one, ``results.py`` keeps what came
-of it. An experiment says what it takes; what it is not told it chooses itself.
+An experiment is a paper's table or figure, or a comparison of ours, by one command: data in one of
+two frames, ``RunExperiment`` or ``GroundTruthStudy``. ``results.py`` keeps what came of it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from wharfinger.experiments.comparison import Comparison, Run
 from wharfinger.experiments.parallel import Progress
-from wharfinger.experiments.statistics import Interval
+from wharfinger.experiments.statistics import MeanInterval
 from wharfinger.experiments.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Arguments:
         tables: Directory of measured tables.
         servers: Of the simulated cluster; ``None`` = as the experiment has it.
         workloads: In one run; the same.
-        regime: Of the physics; ``None`` = the default one.
+        regime: Of the physics; ``None`` = the experiment's.
     """
 
     repeats: int
@@ -37,6 +37,11 @@ class Arguments:
     servers: int | None = None
     workloads: int | None = None
     regime: str | None = None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All of them."""
+        return tuple(range(self.seed, self.seed + self.repeats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One number of a table or figure.
 
     Attributes:
@@ -79,12 +84,12 @@ class Row:
 
     @classmethod
     def of(
-        cls, name: str, found: Interval | None, unit: str, published: float | None = None
+        cls, name: str, mean: MeanInterval | None, unit: str, published: float | None = None
     ) -> Self:
-        """The number that a comparison found."""
-        if found is None:
+        """A mean over seeds, if there is one."""
+        if mean is None:
             return cls(name, published, None, None, None, unit)
-        return cls(name, published, found.mean, found.low, found.high, unit)
+        return cls(name, published, mean.mean, mean.low, mean.high, unit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,45 +107,7 @@ class ExperimentResult:
 
     name: str
     seeds: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     notes: tuple[str, ...] = ()
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     pictures: "Mapping[str, Callable[[], Figure]]" = field(default_factory=dict)
-
-
-class Experiment(Protocol):
-    """One table or figure."""
-
-    @property
-    def name(self) -> str:
-        """As it is asked for."""
-
-    @property
-    def about(self) -> str:
-        """One line."""
-
-    @property
-    def source(self) -> str:
-        """Paper and section, table or figure; where nothing was published, it says so."""
-
-    @property
-    def takes(self) -> frozenset[str]:
-        """Which of ``tables``, ``servers``, ``workloads`` and ``regime`` it can be told."""
-
-    @property
-    def repeats(self) -> int:
-        """Seeds, where it is not told how many."""
-
-    def check(self, arguments: Arguments) -> None:
-        """Refuse at once what could not be run.
-
-        Raises:
-            InvalidInput: With the value and the mend.
-        """
-
-    def run(self, context: Context) -> ExperimentResult:
-        """Run all of it.
-
-        Raises:
-            WharfingerError: A run failed; the message says which.
-        """

@@ -4,20 +4,71 @@
 print. With one seed two policies get the same arrivals, times, noise and faults, so what differs
 between their runs is theirs: the difference is taken seed by seed, and its interval is narrower
 than that of either mean.
+
+Of a run only its summary stays, and what a ``RunGroup`` says: the fates of some hundred runs would
+fill the memory. They are written to files where the runs are made.
 """
 
+import csv
+import dataclasses
+import gzip
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wharfinger.experiments import parallel
-from wharfinger.experiments.statistics import Interval, interval
-from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.experiments.statistics import MeanInterval, interval
+from wharfinger.model.workload import WorkloadType
+from wharfinger.simulator.results.outcome import Fate, Outcome, Series
 from wharfinger.simulator.run import RunSpec
 
 Run = Callable[[RunSpec], Outcome]
 """Simulates; a module's function."""
+Array = NDArray[np.float64]
+FATE_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fields(Fate)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """Policies that run on the same draws, and what is kept of their runs.
+
+    Attributes:
+        name: Of the case.
+        specs: One a policy, alike in all else. Series, where they are asked for, are kept of the
+            first seed only: they are for pictures.
+        fields: Of fates, of which the values are kept.
+        derived: Numbers to add to the summary; functions of a module.
+    """
+
+    name: str
+    specs: Sequence[RunSpec]
+    fields: tuple[str, ...] = ()
+    derived: Mapping[str, Callable[[Outcome], float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptRun:
+    """What stays of a run.
+
+    Attributes:
+        scenario: Its name; so is ``admission``.
+        seed: Of its streams.
+        summary: The report's numbers, and the derived ones.
+        values: By field of fates, of all workloads but best-effort ones.
+        series: Over time; ``None`` = it was not asked for.
+    """
+
+    scenario: str
+    admission: str
+    seed: int
+    summary: Mapping[str, float | int | None]
+    values: Mapping[str, Array] = field(default_factory=dict)
+    series: Series | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,17 +76,23 @@ class Compared:
     """One policy.
 
     Attributes:
-        name: The policy's.
+        name: As it was asked for, settings included.
         metrics: By the summary's keys; ``None`` = no run had a value.
         difference: From the first policy, over the seeds where both have a value; empty for the
             first itself.
-        outcomes: Its runs, by seed.
+        runs: By seed.
     """
 
     name: str
-    metrics: Mapping[str, Interval | None]
-    difference: Mapping[str, Interval | None]
-    outcomes: tuple[Outcome, ...]
+    metrics: Mapping[str, MeanInterval | None]
+    difference: Mapping[str, MeanInterval | None]
+    runs: tuple[KeptRun, ...]
+
+    def values(self, name: str) -> Array:
+        """A field of the fates of all seeds together; missing values are left out."""
+        joined = np.concatenate([run.values[name] for run in self.runs])
+        finite: Array = joined[np.isfinite(joined)]
+        return finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,106 +113,147 @@ class Comparison:
         Raises:
             KeyError: It was not compared.
         """
-        found = {policy.name: policy for policy in self.policies}
-        return found[name]
+        return {policy.name: policy for policy in self.policies}[name]
+
+    def series(self) -> dict[str, Series]:
+        """By policy, of the first seed, where it was asked for."""
+        firsts = {policy.name: policy.runs[0].series for policy in self.policies}
+        return {name: series for name, series in firsts.items() if series is not None}
 
 
 def compare(
     run: Run,
-    specs: Sequence[RunSpec],
+    groups: Sequence[RunGroup],
     repeats: int,
     processes: int | None = None,
     progress: parallel.Progress | None = None,
-) -> Comparison:
-    """Run each policy with the seeds seed, seed + 1, ... and compare.
+    fates: Path | None = None,
+) -> list[Comparison]:
+    """Run each policy of each group with the seeds seed, seed + 1, ... and compare.
 
     Args:
         run: Simulates one; a module's function, since it runs in other processes.
-        specs: One a policy, alike in all else. Series, where they are asked for, are kept of the
-            first seed only: they are for pictures.
+        groups: What to compare; no group waits for another.
         repeats: Seeds.
         processes: At most so many at once; ``None`` = one for each CPU. Times and memory of a run
             are its own only with one.
         progress: Is told how many runs are done, of how many.
+        fates: Directory to make, for a file of each run's fates; their names are in order.
 
     Raises:
         WharfingerError: A run failed; the message says which.
     """
-    return compare_all(run, [specs], repeats, processes, progress)[0]
-
-
-def compare_all(
-    run: Run,
-    groups: Sequence[Sequence[RunSpec]],
-    repeats: int,
-    processes: int | None = None,
-    progress: parallel.Progress | None = None,
-) -> list[Comparison]:
-    """As ``compare``, of several groups of specs with nobody waiting between them."""
-    specs = [spec for group in groups for each in group for spec in repeated(each, repeats)]
-    found = iter(parallel.each(run, specs, _name, processes, progress))
+    specs = [
+        (replace(group, specs=()), replace(spec, seed=spec.seed + k, series=spec.series and k == 0))
+        for group in groups
+        for spec in group.specs
+        for k in range(repeats)
+    ]
+    if fates is not None:
+        fates.mkdir()
+    tasks = [
+        _Task(run, group, spec, fates and fates / f"{number:06d}.csv.gz")
+        for number, (group, spec) in enumerate(specs)
+    ]
+    kept = iter(parallel.each(_run, tasks, _name, processes, progress))
     return [
-        summarise([(spec.policy, [next(found) for _ in range(repeats)]) for spec in group])
+        summarise([(spec.policy, [next(kept) for _ in range(repeats)]) for spec in group.specs])
         for group in groups
     ]
 
 
-def repeated(spec: RunSpec, repeats: int) -> list[RunSpec]:
-    """The runs of one policy."""
-    return [
-        replace(spec, seed=spec.seed + k, series=spec.series and k == 0) for k in range(repeats)
-    ]
+# --- one run --------------------------------------------------------------------------------
 
 
-def _name(spec: RunSpec) -> str:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A run to be made in any process, and the file for its fates."""
+
+    run: Run
+    group: RunGroup
+    spec: RunSpec
+    fates: Path | None
+
+
+def _name(task: _Task) -> str:
+    spec = task.spec
     return f"{Path(spec.scenario).stem} under {spec.policy}, seed {spec.seed}"
 
 
-def summarise(runs: Iterable[tuple[str, Sequence[Outcome]]]) -> Comparison:
+def _run(task: _Task) -> KeptRun:
+    outcome = task.run(task.spec)
+    if task.fates is not None:
+        head = [task.group.name, task.spec.policy, outcome.seed]
+        values = ([getattr(fate, name) for name in FATE_COLUMNS[3:]] for fate in outcome.fates)
+        write_rows(task.fates, [head + each for each in values])
+    return kept_of(outcome, task.group)
+
+
+def kept_of(outcome: Outcome, group: RunGroup) -> KeptRun:
+    """What the group wants of a run."""
+    wanted = [fate for fate in outcome.fates if fate.type != WorkloadType.BEST_EFFORT]
+    values = {
+        name: np.array([getattr(fate, name) for fate in wanted], dtype=np.float64)
+        for name in group.fields
+    }
+    derived = {key: number(outcome) for key, number in group.derived.items()}
+    summary = {**outcome.summary, **derived}
+    return KeptRun(
+        outcome.scenario, outcome.admission, outcome.seed, summary, values, outcome.series
+    )
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """CSV without a header; packed if the name ends so, and then the same rows make the same bytes.
+
+    Several packed files, put together, are one.
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(_cells, rows))
+    content = text.getvalue().encode()
+    # Neither its name nor the time is written.
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+
+
+def _cells(row: Sequence[Any]) -> list[Any]:
+    """As JSON writes them; empty = not known."""
+    return [str(value).lower() if isinstance(value, bool) else value for value in row]
+
+
+# --- what differs ---------------------------------------------------------------------------
+
+
+def summarise(runs: Iterable[tuple[str, Sequence[KeptRun]]]) -> Comparison:
     """Compare what was run.
 
     Args:
-        runs: Each policy's name and its outcomes, all with the same seeds in the same order.
+        runs: Each policy's name and its runs, all with the same seeds in the same order.
 
     Raises:
         ValueError: Seeds differ: nothing could be paired.
     """
     policies: list[Compared] = []
-    for name, outcomes in runs:
-        first = policies[0].outcomes if policies else ()
-        policies.append(
-            Compared(name, _metrics(outcomes), _difference(outcomes, first), tuple(outcomes))
-        )
-    seeds = tuple(outcome.seed for outcome in policies[0].outcomes) if policies else ()
+    for name, own in runs:
+        metrics = {key: interval(run.summary.get(key) for run in own) for key in _keys(own)}
+        difference = _difference(own, policies[0].runs) if policies else {}
+        policies.append(Compared(name, metrics, difference, tuple(own)))
+    seeds = tuple(run.seed for run in policies[0].runs) if policies else ()
     return Comparison(seeds, tuple(policies))
 
 
-def _metrics(outcomes: Sequence[Outcome]) -> dict[str, Interval | None]:
-    return {
-        key: interval(outcome.summary.get(key) for outcome in outcomes) for key in _keys(outcomes)
-    }
-
-
-def _difference(
-    outcomes: Sequence[Outcome], first: Sequence[Outcome]
-) -> dict[str, Interval | None]:
-    if not first:
-        return {}
-    if [outcome.seed for outcome in outcomes] != [outcome.seed for outcome in first]:
+def _difference(own: Sequence[KeptRun], first: Sequence[KeptRun]) -> dict[str, MeanInterval | None]:
+    if [run.seed for run in own] != [run.seed for run in first]:
         raise ValueError("only runs with the same seeds can be paired")
-    pairs = list(zip(outcomes, first, strict=True))
-    return {
-        key: interval(_minus(a.summary.get(key), b.summary.get(key)) for a, b in pairs)
-        for key in _keys(outcomes)
-    }
+    pairs = [(a.summary, b.summary) for a, b in zip(own, first, strict=True)]
+    return {key: interval(_minus(a.get(key), b.get(key)) for a, b in pairs) for key in _keys(own)}
 
 
 def _minus(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else a - b
 
 
-def _keys(outcomes: Sequence[Outcome]) -> list[str]:
-    return list(dict.fromkeys(key for outcome in outcomes for key in outcome.summary))
+def _keys(runs: Sequence[KeptRun]) -> list[str]:
+    return list(dict.fromkeys(key for run in runs for key in run.summary))
 
 
 def as_json(comparison: Comparison) -> list[dict[str, Any]]:
@@ -168,10 +266,10 @@ def as_json(comparison: Comparison) -> list[dict[str, Any]]:
         {
             "name": policy.name,
             "seeds": list(comparison.seeds),
-            "metrics": {key: _bounds(found) for key, found in policy.metrics.items()},
+            "metrics": {key: _bounds(each) for key, each in policy.metrics.items()},
             "difference": {
-                key: _bounds(found) | {"differs": found and found.excludes_zero}
-                for key, found in policy.difference.items()
+                key: _bounds(each) | {"differs": each and each.excludes_zero}
+                for key, each in policy.difference.items()
             }
             or None,
         }
@@ -179,7 +277,7 @@ def as_json(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def _bounds(found: Interval | None) -> dict[str, Any]:
-    if found is None:
+def _bounds(of: MeanInterval | None) -> dict[str, Any]:
+    if of is None:
         return {"mean": None, "low": None, "high": None}
-    return {"mean": found.mean, "low": found.low, "high": found.high}
+    return {"mean": of.mean, "low": of.low, "high": of.high}

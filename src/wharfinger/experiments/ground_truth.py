@@ -1,77 +1,196 @@
-"""What experiments on the physics share: they look at the ground truth itself, over populations.
+"""Experiments that look at the ground truth itself, over populations, as data.
 
 No policy runs in them, so they say what the simulator is and not what a manager does. A seed draws
-a population, so that an interval is over populations. ``quasar_figure2``, ``ibench_figure54``,
-``pythia_figure6`` and ``physics_matrices`` call it.
+a population, so that an interval is over populations. A ``GroundTruthStudy`` says what is measured
+in one, which published numbers stand beside it, and what is drawn. ``registry.py`` lists those that
+there are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from wharfinger.experiments.base import Arguments, Context, Row
+import numpy as np
+
+from wharfinger.errors import InvalidInput
+from wharfinger.experiments import parallel
+from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.statistics import interval
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.truth.ground_truth import Resident, busy_cpus
 from wharfinger.simulator.truth.physics.application import Application
-from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.regimes import DEFAULT, Regime, find_regime
 from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.queueing import Share
 
-T = TypeVar("T")
-Numbers = dict[str, float]
-"""One seed's, by name."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Panels = Mapping[str, Any]
+"""By panel, what a function of ``physics_plots`` draws in it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StudyFindings:
+    """What was measured in one population, or in given tables.
+
+    Attributes:
+        numbers: Those of the table, in its order.
+        drawn: By picture.
+    """
+
+    numbers: Mapping[str, float]
+    drawn: Mapping[str, Panels] = field(default_factory=dict)
+
+
+def of_first(panels: Sequence[Panels]) -> Panels:
+    """The first population's."""
+    return panels[0]
+
+
+def pooled(panels: Sequence[Panels]) -> Panels:
+    """Values of all populations together."""
+    return _joined(panels, np.concatenate)
+
+
+def mean_curve(panels: Sequence[Panels]) -> Panels:
+    """Curves' means over populations."""
+    return _joined(panels, lambda each: (each[0][0], np.mean([up for _, up in each], axis=0)))
+
+
+def _joined(panels: Sequence[Panels], join: Callable[[list[Any]], Any]) -> Panels:
+    return {
+        panel: {name: join([each[panel][name] for each in panels]) for name in group}
+        for panel, group in panels[0].items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A number that is held against a paper's.
+class Picture:
+    """What is drawn of a study.
 
     Attributes:
-        name: As in ``Numbers``.
-        unit: Of it.
-        published: By the paper; ``None`` = nothing was.
+        name: Of the file, and of its part in ``StudyFindings.drawn``.
+        draw: A function of ``physics_plots``.
+        title: In words.
+        options: Further arguments of the function.
+        over: What is made of several populations' panels.
     """
 
     name: str
-    unit: str
-    published: float | None = None
+    draw: "Callable[..., Figure]"
+    title: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    over: Callable[[Sequence[Panels]], Panels] = of_first
 
 
-def regime_of(arguments: Arguments) -> Regime:
-    """The regime that was asked for.
+@dataclass(frozen=True, slots=True)
+class GroundTruthStudy:
+    """A measurement of drawn populations: a table beside published numbers, and pictures.
 
-    Raises:
-        InvalidInput: There is none of that name.
+    Attributes:
+        name: As it is asked for.
+        about: One line.
+        source: Paper and section, table or figure; where nothing was published, it says so.
+        measure: Measures the population that a seed draws; a function of a module.
+        pictures: What is drawn.
+        published: Numbers of papers, by the names of ours.
+        units: By pattern of names, the first that fits; else ``"fraction"``.
+        notes: Sentences about the numbers.
+        remarks: Further ones, of what was found in the first population.
+        tables: Reads CSV files and gives what measures them, with a seed, as a population is
+            measured; ``None`` = it takes none.
+        repeats: Seeds.
     """
-    return find_regime(arguments.regime or DEFAULT)
 
+    name: str
+    about: str
+    source: str
+    measure: Callable[[Regime, int], StudyFindings]
+    pictures: tuple[Picture, ...]
+    published: Mapping[str, float] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    remarks: Callable[[StudyFindings], Iterable[str]] = lambda _: ()
+    tables: Callable[[Sequence[Path]], Callable[[int], StudyFindings]] | None = None
+    repeats: int = 7
 
-def seeds_of(arguments: Arguments) -> tuple[int, ...]:
-    """One population each."""
-    return tuple(range(arguments.seed, arguments.seed + arguments.repeats))
+    @property
+    def takes(self) -> frozenset[str]:
+        """The regime, and tables if it measures some."""
+        return frozenset({"regime"} if self.tables is None else {"regime", "tables"})
 
+    def check(self, arguments: Arguments) -> None:
+        """Refuse a regime that there is not, and files that can't be read."""
+        find_regime(arguments.regime or DEFAULT)
+        if self.tables is not None and arguments.tables is not None:
+            self.tables(_files(arguments.tables))
 
-def over_seeds(context: Context, measure: Callable[[int], T]) -> list[T]:
-    """What is measured in each population; progress is told."""
-    seeds = seeds_of(context.arguments)
-    found = []
-    for number, seed in enumerate(seeds):
-        if context.progress is not None:
-            context.progress(number, len(seeds))
-        found.append(measure(seed))
-    return found
-
-
-def rows_of(found: Sequence[Mapping[str, float]], facts: Iterable[Fact]) -> tuple[Row, ...]:
-    """Mean and interval of each fact over the seeds that have it."""
-    return tuple(
-        Row.of(
-            fact.name, interval([each.get(fact.name) for each in found]), fact.unit, fact.published
+    def run(self, context: Context) -> ExperimentResult:
+        """Measure each population, and the tables that were given."""
+        arguments = context.arguments
+        regime = find_regime(arguments.regime or DEFAULT)
+        populations = parallel.each(
+            partial(self.measure, regime),
+            arguments.seeds,
+            lambda seed: f"population {seed}",
+            context.processes,
+            context.progress,
         )
-        for fact in facts
-    )
+        measured = list(self._measured(context))
+        return ExperimentResult(
+            self.name,
+            arguments.seeds,
+            (*self._rows(populations, self.published), *self._rows(measured, {})),
+            (f"Regime {regime.name}.", *self.notes, *self.remarks(populations[0])),
+            pictures={
+                each.name: partial(_draw, each, populations, measured) for each in self.pictures
+            },
+        )
+
+    def _measured(self, context: Context) -> Iterator[StudyFindings]:
+        directory = context.arguments.tables
+        if self.tables is not None and directory is not None:
+            kept = context.space.read(directory, [path.name for path in _files(directory)])
+            yield self.tables(_files(kept))(context.arguments.seed)
+
+    def _rows(
+        self, populations: Sequence[StudyFindings], published: Mapping[str, float]
+    ) -> Iterator[ResultRow]:
+        """Mean and interval of each number over the populations that have it."""
+        names = [name for each in populations for name in each.numbers]
+        for name in dict.fromkeys([*names, *published]):
+            mean = interval(each.numbers.get(name) for each in populations)
+            yield ResultRow.of(name, mean, self._unit(name), published.get(name))
+
+    def _unit(self, name: str) -> str:
+        fitting = (unit for pattern, unit in self.units.items() if fnmatchcase(name, pattern))
+        return next(fitting, "fraction")
+
+
+def _draw(
+    picture: Picture, populations: Sequence[StudyFindings], measured: Sequence[StudyFindings]
+) -> "Figure":
+    panels = dict(picture.over([each.drawn[picture.name] for each in populations]))
+    for each in measured:
+        panels |= each.drawn.get(picture.name, {})
+    return picture.draw(panels, picture.title, **picture.options)
+
+
+def _files(directory: Path) -> list[Path]:
+    paths = sorted(directory.glob("*.csv"))
+    if not paths:
+        raise InvalidInput(
+            f"--tables: {str(directory)!r} has no *.csv; name a directory of matrices as "
+            "`classify evaluate` reads them, or leave it out"
+        )
+    return paths
+
+
+# --- what studies share ---------------------------------------------------------------------
 
 
 def at(
@@ -98,8 +217,3 @@ def p99_seconds(
     used = truth.used_millicpus(platform, group, rates)[0]
     share = Share(service.load_per_second, rates[0], busy_cpus(service, rates[0], used))
     return truth.queue(service.application).latency_seconds([share], 99)
-
-
-def all_of(hardware: Hardware, application: Application) -> Resident:
-    """With every CPU that it can use."""
-    return at(application, min(application.threads, hardware.cores))

@@ -3,14 +3,13 @@
 The second row of Quasar's Figure 2; ``quasar_figure2`` calls it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wharfinger.experiments.ground_truth import at, p99_seconds
+from wharfinger.experiments.physics_plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import Resident
@@ -20,11 +19,6 @@ from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from wharfinger.experiments.physics_plots import Curve
 
 SMALLEST, LARGEST = QUASAR[0], QUASAR[-1]
 """Servers A and J."""
@@ -56,12 +50,21 @@ of the list by age."""
 READS = "100B reads"
 NO_KNEE = 10.0
 """Queries a second: less than this is no knee."""
-_SAME = 0.03
+SAME = 0.03
 """Of knees, in their logarithm: closer curves are drawn as one."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceCase:
+    """The service on a server, and sources beside it."""
+
+    hardware: Hardware
+    service: Resident
+    beside: tuple[Resident, ...] = ()
+
+
 class Memcached:
-    """The service of the population, and its curves of latency by throughput.
+    """The service of the population.
 
     Args:
         regime: Of the physics.
@@ -69,110 +72,83 @@ class Memcached:
     """
 
     def __init__(self, regime: Regime, seed: int) -> None:
-        drawn = replace(
-            draw_pool(Pool.MEMCACHED, regime, Streams(seed))[0],
-            footprint_bytes=MEMORY_OF_SERVICE,
-        )
+        (drawn, *_) = draw_pool(Pool.MEMCACHED, regime, Streams(seed))
+        drawn = replace(drawn, footprint_bytes=MEMORY_OF_SERVICE)
         kinds = [_of_kind(drawn, name) for name in QUERIES]
         self.truth = Physics(QUASAR, [drawn, *kinds], regime.constants)
-        self.curves: dict[str, dict[str, Curve]] = {}
 
-    def platforms(self) -> dict[str, float]:
-        """With as many cores of each server as the smallest has."""
+    def panels(self) -> dict[str, dict[str, ServiceCase]]:
+        """What the figure's second row shows: as many cores as A has, if nothing else is said."""
         two = self._on(SMALLEST.cores)
-        return self._panel("servers", {each.name.upper(): (each, two, None) for each in QUASAR})
-
-    def interference(self, hardware: Hardware, cores: int) -> dict[str, float]:
-        """On so many cores of a server, beside each pattern at full intensity."""
-        service = self._on(cores)
-        cases: dict[str, tuple[Hardware, Resident, SharedResource | None]] = {
-            "none": (hardware, service, None)
+        return {
+            "servers": {each.name.upper(): ServiceCase(each, two) for each in QUASAR},
+            "interference on A": dict(self._beside_patterns(SMALLEST, SMALLEST.cores)),
+            "interference on J": dict(self._beside_patterns(LARGEST, LARGEST.cores // 3)),
+            "cores of J": {str(each): ServiceCase(LARGEST, self._on(each)) for each in CORES},
+            "queries": {
+                name: ServiceCase(LARGEST, self._on(SMALLEST.cores, name)) for name in QUERIES
+            },
         }
-        for name, resource in PATTERNS.items():
-            if self.truth.source(hardware.name, resource, 100.0, service) is not None:
-                cases[name] = (hardware, service, resource)
-        return self._panel(f"interference on {hardware.name.upper()}", cases)
-
-    def cores(self) -> dict[str, float]:
-        """Of the largest server, so many."""
-        return self._panel(
-            "cores of J", {str(each): (LARGEST, self._on(each), None) for each in CORES}
-        )
-
-    def queries(self) -> dict[str, float]:
-        """Of each kind, on as many cores of J as the smallest has."""
-        return self._panel(
-            "queries",
-            {name: (LARGEST, self._on(SMALLEST.cores, name), None) for name in QUERIES},
-        )
 
     def _on(self, cores: int, name: str = READS) -> Resident:
-        application = self.truth.applications[name]
-        return at(application, cores, load_per_second=0.0)
+        return at(self.truth.applications[name], cores, load_per_second=0.0)
 
-    def _panel(
-        self, panel: str, cases: Mapping[str, tuple[Hardware, Resident, SharedResource | None]]
-    ) -> dict[str, float]:
-        """Knees by case; the curves are kept for the picture."""
-        knees = {}
-        kept = self.curves.setdefault(panel, {})
-        for name, (hardware, service, resource) in cases.items():
-            source = resource and self.truth.source(hardware.name, resource, 100.0, service)
-            beside = [source] if source else []
-            latency = partial(self._latency, hardware, service, beside)
-            knees[name] = knee = _knee(latency)
-            if (same := _same(knees, name)) is not None:
-                label = next(each for each in kept if same in each.split(", "))
-                kept[f"{label}, {name}"] = kept.pop(label)
+    def _beside_patterns(self, hardware: Hardware, cores: int) -> Iterator[tuple[str, ServiceCase]]:
+        service = self._on(cores)
+        yield "none", ServiceCase(hardware, service)
+        for name, resource in PATTERNS.items():
+            source = self.truth.source(hardware.name, resource, 100.0, service)
+            if source is not None:
+                yield name, ServiceCase(hardware, service, (source,))
+
+    def knees(self, cases: Mapping[str, ServiceCase]) -> dict[str, float]:
+        """The largest load with the 99th percentile below ``KNEE_SECONDS``, by case."""
+        return {name: self._knee(case) for name, case in cases.items()}
+
+    def _knee(self, case: ServiceCase) -> float:
+        low, high = 1.0, 1e7
+        for _ in range(40):
+            middle = (low * high) ** 0.5
+            if self._latency(case, middle) <= KNEE_SECONDS:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _latency(self, case: ServiceCase, load: float) -> float:
+        service = replace(case.service, load_per_second=load)
+        return p99_seconds(self.truth, case.hardware.name, service, case.beside)
+
+    def curves(
+        self, cases: Mapping[str, ServiceCase], knees: Mapping[str, float]
+    ) -> dict[str, Curve]:
+        """Latency in ms by thousands a second; those with the same knee are one, with all names."""
+        drawn: dict[str, Curve] = {}
+        for name, knee in knees.items():
+            label = next((label for label in drawn if _same(knees, label, knee)), None)
+            if label is not None:
+                drawn[f"{label}, {name}"] = drawn.pop(label)
                 continue
             loads = knee * np.array([*np.linspace(0.1, 0.9, 9), 0.95, 0.98, 1.0, 1.01, 1.02])
-            kept[name] = (
-                (loads / 1e3).tolist(), np.array([latency(load) for load in loads]) * 1e3,
-            )  # fmt: skip
-        return knees
-
-    def _latency(
-        self, hardware: Hardware, service: Resident, beside: Sequence[Resident], load: float
-    ) -> float:
-        return p99_seconds(
-            self.truth, hardware.name, replace(service, load_per_second=load), beside
-        )
+            latencies = np.array([self._latency(cases[name], load) for load in loads])
+            drawn[name] = ((loads / 1e3).tolist(), latencies * 1e3)
+        return drawn
 
 
-def _same(knees: Mapping[str, float], name: str) -> str | None:
-    """Another with a knee so near that its curve lies on this one."""
-    return next(
-        (
-            other
-            for other, knee in knees.items()
-            if other != name and abs(np.log(knee / knees[name])) < _SAME
-        ),
-        None,
-    )
+def _same(knees: Mapping[str, float], label: str, knee: float) -> bool:
+    """Whether a curve with that knee lies on one of those of the label."""
+    return any(abs(np.log(knees[name] / knee)) < SAME for name in label.split(", "))
 
 
 def _of_kind(service: Application, name: str) -> Application:
     """With queries of that kind."""
     instructions, size, waits = QUERIES[name]
     assert service.serving is not None
+    network = service.network
     return replace(
         service,
         name=name,
         contention=service.contention + waits,
-        network=Streaming(
-            size / instructions, service.network.own_bandwidth, service.network.depth
-        ),
+        network=Streaming(size / instructions, network.own_bandwidth, network.depth),
         serving=Serving(instructions, service.serving.variation),
     )
-
-
-def _knee(latency: "Callable[[float], float]") -> float:
-    """The largest load with the 99th percentile below ``KNEE_SECONDS``."""
-    low, high = 1.0, 1e7
-    for _ in range(40):
-        middle = (low * high) ** 0.5
-        if latency(middle) <= KNEE_SECONDS:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -64,9 +64,9 @@ def _heights(axes: "Axes", line: "Line2D", across: Array) -> Array:
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         return np.full(len(across), np.nan)
-    found = np.interp(across, points[:, 0], points[:, 1], left=np.nan, right=np.nan)
+    heights = np.interp(across, points[:, 0], points[:, 1], left=np.nan, right=np.nan)
     box = axes.bbox
-    return np.where((found >= box.y0) & (found <= box.y1), found, np.nan)
+    return np.where((heights >= box.y0) & (heights <= box.y1), heights, np.nan)
 
 
 def _text(axes: "Axes", line: "Line2D") -> "Text":

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.estimators.evaluation import Plan, evaluate
+from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
 from wharfinger.estimators.matrix import Matrix, Scale
-from wharfinger.estimators.reading import read_matrix
 from wharfinger.experiments.ground_truth import at
+from wharfinger.files.matrices import read_matrix
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.ground_truth import Resident
 from wharfinger.simulator.truth.physics.application import Application
@@ -30,7 +30,7 @@ _MEASURED = 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class ProgramMatrix:
     """A matrix, and how its rows are to be taken.
 
     Attributes:
@@ -47,7 +47,7 @@ class Known:
 # --- drawn ----------------------------------------------------------------------------------
 
 
-def of_platforms(truth: Physics, programs: Sequence[Application]) -> Known:
+def of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatrix:
     """Programs by platforms: what each can do with a whole server."""
     large = [
         each
@@ -59,10 +59,10 @@ def of_platforms(truth: Physics, programs: Sequence[Application]) -> Known:
         for program in programs
     }
     able = {name: row for name, row in rows.items() if min(row) > 0}
-    return Known(Matrix.of(able, [each.name for each in large]))
+    return ProgramMatrix(Matrix.of(able, [each.name for each in large]))
 
 
-def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]) -> Known:
+def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]) -> ProgramMatrix:
     """Programs by neighbours: what each keeps beside each on half of a server's cores."""
     residents = [_on_half(hardware, program) for program in programs]
     rows = {
@@ -72,18 +72,20 @@ def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]
         ]
         for one in residents
     }
-    return Known(Matrix.of(rows, list(rows)), Scale.NORMALISED, pairs=True)
+    return ProgramMatrix(Matrix.of(rows, list(rows)), Scale.NORMALISED, pairs=True)
 
 
-def of_sources(truth: Physics, hardware: Hardware, programs: Sequence[Application]) -> Known:
+def of_sources(
+    truth: Physics, hardware: Hardware, programs: Sequence[Application]
+) -> ProgramMatrix:
     """Programs by sources at middle and full intensity: what each keeps."""
     rows: dict[str, list[float]] = {}
     columns: list[str] = []
     for program in programs:
         one = _on_half(hardware, program)
-        found = dict(_beside_sources(truth, hardware, one))
-        rows[program.name], columns = list(found.values()), list(found)
-    return Known(Matrix.of(rows, columns), Scale.NORMALISED)
+        kept = dict(_beside_sources(truth, hardware, one))
+        rows[program.name], columns = list(kept.values()), list(kept)
+    return ProgramMatrix(Matrix.of(rows, columns), Scale.NORMALISED)
 
 
 def _beside_sources(
@@ -102,11 +104,11 @@ def _on_half(hardware: Hardware, program: Application) -> Resident:
     return at(program, min(program.threads, hardware.cores // 2))
 
 
-def measured(path: Path) -> Known:
+def measured(path: Path) -> ProgramMatrix:
     """A matrix in a file as ``classify evaluate`` reads it; pairs are known by their names."""
     matrix = read_matrix(path)
     pairs = len(set(matrix.rows) & set(matrix.columns)) > 1
-    return Known(matrix, Scale.NORMALISED if pairs else Scale.ARBITRARY, pairs)
+    return ProgramMatrix(matrix, Scale.NORMALISED if pairs else Scale.ARBITRARY, pairs)
 
 
 # --- what they are like ---------------------------------------------------------------------
@@ -134,15 +136,15 @@ def spread(matrix: Matrix) -> float:
     return float(centred(matrix).std())
 
 
-def errors(known: Known, names: Sequence[str], repeats: int, seed: int) -> dict[str, float]:
+def errors(of: ProgramMatrix, names: Sequence[str], repeats: int, seed: int) -> dict[str, float]:
     """Mean relative error of each estimator that is told two entries of a new row."""
-    plan = Plan(
+    plan = EvaluationPlan(
         reveal=2,
-        scale=known.scale,
-        pairs=known.pairs,
+        scale=of.scale,
+        pairs=of.pairs,
         higher=True,
         repeats=repeats,
         seed=seed,
     )
-    found = evaluate(known.matrix, names, plan).estimators
-    return {name: found[name]["mean_relative_error"] for name in names}
+    estimators = evaluate(of.matrix, names, plan).estimators
+    return {name: estimators[name]["mean_relative_error"] for name in names}

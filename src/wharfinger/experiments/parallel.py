@@ -73,12 +73,12 @@ def each(
     tell = progress or (lambda _done, _all: None)
     count = min(processes or usable_cpus(), len(items))
     results = _here(work, items, tell) if count <= 1 else _elsewhere(work, items, count, tell)
-    found: dict[int, Result] = {}
+    ended: dict[int, Result] = {}
     for at, result in results:
         if isinstance(result, _Failure):
             raise _error(result, name_of(items[at]))
-        found[at] = result
-    return [found[at] for at in range(len(items))]
+        ended[at] = result
+    return [ended[at] for at in range(len(items))]
 
 
 def _here(
@@ -126,8 +126,8 @@ def _attempt(work: Callable[[Item], Result], item: Item) -> Result | _Failure:
         return work(item)
     # All of them: the other side says which run it was, and shows the traceback.
     except Exception as error:  # noqa: BLE001
-        told = isinstance(error, WharfingerError)
-        return _Failure(type(error), str(error) if told else repr(error), traceback.format_exc())
+        ours = isinstance(error, WharfingerError)
+        return _Failure(type(error), str(error) if ours else repr(error), traceback.format_exc())
 
 
 def _error(failure: _Failure, name: str) -> Exception:

@@ -4,30 +4,17 @@ No paper has this table: the papers' methods live on matrices of low rank, and a
 matrices are of lower rank than nature's would make them look better than they are.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.errors import InvalidInput
 from wharfinger.experiments import physics_plots
-from wharfinger.experiments.base import Arguments, Context, ExperimentResult, Row
-from wharfinger.experiments.ground_truth import (
-    Fact,
-    Numbers,
-    at,
-    over_seeds,
-    regime_of,
-    rows_of,
-    seeds_of,
-)
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at
 from wharfinger.experiments.matrices import (
     COMPONENTS,
-    Known,
+    ProgramMatrix,
     component_shares,
     errors,
     measured,
@@ -50,13 +37,8 @@ from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.figure import Figure
-
 POOLS = (Pool.SINGLE_THREADED, Pool.MULTITHREADED, Pool.MIXES, Pool.IO_BOUND)
-MOST_OF_A_POOL = 30
+MAX_OF_A_POOL = 30
 CLUSTERS: Mapping[str, tuple[tuple[Hardware, ...], Mapping[str, int]]] = {
     "local": (LOCAL, dict(LOCAL_SERVERS)),
     "ec2": (EC2, dict(EC2_SERVERS)),
@@ -67,69 +49,24 @@ ESTIMATORS = ("column-means", "row-column-means", "stack")
 NEAR = 0.95
 """Of the best platform's performance."""
 SCALED = ("swaptions", "ferret", "kmeans", "ocean")
-_Array = NDArray[np.float64]
+SHOWN = 10
+"""Components."""
 _Pools = Mapping[Pool, Sequence[Application]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Of one population.
-
-    Attributes:
-        numbers: Those of the table.
-        shares: Cumulative shares of components, by matrix.
-        pairs: What programs keep beside each other, by platform; rows and columns sorted.
-        speedups: By program, with 1, 2, … cores.
-    """
-
-    numbers: Numbers
-    shares: Mapping[str, _Array] = field(default_factory=dict)
-    pairs: Mapping[str, _Array] = field(default_factory=dict)
-    speedups: Mapping[str, _Array] = field(default_factory=dict)
-
-
-class PhysicsMatrices:
-    """The experiment."""
-
-    name = "physics-matrices"
-    about = "rank, spread and predictability of the physics' matrices, beside measured ones"
-    source = "ours; nothing was published to hold this against"
-    takes = frozenset({"regime", "tables"})
-    repeats = 7
-
-    def check(self, arguments: Arguments) -> None:
-        """Refuse a regime that there is not, and files that are no matrices."""
-        regime_of(arguments)
-        for path in _files(arguments.tables):
-            measured(path)
-
-    def run(self, context: Context) -> ExperimentResult:
-        """Draw them, and look at them and at those in the given directory."""
-        arguments = context.arguments
-        regime = regime_of(arguments)
-        given = arguments.tables
-        if given is not None:
-            given = context.space.read(given, [path.name for path in _files(given)])
-        real = {path.name.split(".")[0]: measured(path) for path in _files(given)}
-        found = over_seeds(context, partial(look, regime))
-        facts = [Fact(name, _unit(name)) for name in found[0].numbers]
-        drawn = rows_of([each.numbers for each in found], facts)
-        return ExperimentResult(
-            self.name,
-            seeds_of(arguments),
-            (*drawn, *_real_rows(real, arguments.seed)),
-            tuple(_notes(regime, real)),
-            pictures=_pictures(found, real),
-        )
-
-
-def look(regime: Regime, seed: int, most: int = MOST_OF_A_POOL) -> Found:
+def look(
+    regime: Regime,
+    seed: int,
+    most: int = MAX_OF_A_POOL,
+    estimators: Sequence[str] = ESTIMATORS,
+) -> StudyFindings:
     """All of one population.
 
     Args:
         regime: Of the physics.
         seed: Of the population, and of what estimators are told.
         most: Programs of each pool.
+        estimators: Which to try.
     """
     streams = Streams(seed)
     pools = {pool: draw_pool(pool, regime, streams)[:most] for pool in POOLS}
@@ -138,38 +75,39 @@ def look(regime: Regime, seed: int, most: int = MOST_OF_A_POOL) -> Found:
         name: Physics(hardware, programs, regime.constants)
         for name, (hardware, _) in CLUSTERS.items()
     }
-    known = dict(_matrices(worlds, programs))
-    numbers: Numbers = {}
-    for name, each in known.items():
-        numbers |= dict(describe(name, each, seed))
+    local = worlds["local"]
+    pairs = {name: of_pairs(local, HARDWARE[name], programs) for name in (HIGH_END, LOW_END)}
+    matrices = {
+        f"platforms/{name}": of_platforms(truth, programs) for name, truth in worlds.items()
+    }
+    matrices |= {f"pairs/{name}": each for name, each in pairs.items()}
+    matrices[f"sources/{HIGH_END}"] = of_sources(local, HARDWARE[HIGH_END], programs)
+    numbers = {k: v for item in matrices.items() for k, v in describe(*item, seed, estimators)}
     for name, truth in worlds.items():
         numbers |= dict(best_platforms(name, truth, pools))
-    return Found(
+    return StudyFindings(
         numbers,
-        {name: component_shares(each.matrix) for name, each in known.items()},
-        {name: _sorted(known[f"pairs/{name}"]) for name in (HIGH_END, LOW_END)},
-        dict(_speedups(worlds["local"], pools[Pool.MULTITHREADED])),
+        {
+            "components": {"drawn": {name: _components(each) for name, each in matrices.items()}},
+            "co-location": {
+                f"{name}: {HARDWARE[name].cores} cores": _sorted(each)
+                for name, each in pairs.items()
+            },
+            "scale-up": {f"on {HIGH_END}": dict(_speedups(local, pools[Pool.MULTITHREADED]))},
+        },
     )
 
 
-def _matrices(
-    worlds: Mapping[str, Physics], programs: Sequence[Application]
-) -> Iterator[tuple[str, Known]]:
-    for name, truth in worlds.items():
-        yield f"platforms/{name}", of_platforms(truth, programs)
-    for name in (HIGH_END, LOW_END):
-        yield f"pairs/{name}", of_pairs(worlds["local"], HARDWARE[name], programs)
-    yield f"sources/{HIGH_END}", of_sources(worlds["local"], HARDWARE[HIGH_END], programs)
-
-
-def describe(name: str, known: Known, seed: int) -> Iterator[tuple[str, float]]:
+def describe(
+    name: str, of: ProgramMatrix, seed: int, estimators: Sequence[str]
+) -> Iterator[tuple[str, float]]:
     """Shares of components, what is left, and errors from two entries."""
-    shares = component_shares(known.matrix)
+    shares = component_shares(of.matrix)
     for count in COMPONENTS:
         if count <= len(shares):
             yield f"{name}/in-{count}", float(shares[count - 1])
-    yield f"{name}/spread", spread(known.matrix)
-    for estimator, error in errors(known, ESTIMATORS, 1, seed).items():
+    yield f"{name}/spread", spread(of.matrix)
+    for estimator, error in errors(of, estimators, 1, seed).items():
         yield f"{name}/error/{estimator}", error
 
 
@@ -181,10 +119,10 @@ def best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tupl
     for pool, programs in pools.items():
         best, near = [], []
         for program in programs:
-            found = _performance(truth, hardware, program)
-            top = max(found, key=lambda name: found[name])
+            rates = _performance(truth, hardware, program)
+            top = max(rates, key=lambda name: rates[name])
             best.append(top)
-            good = [name for name, rate in found.items() if rate >= NEAR * found[top]]
+            good = [name for name, rate in rates.items() if rate >= NEAR * rates[top]]
             near.append(sum(cores[name] for name in good) / sum(cores.values()))
         winners += best
         yield f"best/{cluster}/{pool}/most-often", _most_often(best)
@@ -208,100 +146,82 @@ def _most_often(names: Sequence[str]) -> float:
     return max(map(names.count, set(names))) / len(names)
 
 
-def _sorted(known: Known) -> _Array:
-    """Those who lose most, and those who take most, first."""
-    values = known.matrix.values
+# --- measured -------------------------------------------------------------------------------
+
+
+def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
+    """Matrices in files, to be looked at as drawn ones are."""
+    real = {path.name.split(".")[0]: measured(path) for path in paths}
+
+    def look_at(seed: int) -> StudyFindings:
+        numbers = {
+            key: value
+            for name, matrix in real.items()
+            for key, value in describe(f"real/{name}", matrix, seed, ESTIMATORS)
+        }
+        curves = {name: _components(matrix) for name, matrix in real.items()}
+        return StudyFindings(numbers, {"components": {"measured": curves}})
+
+    return look_at
+
+
+# --- what is shown --------------------------------------------------------------------------
+
+
+def _components(of: ProgramMatrix) -> physics_plots.Curve:
+    shares = component_shares(of.matrix)[:SHOWN]
+    return list(range(1, len(shares) + 1)), shares * 100
+
+
+def _sorted(of: ProgramMatrix) -> physics_plots.Square:
+    """Those that lose most, and those that take most, first."""
+    values: NDArray[np.float64] = of.matrix.values
     rows, columns = values.mean(axis=1).argsort(), values.mean(axis=0).argsort()
-    found: _Array = values[rows][:, columns]
-    return found
+    return [""] * len(rows), [""] * len(columns), values[rows][:, columns]
 
 
-def _speedups(truth: Physics, programs: Sequence[Application]) -> Iterator[tuple[str, _Array]]:
+def _speedups(
+    truth: Physics, programs: Sequence[Application]
+) -> Iterator[tuple[str, physics_plots.Curve]]:
     for program in programs:
         if program.name in SCALED:
             counts = range(1, program.threads + 1)
             rates = np.array([truth.alone(HIGH_END, at(program, cores)) for cores in counts])
-            yield program.name, rates / rates[0]
+            yield program.name, (counts, rates / rates[0])
 
 
-# --- measured, and what is shown ------------------------------------------------------------
-
-
-def _files(directory: Path | None) -> list[Path]:
-    if directory is None:
-        return []
-    found = sorted(directory.glob("*.csv"))
-    if not found:
-        raise InvalidInput(
-            f"--tables: {str(directory)!r} has no *.csv; name a directory of matrices as "
-            "`classify evaluate` reads them, or leave it out"
-        )
-    return found
-
-
-def _real_rows(real: Mapping[str, Known], seed: int) -> Iterator[Row]:
-    for name, known in real.items():
-        for key, value in describe(f"real/{name}", known, seed):
-            yield Row(key, None, value, None, None, _unit(key))
-
-
-def _unit(name: str) -> str:
-    return "log" if name.endswith("/spread") else "fraction"
-
-
-def _notes(regime: Regime, real: Mapping[str, Known]) -> Iterator[str]:
-    yield f"Regime {regime.name}."
-    yield (
-        "in-N is the share of log-variance in the first N components, once rows and columns are "
-        "centred; spread is what is left then, as a standard deviation; errors are relative, of "
-        "rows of programs held out, from two random entries."
-    )
-    if not real:
-        yield "Give --tables DIR, with matrices in CSV files, to see measured ones beside these."
-
-
-def _pictures(
-    found: Sequence[Found], real: Mapping[str, Known]
-) -> "dict[str, Callable[[], Figure]]":
-    first = found[0]
-    shares = {
-        "drawn": {name: _as_curve(each) for name, each in first.shares.items()},
-    }
-    if real:
-        shares["measured"] = {
-            name: _as_curve(component_shares(known.matrix)) for name, known in real.items()
-        }
-    return {
-        "components": partial(
+PHYSICS_MATRICES = GroundTruthStudy(
+    name="physics-matrices",
+    about="rank, spread and predictability of the physics' matrices, beside measured ones",
+    source="ours; nothing was published to hold this against",
+    measure=look,
+    tables=read,
+    units={"*/spread": "log"},
+    notes=(
+        (
+            "in-N is the share of log-variance in the first N components, once rows and columns "
+            "are centred; spread is what is left then, as a standard deviation; errors are "
+            "relative, of rows of programs held out, from two random entries. --tables DIR puts "
+            "measured matrices, in CSV files, beside these."
+        ),
+    ),
+    pictures=(
+        Picture(
+            "components",
             physics_plots.curves,
-            shares,
             "Variance in the first components",
-            ("components", "share (%)"),
-            limits=(0.0, 100.0),
-            legend="lower right",
-        ),
-        "co-location": partial(
-            physics_plots.matrices,
             {
-                f"{name}: {HARDWARE[name].cores} cores": ([""] * len(each), [""] * len(each), each)
-                for name, each in first.pairs.items()
+                "axes_labels": ("components", "share (%)"),
+                "limits": (0.0, 100.0),
+                "legend": "lower right",
             },
-            "What each program keeps beside each other",
         ),
-        "scale-up": partial(
+        Picture("co-location", physics_plots.matrices, "What each program keeps beside each other"),
+        Picture(
+            "scale-up",
             physics_plots.curves,
-            {
-                f"on {HIGH_END}": {
-                    name: (list(range(1, len(each) + 1)), each)
-                    for name, each in first.speedups.items()
-                }
-            },
             "Speedup by cores",
-            ("cores", "over one core"),
+            {"axes_labels": ("cores", "over one core")},
         ),
-    }
-
-
-def _as_curve(shares: _Array) -> "physics_plots.Curve":
-    told = shares[:10]
-    return list(range(1, len(told) + 1)), told * 100
+    ),
+)

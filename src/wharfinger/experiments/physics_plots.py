@@ -4,35 +4,36 @@ Experiments on the ground truth call them; style and ``save`` are ``plots``'. Ev
 one of lightness, dashes or place as well as of colour.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.experiments import labels
-from wharfinger.experiments.plots import BUSY, WIDTH_INCHES, canvas, line_style
+from wharfinger.experiments.plots import BUSY, LIGHT, WIDTH_INCHES, canvas, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
+Panels = Mapping[str, Mapping[str, T]]
+"""By panel and by name."""
 Curve = tuple[Sequence[float], Array]
 """Where along the axis, and what there."""
 Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
-_BODY, _EDGE = "#b9d3ea", "#14307d"
+_EDGE = "#14307d"
 NAMED_CELLS = 16
 """Of a row: with more of them, names and numbers would be too small to read."""
 _ROOM = 0.55
 """Lightness of a cell, beyond which what stands in it is written in white."""
 
 
-def violins(
-    panels: Mapping[str, Mapping[str, Sequence[float]]], title: str, ylabel: str
-) -> "Figure":
+def violins(panels: Panels[Sequence[float]], title: str, ylabel: str) -> "Figure":
     """How values are spread: a violin each, with the median; the axis is logarithmic.
 
     Args:
@@ -40,17 +41,9 @@ def violins(
         title: What it shows, in words.
         ylabel: What the values are.
     """
-    columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    size = (PANEL_INCHES * columns, 3.0 * rows + 0.5)
-    with canvas(rows, columns, title, size) as (figure, all_axes):
-        for axes, (name, groups) in zip(all_axes, panels.items(), strict=False):
-            axes.set_title(name)
+    with _grid(panels, title, 3.0, ylabel) as (figure, all_axes):
+        for axes, groups in zip(all_axes, panels.values(), strict=False):
             _violin(axes, groups)
-        for axes in all_axes[len(panels) :]:
-            axes.set_axis_off()
-        for axes in all_axes[::columns]:
-            axes.set_ylabel(ylabel)
     return figure
 
 
@@ -63,7 +56,7 @@ def _violin(axes: "Axes", groups: Mapping[str, Sequence[float]]) -> None:
             [values[number] for number in spread], places[spread], widths=0.85, showextrema=False
         )
         for body in parts["bodies"]:
-            body.set(facecolor=_BODY, edgecolor=_EDGE, alpha=1.0, linewidth=0.9)
+            body.set(facecolor=LIGHT, edgecolor=_EDGE, alpha=1.0, linewidth=0.9)
     for place, each in zip(places, values, strict=True):
         axes.hlines(np.median(each), place - 0.3, place + 0.3, color="black", linewidth=1.6)
     axes.set_xticks(places, labels=list(groups))
@@ -98,12 +91,12 @@ def _round_ticks(axes: "Axes") -> None:
 
 
 def curves(
-    panels: Mapping[str, Mapping[str, Curve]],
+    panels: Panels[Curve],
     title: str,
     axes_labels: tuple[str, str],
     *,
-    log: str = "",
-    limits: tuple[float, float] | None = None,
+    log: bool = False,
+    limits: tuple[float | None, float | None] = (0.0, None),
     legend: Literal["", "upper left", "lower right"] = "",
 ) -> "Figure":
     """Lines with their names on them, a panel for each group.
@@ -112,41 +105,41 @@ def curves(
         panels: Curves by panel and by name.
         title: What they show, in words.
         axes_labels: What is along, and what is up.
-        log: Axes that are logarithmic: ``"x"``, ``"y"`` or ``"xy"``.
+        log: The axis along is logarithmic.
         limits: Of the upward axis.
         legend: Place of names beside dashes, where lines lie too close for names on them.
     """
+    along_label, up_label = axes_labels
+    with _grid(panels, title, 3.4, up_label, on_lines=True) as (figure, all_axes):
+        for axes, group in zip(all_axes, panels.values(), strict=False):
+            for number, (name, (along, up)) in enumerate(group.items()):
+                axes.plot(along, up, label=name, **line_style(number))
+            axes.set(ylim=limits, xlabel=along_label)
+            if log:
+                axes.set_xscale("log")
+                _round_ticks(axes)
+            if legend:
+                axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
+    return figure
+
+
+@contextlib.contextmanager
+def _grid(
+    panels: Mapping[str, Any], title: str, inches: float, ylabel: str, *, on_lines: bool = False
+) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """A panel for each name, two beside one another; one alone has all the width."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     width = PANEL_INCHES * columns if columns > 1 else WIDTH_INCHES
-    drawn = []
-    with canvas(rows, columns, title, (width, 3.4 * rows + 0.5)) as (figure, all_axes):
-        for axes, (name, group) in zip(all_axes, panels.items(), strict=False):
+    size = (width, inches * rows + 0.5)
+    with canvas(rows, columns, title, size, on_lines=on_lines) as (figure, all_axes):
+        for axes, name in zip(all_axes, panels, strict=False):
             axes.set_title(name)
-            axes.set(
-                xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear"
-            )
-            lines = []
-            for number, (label, (along, up)) in enumerate(group.items()):
-                lines += axes.plot(along, up, label=label, **line_style(number))
-            if limits is not None:
-                axes.set_ylim(limits)
-            elif not log:
-                axes.set_ylim(0, None)
-            axes.set_xlabel(axes_labels[0])
-            if "x" in log:
-                _round_ticks(axes)
-            drawn.append((axes, lines))
-            if legend:
-                axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
+        yield figure, all_axes
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
         for axes in all_axes[::columns]:
-            axes.set_ylabel(axes_labels[1])
-    for axes, lines in drawn:
-        if not legend:
-            labels.on_lines(axes, lines)
-    return figure
+            axes.set_ylabel(ylabel)
 
 
 def matrices(panels: Mapping[str, Square], title: str) -> "Figure":
@@ -183,7 +176,7 @@ def _write_in(axes: "Axes", values: Array) -> None:
                 axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=7)
 
 
-def distributions(groups: Mapping[str, Mapping[str, Array]], title: str, xlabel: str) -> "Figure":
+def distributions(groups: Panels[Array], title: str, xlabel: str) -> "Figure":
     """Shares of values below each, a panel for each group: distributions as lines.
 
     Args:

@@ -7,23 +7,20 @@ Nothing here says that neighbours throttle one another: where they do, the solve
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.experiments import physics_plots
-from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.ground_truth import (
-    Fact,
-    Numbers,
+    GroundTruthStudy,
+    Picture,
+    StudyFindings,
     at,
-    over_seeds,
-    regime_of,
-    rows_of,
-    seeds_of,
+    mean_curve,
+    pooled,
 )
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import Resident
@@ -40,11 +37,6 @@ from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.figure import Figure
-
 PLATFORM = "e5-2670"
 CPUS = 2.0
 """Of each workload."""
@@ -55,22 +47,28 @@ SIZES = (*np.arange(0.25, 8, 0.25), *np.arange(8, 24, 0.5), *np.arange(24, 64.1,
 DEGREES = (2, 3, 4)
 SAMPLED = 300
 """Sets of a degree at most."""
-LEAST_MIB = 0.2
+MIN_MIB = 0.2
 """Of joint contention: below, a relative error says nothing."""
 STREAMER = "streamer"
 """A service that waits for memory and not for caches."""
+SERVICES = (*PYTHIA_SERVICES, STREAMER)
+VARIANTS = {
+    "": (1.0, False, SERVICES),
+    "half-bandwidth/": (0.5, False, SERVICES),
+    "with-whims/": (1.0, True, PYTHIA_SERVICES),
+}
+"""Share of the memory bandwidth, whether neighbours have whims, and which services are looked at.
+Whims are as large as what a batch program does to a service here, of either sign, and the same
+beside every set."""
 FIGURE6 = {2: 0.26, 3: 0.45, 4: 0.66}
+MEDIANS = {"redis": 1.85, "mongodb": 0.615}
+"""At 5.2, of all sets of one to three."""
 TABLE2: Mapping[tuple[str, str], tuple[float, float, float]] = {
     ("redis", "graph-analytics"): (0.9521, 0.9200, 0.7706),
     ("redis", "in-memory-analytics"): (0.9523, 0.9355, 0.6061),
     ("mongodb", "graph-analytics"): (0.9770, 0.9418, 0.9117),
     ("mongodb", "in-memory-analytics"): (0.9806, 0.9860, 0.6854),
 }
-VARIANTS = {"": (1.0, False), "half-bandwidth/": (0.5, False), "with-whims/": (1.0, True)}
-"""Share of the memory bandwidth, and whether neighbours have whims: those are as large as what a
-batch program does to a service here, of either sign, and the same beside every set."""
-MEDIANS = {"redis": 1.85, "mongodb": 0.615}
-"""At 5.2, of all sets of one to three."""
 _Set = tuple[str, ...]
 _Array = NDArray[np.float64]
 
@@ -92,46 +90,7 @@ class Additivity:
     batch: Mapping[int, _Array]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Of one population.
-
-    Attributes:
-        numbers: Those of the table.
-        services: By name.
-    """
-
-    numbers: Numbers
-    services: Mapping[str, Additivity] = field(default_factory=dict)
-
-
-class PythiaFigure6:
-    """The experiment."""
-
-    name = "pythia-figure6"
-    about = "how far the sum of single contentions lies above the joint one, by degree"
-    source = "Pythia, Figure 6, Table 2 and section 5.2"
-    takes = frozenset({"regime"})
-    repeats = 7
-
-    def check(self, arguments: Arguments) -> None:
-        """Refuse a regime that there is not."""
-        regime_of(arguments)
-
-    def run(self, context: Context) -> ExperimentResult:
-        """Sets of two, three and four neighbours beside each service."""
-        regime = regime_of(context.arguments)
-        found = over_seeds(context, partial(look, regime))
-        return ExperimentResult(
-            self.name,
-            seeds_of(context.arguments),
-            rows_of([each.numbers for each in found], _facts()),
-            tuple(_notes(regime)),
-            pictures=_pictures(found),
-        )
-
-
-def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Found:
+def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> StudyFindings:
     """All of one population.
 
     Args:
@@ -139,22 +98,25 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Foun
         seed: Of the population, and of which sets are looked at.
         names: Batch programs.
     """
-    numbers: Numbers = {}
-    services = {}
-    for variant, (bandwidth, whims) in VARIANTS.items():
-        truth = world(regime, seed, bandwidth, whims=whims)
-        for name in (*PYTHIA_SERVICES, STREAMER):
-            found = additivity(truth, name, names, seed)
-            services[f"{variant}{name}"] = found
-            numbers |= _of_errors(f"{variant}{name}", found)
-        if not variant:
-            numbers |= _beside_memory(truth)
-    for degree in DEGREES:
-        both = np.concatenate([services[name].errors[degree] for name in PYTHIA_SERVICES])
-        numbers[f"both/degree-{degree}/mean"] = float(both.mean())
-        kept = [np.concatenate([services[name].batch[degree] for name in PYTHIA_SERVICES])]
-        numbers[f"batch/degree-{degree}/lost-mean"] = float(1 - np.mean(kept))
-    return Found(numbers, services)
+    sums = {
+        f"{variant}{name}": additivity(truth, name, names, seed)
+        for variant, (bandwidth, whims, services) in VARIANTS.items()
+        for truth in [world(regime, seed, bandwidth, whims=whims)]
+        for name in services
+    }
+    return StudyFindings(
+        dict(_numbers(world(regime, seed, 1.0), sums)),
+        {
+            "additivity": {
+                name: {
+                    f"{degree} neighbours": 100 * errors
+                    for degree, errors in sums[name].errors.items()
+                }
+                for name in PYTHIA_SERVICES
+            },
+            "bubble": {"QoS beside it": {name: (SIZES, sums[name].curve) for name in SERVICES}},
+        },
+    )
 
 
 def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -> Physics:
@@ -184,12 +146,8 @@ def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -
 
 def _streamer(redis: Application) -> Application:
     """As redis, but runs through its data: no cache keeps them, whoever is beside it."""
-    return replace(
-        redis,
-        name=STREAMER,
-        sets=(WorkingSet(0.03, 0.5 * MIB, 1.5, floor=0.97), redis.sets[1]),
-        parallelism=5.0,
-    )
+    sets = (WorkingSet(0.03, 0.5 * MIB, 1.5, floor=0.97), redis.sets[1])
+    return replace(redis, name=STREAMER, sets=sets, parallelism=5.0)
 
 
 def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Additivity:
@@ -209,9 +167,9 @@ def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Ad
         sets = sets_of(names, degree, seed)
         sums = np.array([sum(single[each] for each in one) for one in sets])
         joint = np.array([score(qos([programs[each] for each in one])) for one in sets])
-        told = np.isfinite(sums) & np.isfinite(joint)
-        censored[degree] = float(1 - told.mean())
-        large = told & (np.nan_to_num(joint) >= LEAST_MIB)
+        readable = np.isfinite(sums) & np.isfinite(joint)
+        censored[degree] = float(1 - readable.mean())
+        large = readable & (np.nan_to_num(joint) >= MIN_MIB)
         errors[degree] = (sums[large] - joint[large]) / joint[large]
         batch[degree] = np.array([_kept(truth, service, programs, one) for one in sets[:100]])
     return Additivity(errors, censored, curve, batch)
@@ -219,17 +177,16 @@ def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Ad
 
 def sets_of(names: Sequence[str], degree: int, seed: int) -> list[_Set]:
     """Multisets of that many, all of them or a sample."""
-    found = list(itertools.combinations_with_replacement(names, degree))
-    if len(found) <= SAMPLED:
-        return found
-    chosen = np.random.default_rng([seed, degree]).choice(len(found), SAMPLED, replace=False)
-    return [found[number] for number in chosen]
+    sets = list(itertools.combinations_with_replacement(names, degree))
+    if len(sets) <= SAMPLED:
+        return sets
+    chosen = np.random.default_rng([seed, degree]).choice(len(sets), SAMPLED, replace=False)
+    return [sets[number] for number in chosen]
 
 
 def _asked(truth: Physics, name: str) -> Resident:
     """A service under the load that it has here."""
-    application = truth.applications[name]
-    idle = at(application, CPUS, load_per_second=0.0)
+    idle = at(truth.applications[name], CPUS, load_per_second=0.0)
     return replace(idle, load_per_second=LOAD * truth.alone(PLATFORM, idle))
 
 
@@ -245,6 +202,28 @@ def _kept(truth: Physics, service: Resident, programs: Mapping[str, Resident], o
     return truth.rates(PLATFORM, [first, service, *others])[0] / before
 
 
+# --- what is shown --------------------------------------------------------------------------
+
+
+def _numbers(truth: Physics, sums: Mapping[str, Additivity]) -> Iterator[tuple[str, float]]:
+    for degree in DEGREES:
+        both = np.concatenate([sums[name].errors[degree] for name in PYTHIA_SERVICES])
+        yield f"both/degree-{degree}/mean", float(both.mean())
+    for name, service in sums.items():
+        for degree, errors in service.errors.items():
+            if len(errors):
+                yield f"{name}/degree-{degree}/mean", float(errors.mean())
+                yield f"{name}/degree-{degree}/median", float(np.median(errors))
+            yield f"{name}/degree-{degree}/censored", service.censored[degree]
+        few = np.concatenate([service.errors[degree] for degree in (2, 3)])
+        if len(few) and name in MEDIANS:
+            yield f"{name}/up-to-3/median", float(np.median(few))
+    yield from _beside_memory(truth)
+    for degree in DEGREES:
+        kept = [np.concatenate([sums[name].batch[degree] for name in PYTHIA_SERVICES])]
+        yield f"batch/degree-{degree}/lost-mean", float(1 - np.mean(kept))
+
+
 def _beside_memory(truth: Physics) -> Iterator[tuple[str, float]]:
     """Table 2: one to three of a program that loads memory."""
     for name in PYTHIA_SERVICES:
@@ -257,88 +236,53 @@ def _beside_memory(truth: Physics) -> Iterator[tuple[str, float]]:
                 yield f"table2/{name}/{program}-{count}", beside / alone
 
 
-def _of_errors(name: str, found: Additivity) -> Iterator[tuple[str, float]]:
-    for degree, errors in found.errors.items():
-        if len(errors):
-            yield f"{name}/degree-{degree}/mean", float(errors.mean())
-            yield f"{name}/degree-{degree}/median", float(np.median(errors))
-        yield f"{name}/degree-{degree}/censored", found.censored[degree]
-    few = np.concatenate([found.errors[degree] for degree in (2, 3)])
-    if len(few):
-        yield f"{name}/up-to-3/median", float(np.median(few))
-
-
-# --- what is shown --------------------------------------------------------------------------
-
-
-def _facts() -> Iterator[Fact]:
-    for degree, published in FIGURE6.items():
-        yield Fact(f"both/degree-{degree}/mean", "relative", published)
-    for name in PYTHIA_SERVICES:
-        for degree in DEGREES:
-            yield Fact(f"{name}/degree-{degree}/mean", "relative")
-            yield Fact(f"{name}/degree-{degree}/median", "relative")
-            yield Fact(f"{name}/degree-{degree}/censored", "fraction")
-        yield Fact(f"{name}/up-to-3/median", "relative", MEDIANS[name])
-    for variant in (
-        *(f"half-bandwidth/{name}" for name in PYTHIA_SERVICES),
-        STREAMER,
-        f"half-bandwidth/{STREAMER}",
-        *(f"with-whims/{name}" for name in PYTHIA_SERVICES),
-    ):
-        for degree in DEGREES:
-            yield Fact(f"{variant}/degree-{degree}/mean", "relative")
-            yield Fact(f"{variant}/degree-{degree}/median", "relative")
-            yield Fact(f"{variant}/degree-{degree}/censored", "fraction")
-    for (name, program), values in TABLE2.items():
-        for count, published in enumerate(values, 1):
-            yield Fact(f"table2/{name}/{program}-{count}", "fraction", published)
-    for degree in DEGREES:
-        yield Fact(f"batch/degree-{degree}/lost-mean", "fraction")
-
-
-def _notes(regime: Regime) -> Iterator[str]:
-    yield f"Regime {regime.name}; CPUs are cores, as in Pythia's cluster."
-    yield (
-        "Sets beyond the floor of a service's curve are censored and not in the means; so are sets "
-        f"whose joint contention is below {LEAST_MIB} MiB, where a relative error says nothing."
-    )
-    yield (
-        "A cache-bound service loses most of what it can lose to the first neighbour, and "
-        "neighbours take cache and bandwidth from one another: the sum is too high, the more the "
-        "more there are. One that waits for memory loses ever more as the bandwidth fills, and a "
-        "bubble that fits into the cache shows it little of that: there the sum is too low."
-    )
-
-
-def _pictures(found: Sequence[Found]) -> "dict[str, Callable[[], Figure]]":
-    def pooled(name: str) -> dict[str, _Array]:
-        parts = [each.services[name].errors for each in found]
-        return {
-            f"{degree} neighbours": np.concatenate([each[degree] for each in parts]) * 100
-            for degree in DEGREES
-        }
-
-    return {
-        "additivity": partial(
+PYTHIA_FIGURE6 = GroundTruthStudy(
+    name="pythia-figure6",
+    about="how far the sum of single contentions lies above the joint one, by degree",
+    source="Pythia, Figure 6, Table 2 and section 5.2",
+    measure=look,
+    units={
+        "batch/*": "fraction",
+        "table2/*": "fraction",
+        "*/censored": "fraction",
+        "*": "relative",
+    },
+    published={f"both/degree-{degree}/mean": value for degree, value in FIGURE6.items()}
+    | {f"{name}/up-to-3/median": value for name, value in MEDIANS.items()}
+    | {
+        f"table2/{name}/{program}-{count}": value
+        for (name, program), values in TABLE2.items()
+        for count, value in enumerate(values, 1)
+    },
+    notes=(
+        "CPUs are cores, as in Pythia's cluster.",
+        (
+            "Sets beyond the floor of a service's curve are censored and not in the means; so are "
+            f"sets whose joint contention is below {MIN_MIB} MiB, where a relative error says "
+            "nothing."
+        ),
+        (
+            "A cache-bound service loses most of what it can lose to the first neighbour, and "
+            "neighbours take cache and bandwidth from one another: the sum is too high, the more "
+            "the more there are. One that waits for memory loses ever more as the bandwidth "
+            "fills, and a bubble that fits into the cache shows it little of that: there the sum "
+            "is too low."
+        ),
+    ),
+    pictures=(
+        Picture(
+            "additivity",
             physics_plots.distributions,
-            {"redis": pooled("redis"), "mongodb": pooled("mongodb")},
             "Sum of single contentions over the joint one",
-            "over-estimate (%)",
+            {"xlabel": "over-estimate (%)"},
+            pooled,
         ),
-        "bubble": partial(
+        Picture(
+            "bubble",
             physics_plots.curves,
-            {
-                "QoS beside it": {
-                    name: (
-                        SIZES,
-                        np.mean([each.services[name].curve for each in found], axis=0),
-                    )
-                    for name in (*PYTHIA_SERVICES, STREAMER)
-                }
-            },
             "Services beside a bubble",
-            ("bubble (MiB)", "performance over alone"),
-            limits=(0.8, 1.01),
+            {"axes_labels": ("bubble (MiB)", "performance over alone"), "limits": (0.8, 1.01)},
+            mean_curve,
         ),
-    }
+    ),
+)

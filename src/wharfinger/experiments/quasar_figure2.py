@@ -6,27 +6,15 @@ bends elsewhere under each. Published are the largest ratios.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 
 from wharfinger.experiments import physics_plots
-from wharfinger.experiments.base import Arguments, Context, ExperimentResult
-from wharfinger.experiments.ground_truth import (
-    Fact,
-    Numbers,
-    at,
-    over_seeds,
-    regime_of,
-    rows_of,
-    seeds_of,
-)
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at, pooled
 from wharfinger.experiments.knees import LARGEST, NO_KNEE, PATTERNS, SMALLEST, Memcached
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.ground_truth import Resident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.clusters import QUASAR
 from wharfinger.simulator.truth.physics.datasets import DATA_SETS, NETFLIX, on_data, with_mappers
@@ -35,93 +23,34 @@ from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.figure import Figure
-
-    from wharfinger.experiments.physics_plots import Curve
-
 JOBS = 8
 """Of a population's that are looked at; the picture shows the first."""
 PARTS_OF_MEMORY = (0.25, 0.5, 0.75, 1.0)
 SERVERS = (1, 2, 3, 4, 5, 6, 7, 8)
+SHOWN = ("servers", "interference on J", "cores of J", "queries")
+"""Of memcached's panels."""
 _Groups = dict[str, list[float]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Of one population.
-
-    Attributes:
-        numbers: Those of the table.
-        violins: Of Hadoop, by panel and name.
-        curves: Of memcached, latency by throughput, by panel and name.
-    """
-
-    numbers: Numbers
-    violins: Mapping[str, _Groups]
-    curves: "Mapping[str, Mapping[str, Curve]]"
-
-
-class QuasarFigure2:
-    """The experiment."""
-
-    name = "quasar-figure2"
-    about = "what platforms, interference, allocation and data do to Hadoop and memcached"
-    source = "Quasar, Figure 2 and Table 1"
-    takes = frozenset({"regime"})
-    repeats = 7
-
-    def check(self, arguments: Arguments) -> None:
-        """Refuse a regime that there is not."""
-        regime_of(arguments)
-
-    def run(self, context: Context) -> ExperimentResult:
-        """Both rows of the figure."""
-        regime = regime_of(context.arguments)
-        found = over_seeds(context, partial(look, regime))
-        return ExperimentResult(
-            self.name,
-            seeds_of(context.arguments),
-            rows_of([each.numbers for each in found], FACTS),
-            (*_NOTES, f"Regime {regime.name}."),
-            pictures=_pictures(found),
-        )
-
-
-def look(regime: Regime, seed: int) -> Found:
+def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     """Both applications of one population."""
-    drawn = draw_pool(Pool.HADOOP, regime, Streams(seed))[:JOBS]
-    jobs = [Hadoop(regime, job) for job in drawn]
-    violins = [job.violins() for job in jobs]
+    hadoop = [Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
+    violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
-    knees = {
-        "servers": service.platforms(),
-        "interference on A": service.interference(SMALLEST, SMALLEST.cores),
-        "interference on J": service.interference(LARGEST, LARGEST.cores // 3),
-        "cores of J": service.cores(),
-        "queries": service.queries(),
-    }
-    each = [dict(_of_hadoop(found, job)) for found, job in zip(violins, jobs, strict=True)]
-    numbers = (
-        dict(_over_jobs(each))
-        | dict(_of_spark(regime, seed))
-        | {
-            f"memcached/{name}/knee-ratio": _ratio(
-                [each for each in panel.values() if each > NO_KNEE]
-            )
-            for name, panel in knees.items()
-        }
-    )
-    return Found(numbers, violins[0], service.curves)
-
-
-def _over_jobs(jobs: Sequence[Numbers]) -> Iterator[tuple[str, float]]:
-    for name in jobs[0]:
-        values = [job[name] for job in jobs]
-        yield f"hadoop/{name}/median", float(np.median(values))
-        yield f"hadoop/{name}/largest", max(values)
+    panels = service.panels()
+    knees = {panel: service.knees(cases) for panel, cases in panels.items()}
+    ratios = [dict(_of_hadoop(each, job)) for each, job in zip(violins, hadoop, strict=True)]
+    numbers: dict[str, float] = {}
+    for name in ratios[0]:
+        values = [job[name] for job in ratios]
+        numbers[f"hadoop/{name}/median"] = float(np.median(values))
+        numbers[f"hadoop/{name}/largest"] = max(values)
+    numbers |= dict(_of_spark(regime, seed))
+    for panel, loads in knees.items():
+        ratio = _ratio([load for load in loads.values() if load > NO_KNEE])
+        numbers[f"memcached/{panel}/knee-ratio"] = ratio
+    curves = {panel: service.curves(panels[panel], knees[panel]) for panel in SHOWN}
+    return StudyFindings(numbers, {"hadoop": violins[0], "memcached": curves})
 
 
 # --- Hadoop ---------------------------------------------------------------------------------
@@ -136,125 +65,66 @@ class Hadoop:
     """
 
     def __init__(self, regime: Regime, job: Application) -> None:
-        self.job = job
         jobs = [
-            self._on(name, mappers)
-            for name in range(len(DATA_SETS))
+            replace(with_mappers(on_data(job, data), mappers), name=f"{data.name}x{mappers}")
+            for data in DATA_SETS
             for mappers in range(1, LARGEST.cores + 1)
         ]
         self.truth = Physics(QUASAR, jobs, regime.constants)
-        self.base = self.rate(SMALLEST, SMALLEST.cores, 1.0)
+        whole = self.rate(SMALLEST, SMALLEST.cores, 1.0)
+        assert whole is not None
+        self.base = whole
 
-    def violins(self) -> dict[str, _Groups]:
-        """All that the figure's first row shows."""
-        return {
-            "servers": self.platforms(),
-            "interference on A": self.interference(SMALLEST),
-            "servers at once": self.scale_out(),
-            "data sets": self.data_sets(),
-        }
-
-    def _on(self, number: int, mappers: int) -> Application:
-        data = DATA_SETS[number]
-        return replace(
-            with_mappers(on_data(self.job, data), mappers), name=f"{data.name}x{mappers}"
-        )
-
-    def resident(
+    def rate(
         self,
         hardware: Hardware,
         cores: int,
         part: float,
         servers: int = 1,
         data: str = NETFLIX.name,
-    ) -> Resident:
-        """The job on part of a server."""
+        beside: SharedResource | None = None,
+    ) -> float | None:
+        """Instructions per second on part of each server; ``None`` = it has no such source."""
         job = self.truth.applications[f"{data}x{cores}"]
         wanted = job.footprint_bytes + job.data_bytes / servers
-        return at(job, cores, min(part * hardware.memory_bytes, wanted), servers=servers)
+        resident = at(job, cores, min(part * hardware.memory_bytes, wanted), servers=servers)
+        if beside is None:
+            return self.truth.alone(hardware.name, resident)
+        source = self.truth.source(hardware.name, beside, 100.0, resident)
+        return self.truth.rates(hardware.name, [resident, source])[0] if source else None
 
-    def rate(self, hardware: Hardware, cores: int, part: float) -> float:
-        """Instructions per second."""
-        return self.truth.alone(hardware.name, self.resident(hardware, cores, part))
-
-    def platforms(self) -> _Groups:
-        """Over server A with all that it has, by allocation within each server."""
-        return {
-            hardware.name.upper(): [
-                self.rate(hardware, cores, part) / self.base
-                for cores, part in allocations(hardware)
-            ]
-            for hardware in QUASAR
-        }
+    def speedups(
+        self, hardware: Hardware, data: str = NETFLIX.name, beside: SharedResource | None = None
+    ) -> list[float]:
+        """Over A with all that it has, by allocation; empty = the server has no such source."""
+        rates = [self.rate(hardware, *a, data=data, beside=beside) for a in allocations(hardware)]
+        return [] if None in rates else [rate / self.base for rate in rates if rate is not None]
 
     def interference(self, hardware: Hardware) -> _Groups:
-        """Over A with all that it has, beside each pattern at full intensity, by allocation."""
-        base = self.base
-        found: _Groups = {
-            "none": [self.rate(hardware, *each) / base for each in allocations(hardware)]
-        }
-        for name, resource in PATTERNS.items():
-            rates = [self._beside(hardware, resource, *each) for each in allocations(hardware)]
-            if None not in rates:
-                found[name] = [rate / base for rate in rates if rate is not None]
-        return found
+        """Beside each pattern at full intensity."""
+        patterns = {"none": None} | dict(PATTERNS)
+        speedups = {name: self.speedups(hardware, beside=each) for name, each in patterns.items()}
+        return {name: each for name, each in speedups.items() if each}
 
-    def _beside(
-        self, hardware: Hardware, resource: SharedResource, cores: int, part: float
-    ) -> float | None:
-        resident = self.resident(hardware, cores, part)
-        source = self.truth.source(hardware.name, resource, 100.0, resident)
-        if source is None:
-            return None
-        return self.truth.rates(hardware.name, [resident, source])[0]
-
-    def scale_out(self) -> _Groups:
+    def scale_out(self, servers: int) -> list[float]:
         """Over one server with the same allocation."""
+        several = (self.rate(SMALLEST, *each, servers=servers) for each in allocations(SMALLEST))
+        one = (self.rate(SMALLEST, *each) for each in allocations(SMALLEST))
+        return [servers * a / b for a, b in zip(several, one, strict=True) if a and b]
+
+    def violins(self) -> dict[str, _Groups]:
+        """All that the figure's first row shows."""
         return {
-            str(servers): [
-                servers
-                * self.truth.alone(
-                    SMALLEST.name, self.resident(SMALLEST, cores, part, servers=servers)
-                )
-                / self.rate(SMALLEST, cores, part)
-                for cores, part in allocations(SMALLEST)
-            ]
-            for servers in SERVERS
+            "servers": {each.name.upper(): self.speedups(each) for each in QUASAR},
+            "interference on A": self.interference(SMALLEST),
+            "servers at once": {str(count): self.scale_out(count) for count in SERVERS},
+            "data sets": {
+                f"{letter}: {data.name}": [
+                    speedup for each in QUASAR for speedup in self.speedups(each, data.name)
+                ]
+                for letter, data in zip("ABC", DATA_SETS, strict=True)
+            },
         }
-
-    def data_sets(self) -> _Groups:
-        """Over A with all that it has and the first data set, by server and allocation."""
-        return {
-            f"{letter}: {data.name}": [
-                self.truth.alone(
-                    hardware.name, self.resident(hardware, cores, part, data=data.name)
-                )
-                / self.base
-                for hardware in QUASAR
-                for cores, part in allocations(hardware)
-            ]
-            for letter, data in zip("ABC", DATA_SETS, strict=True)
-        }
-
-
-def _of_spark(regime: Regime, seed: int) -> Iterator[tuple[str, float]]:
-    """How jobs scale that read again what memory can't hold: over eight servers, of any part."""
-    middle = QUASAR[4]
-    jobs = draw_pool(Pool.SPARK, regime, Streams(seed))
-    truth = Physics([middle], jobs, regime.constants)
-    exponents = []
-    for job in jobs:
-        for part in PARTS_OF_MEMORY:
-            one, eight = (
-                servers
-                * truth.alone(
-                    middle.name, at(job, job.threads, part * middle.memory_bytes, servers=servers)
-                )
-                for servers in (1, 8)
-            )
-            exponents.append(float(np.log(eight / one) / np.log(8)))
-    yield "spark/scale-out-exponent-lowest", min(exponents)
-    yield "spark/scale-out-exponent-highest", max(exponents)
 
 
 def allocations(hardware: Hardware) -> list[tuple[int, float]]:
@@ -267,8 +137,7 @@ def _of_hadoop(violins: Mapping[str, _Groups], hadoop: Hadoop) -> Iterator[tuple
     servers, data = violins["servers"], violins["data sets"]
     yield "servers", _ratio([each[-1] for each in servers.values()])
     yield "allocation", max(map(_ratio, servers.values()))
-    beside = violins["interference on A"]
-    yield "interference-on-a", _worst(beside)
+    yield "interference-on-a", _worst(violins["interference on A"])
     yield "interference-on-j", _worst(hadoop.interference(LARGEST))
     on_each = np.array([*data.values()])
     yield "data", float((on_each.max(axis=0) / on_each.min(axis=0)).max())
@@ -287,68 +156,69 @@ def _ratio(values: Sequence[float]) -> float:
     return max(values) / min(values)
 
 
-# --- what is shown --------------------------------------------------------------------------
+def _of_spark(regime: Regime, seed: int) -> Iterator[tuple[str, float]]:
+    """How jobs scale that read again what memory can't hold: over eight servers, of any part."""
+    middle = QUASAR[4]
+    jobs = draw_pool(Pool.SPARK, regime, Streams(seed))
+    truth = Physics([middle], jobs, regime.constants)
+    exponents = []
+    for job in jobs:
+        for part in PARTS_OF_MEMORY:
+            memory = part * middle.memory_bytes
+            one, eight = (
+                servers * truth.alone(middle.name, at(job, job.threads, memory, servers=servers))
+                for servers in (1, 8)
+            )
+            exponents.append(float(np.log(eight / one) / np.log(8)))
+    yield "spark/scale-out-exponent-lowest", min(exponents)
+    yield "spark/scale-out-exponent-highest", max(exponents)
 
-FACTS = (
-    *(
-        Fact(f"hadoop/{name}/{which}", unit, published)
-        for name, unit, published in (
-            ("servers", "ratio", 7.0),
-            ("allocation", "ratio", 10.0),
-            ("interference-on-a", "ratio", 10.0),
-            ("interference-on-j", "ratio", None),
-            ("data", "ratio", 3.0),
-            ("scale-out-exponent-lowest", "log speedup / log servers", None),
-            ("scale-out-exponent-highest", "log speedup / log servers", None),
+
+QUASAR_FIGURE2 = GroundTruthStudy(
+    name="quasar-figure2",
+    about="what platforms, interference, allocation and data do to Hadoop and memcached",
+    source="Quasar, Figure 2 and Table 1",
+    measure=look,
+    units={"*/scale-out-exponent-*": "log speedup / log servers", "*": "ratio"},
+    published={
+        f"hadoop/{name}/{which}": value
+        for name, value in (
+            ("servers", 7.0), ("allocation", 10.0), ("interference-on-a", 10.0), ("data", 3.0),
         )
         for which in ("median", "largest")
-    ),
-    Fact("spark/scale-out-exponent-lowest", "log speedup / log servers"),
-    Fact("spark/scale-out-exponent-highest", "log speedup / log servers"),
-    Fact("memcached/servers/knee-ratio", "ratio", 3.0),
-    Fact("memcached/interference on A/knee-ratio", "ratio", 7.0),
-    Fact("memcached/interference on J/knee-ratio", "ratio", 7.0),
-    Fact("memcached/cores of J/knee-ratio", "ratio", 8.0),
-    Fact("memcached/queries/knee-ratio", "ratio", 3.0),
-)
-_NOTES = (
-    (
-        "Published are the largest ratios of one job and one service. Measured are the ratio of "
-        f"the median of {JOBS} jobs of a population, and the largest of all."
-    ),
-    "An exponent above 1 is superlinear: several servers hold data that one does not.",
-    (
-        "The knee is the largest load with a 99th percentile below 1 ms. On A, memory's pattern "
-        "makes the service page, and no load has one: it is left out there."
-    ),
-)
-
-
-_PANELS = ("servers", "interference on J", "cores of J", "queries")
-
-
-def _pictures(found: Sequence[Found]) -> "dict[str, Callable[[], Figure]]":
-    pooled = {
-        panel: {
-            name: [value for each in found for value in each.violins[panel][name]]
-            for name in found[0].violins[panel]
-        }
-        for panel in found[0].violins
     }
-    return {
-        "hadoop": partial(
+    | {
+        "memcached/servers/knee-ratio": 3.0,
+        "memcached/interference on A/knee-ratio": 7.0,
+        "memcached/interference on J/knee-ratio": 7.0,
+        "memcached/cores of J/knee-ratio": 8.0,
+        "memcached/queries/knee-ratio": 3.0,
+    },
+    notes=(
+        ("Published are the largest ratios of one job and one service. Measured are the ratio of "
+        f"the median of {JOBS} jobs of a population, and the largest of all."),
+        "An exponent above 1 is superlinear: several servers hold data that one does not.",
+        ("The knee is the largest load with a 99th percentile below 1 ms. On A, memory's pattern "
+        "makes the service page, and no load has one: it is left out there."),
+    ),
+    pictures=(
+        Picture(
+            "hadoop",
             physics_plots.violins,
-            pooled,
             "Hadoop: speedup over all of server A",
-            "speedup",
+            {"ylabel": "speedup"},
+            pooled,
         ),
-        "memcached": partial(
+        Picture(
+            "memcached",
             physics_plots.curves,
-            {name: found[0].curves[name] for name in _PANELS},
             "memcached: latency by throughput",
-            ("thousands of queries a second", "99th percentile (ms)"),
-            log="x",
-            limits=(0.0, 1.5),
-            legend="upper left",
+            {
+                "axes_labels": ("thousands of queries a second", "99th percentile (ms)"),
+                "log": True,
+                "limits": (0.0, 1.5),
+                "legend": "upper left",
+            },
         ),
-    }
+    ),
+)  # fmt: skip

@@ -1,23 +1,29 @@
-"""Every experiment by name. A new one is a file beside this one and a line here."""
+"""Every experiment by name. A new one is data in a file beside this one, and a line here.
+
+``wharfinger experiment run`` calls ``check``, then ``run``.
+"""
 
 from wharfinger.errors import InvalidInput
-from wharfinger.experiments.base import Experiment
-from wharfinger.experiments.ibench_figure54 import IbenchFigure54
-from wharfinger.experiments.measured_gavel import MeasuredGavel
-from wharfinger.experiments.papers_scenarios import PapersScenarios
-from wharfinger.experiments.paragon_figure2 import ParagonFigure2
-from wharfinger.experiments.physics_matrices import PhysicsMatrices
-from wharfinger.experiments.pythia_figure6 import PythiaFigure6
-from wharfinger.experiments.quasar_figure2 import QuasarFigure2
+from wharfinger.experiments.ground_truth import GroundTruthStudy
+from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.measured_gavel import MEASURED_GAVEL
+from wharfinger.experiments.papers_scenarios import PAPERS_SCENARIOS
+from wharfinger.experiments.paragon_figure2 import PARAGON_FIGURE2
+from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
+from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
+from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
+from wharfinger.experiments.runs import RunExperiment
 
+Experiment = RunExperiment | GroundTruthStudy
+"""Policies × scenarios × seeds, or a function of a drawn population."""
 _ALL: tuple[Experiment, ...] = (
-    ParagonFigure2(),
-    PapersScenarios(),
-    QuasarFigure2(),
-    PythiaFigure6(),
-    IbenchFigure54(),
-    PhysicsMatrices(),
-    MeasuredGavel(),
+    PARAGON_FIGURE2,
+    PAPERS_SCENARIOS,
+    QUASAR_FIGURE2,
+    PYTHIA_FIGURE6,
+    IBENCH_FIGURE54,
+    PHYSICS_MATRICES,
+    MEASURED_GAVEL,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
 

@@ -4,17 +4,14 @@
 docs/experiments.md lists the files.
 """
 
-import contextlib
-import csv
 import dataclasses
-import gzip
-import io
 import json
 import os
 import platform
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +20,9 @@ import numpy as np
 from wharfinger import __version__
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import comparison, plots
-from wharfinger.experiments.base import Arguments, Experiment, ExperimentResult
+from wharfinger.experiments.base import Arguments, ExperimentResult
+from wharfinger.experiments.registry import Experiment
 from wharfinger.experiments.workspace import INPUTS, RESULTS, Workspace
-from wharfinger.simulator.results.outcome import Fate, Outcome
 
 RUNS, FATES, ABOUT, README, PICTURES = (
     "runs.csv", "fates.csv.gz", "run.json", "README.md", "plots",
@@ -37,6 +34,11 @@ FILES = {
     ABOUT: "arguments, seeds, versions, machine, and digests of what was read",
 }
 """What is always there, and what it is."""
+FOLDERS = {
+    INPUTS: "copies of what was read",
+    PICTURES: "pictures, as PNG and SVG",
+    "scenarios": "what was simulated",
+}
 
 
 def as_json(result: ExperimentResult, files: Iterable[str] = ()) -> dict[str, Any]:
@@ -52,8 +54,8 @@ def as_json(result: ExperimentResult, files: Iterable[str] = ()) -> dict[str, An
         "results": [dataclasses.asdict(row) for row in result.rows],
         "notes": list(result.notes),
         "comparisons": [
-            {"name": case, "policies": comparison.as_json(found)}
-            for case, found in result.comparisons.items()
+            {"name": case, "policies": comparison.as_json(each)}
+            for case, each in result.comparisons.items()
         ],
         "files": list(files),
     }
@@ -73,12 +75,13 @@ def write(
     """
     folder = space.folder
     result = _draw(folder, result)
-    _write_csv(folder / RUNS, list(_run_lines(result)))
-    with _zipped(folder / FATES) as file:
-        _write_lines(file, ["case", "policy", "seed", *_FATE], _fate_lines(result))
-    _write_json(folder / ABOUT, _about(space, experiment, arguments, result))
-    (folder / README).write_text(_readme(space, experiment, arguments, result))
-    files = sorted([*_names(folder), RESULTS])
+    _write_runs(folder / RUNS, result)
+    _join_fates(space, folder / FATES)
+    again = command(experiment, arguments, _tables(space, arguments))
+    _write_json(folder / ABOUT, _about(space, experiment, arguments, again))
+    (folder / README).write_text(_readme(folder, experiment, result, again))
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    files = sorted([*names, RESULTS])
     _write_json(folder / RESULTS, as_json(result, files))
     return result, files
 
@@ -92,25 +95,12 @@ def command(experiment: Experiment, arguments: Arguments, tables: str | None) ->
         tables: Where its tables are; ``None`` = it has none.
     """
     words = ["wharfinger", "experiment", "run", experiment.name]
-    given = {
-        "repeats": arguments.repeats,
-        "seed": arguments.seed,
-        "tables": tables,
-        "servers": arguments.servers,
-        "workloads": arguments.workloads,
-        "regime": arguments.regime,
-    }
-    for name, value in given.items():
+    options = ("repeats", "seed", "tables", "servers", "workloads", "regime")
+    values = {name: getattr(arguments, name) for name in options} | {"tables": tables}
+    for name, value in values.items():
         if value is not None:
             words += [f"--{name}", str(value)]
     return shlex.join([*words, "--out", "again"])
-
-
-def _names(folder: Path) -> list[str]:
-    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
-
-
-# --- pictures ---------------------------------------------------------------------------------
 
 
 def _draw(folder: Path, result: ExperimentResult) -> ExperimentResult:
@@ -127,82 +117,46 @@ def _draw(folder: Path, result: ExperimentResult) -> ExperimentResult:
     return result
 
 
-# --- tables -----------------------------------------------------------------------------------
-
-_FATE = [field.name for field in dataclasses.fields(Fate)]
-
-
-def _runs(result: ExperimentResult) -> Iterator[tuple[str, str, Outcome]]:
-    for case, found in result.comparisons.items():
-        for policy in found.policies:
-            for outcome in policy.outcomes:
-                yield case, policy.name, outcome
-
-
-def _run_lines(result: ExperimentResult) -> Iterator[dict[str, Any]]:
-    for case, policy, outcome in _runs(result):
-        head = {
+def _write_runs(path: Path, result: ExperimentResult) -> None:
+    lines = [
+        {
             "case": case,
-            "policy": policy,
-            "admission": outcome.admission,
-            "scenario": outcome.scenario,
-            "seed": outcome.seed,
+            "policy": policy.name,
+            "admission": run.admission,
+            "scenario": run.scenario,
+            "seed": run.seed,
+            **run.summary,
         }
-        yield head | dict(outcome.summary)
-
-
-def _fate_lines(result: ExperimentResult) -> Iterator[list[Any]]:
-    for case, policy, outcome in _runs(result):
-        for fate in outcome.fates:
-            yield [case, policy, outcome.seed, *(getattr(fate, name) for name in _FATE)]
-
-
-def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
+        for case, compared in result.comparisons.items()
+        for policy in compared.policies
+        for run in policy.runs
+    ]
     header = list(dict.fromkeys(key for line in lines for key in line))
-    with path.open("w", newline="") as file:
-        _write_lines(file, header, ([line.get(key) for key in header] for line in lines))
+    comparison.write_rows(path, [header, *([line.get(key) for key in header] for line in lines)])
 
 
-def _write_lines(file: io.TextIOBase, header: list[str], lines: Iterable[list[Any]]) -> None:
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(map(_cell, line) for line in lines)
-
-
-def _cell(value: Any) -> Any:
-    """As JSON writes it; empty = not known."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
-
-
-@contextlib.contextmanager
-def _zipped(path: Path) -> Iterator[io.TextIOWrapper]:
-    # Neither its name nor the time is written: the same fates make the same bytes.
-    with (
-        path.open("wb") as file,
-        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
-        io.TextIOWrapper(packed, encoding="utf-8", newline="") as text,
-    ):
-        yield text
-
-
-# --- what was run -----------------------------------------------------------------------------
+def _join_fates(space: Workspace, path: Path) -> None:
+    """One file of those of all runs."""
+    comparison.write_rows(path, [comparison.FATE_COLUMNS])
+    if space.fates is None or not space.fates.exists():
+        return
+    with path.open("ab") as file:
+        for part in sorted(space.fates.iterdir()):
+            file.write(part.read_bytes())
+    shutil.rmtree(space.fates)
 
 
 def _about(
-    space: Workspace, experiment: Experiment, arguments: Arguments, result: ExperimentResult
+    space: Workspace, experiment: Experiment, arguments: Arguments, again: str
 ) -> dict[str, Any]:
+    values = dataclasses.asdict(arguments)
     return {
         "name": experiment.name,
         "about": experiment.about,
         "source": experiment.source,
-        "command": command(experiment, arguments, _tables(space, arguments)),
-        "arguments": {
-            key: str(value) if isinstance(value, Path) else value
-            for key, value in dataclasses.asdict(arguments).items()
-        },
-        "seeds": list(result.seeds),
+        "command": again,
+        "arguments": values | {"tables": arguments.tables and str(arguments.tables)},
+        "seeds": list(arguments.seeds),
         "versions": versions(),
         "machine": machine(),
         "inputs": [dataclasses.asdict(each) for each in space.inputs],
@@ -227,7 +181,11 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """Where it ran: times depend on it, and no other number."""
-    model = re.search(r"^model name\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    try:
+        cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        cpuinfo = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return {
         "architecture": platform.machine(),
         "cpu_model": model[1].strip() if model else None,
@@ -237,46 +195,17 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def _readme(
-    space: Workspace, experiment: Experiment, arguments: Arguments, result: ExperimentResult
-) -> str:
+def _readme(folder: Path, experiment: Experiment, result: ExperimentResult, again: str) -> str:
     made = ", ".join(f"{name} {version}" for name, version in versions().items())
+    there = [path.name for path in sorted(folder.iterdir()) if path.name in FOLDERS]
     files = [f"- `{name}`: {words}" for name, words in FILES.items()]
-    files += [
-        f"- `{path.name}/`: {_FOLDERS[path.name]}"
-        for path in sorted(space.folder.iterdir())
-        if path.name in _FOLDERS
-    ]
+    files += [f"- `{name}/`: {FOLDERS[name]}" for name in there]
     notes = [f"- {note}" for note in result.notes]
-    lines = [
-        f"# {experiment.name}",
-        "",
-        f"{experiment.about[0].upper()}{experiment.about[1:]}. Source: {experiment.source}.",
-        "",
-        f"Made with {made}. In this folder, this does it again:",
-        "",
-        f"    {command(experiment, arguments, _tables(space, arguments))}",
-        "",
-        *(["## What it says", "", *notes, ""] if notes else []),
-        "## Files",
-        "",
-        *files,
-    ]
-    return "\n".join(lines) + "\n"
-
-
-_FOLDERS = {
-    INPUTS: "copies of what was read",
-    PICTURES: "pictures, as PNG and SVG",
-    "scenarios": "what was simulated",
-}
+    says = ["## What it says", "", *notes, ""] if notes else []
+    about = f"{experiment.about[0].upper()}{experiment.about[1:]}. Source: {experiment.source}."
+    lines = [f"# {experiment.name}", "", about, ""]
+    lines += [f"Made with {made}. In this folder, this does it again:", "", f"    {again}", ""]
+    return "\n".join([*lines, *says, "## Files", "", *files]) + "\n"
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -15,7 +15,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class MeanInterval:
     """A mean, and where the true one lies with 95% confidence.
 
     Attributes:
@@ -32,7 +32,7 @@ class Interval:
     def excludes_zero(self) -> bool | None:
         """Whether 0 lies outside; ``None`` = not known.
 
-        >>> Interval(0.2, 0.1, 0.3).excludes_zero, Interval(1.0, None, None).excludes_zero
+        >>> MeanInterval(0.2, 0.1, 0.3).excludes_zero, MeanInterval(1.0, None, None).excludes_zero
         (True, None)
         """
         if self.low is None or self.high is None:
@@ -40,7 +40,7 @@ class Interval:
         return self.low > 0 or self.high < 0
 
 
-def interval(values: Iterable[float | None]) -> Interval | None:
+def interval(values: Iterable[float | None]) -> MeanInterval | None:
     """Mean and t-interval, n - 1 degrees of freedom; ``None`` where there is no value.
 
     The order of the values does not matter, to the last bit.
@@ -49,19 +49,19 @@ def interval(values: Iterable[float | None]) -> Interval | None:
         values: One a run; those that are ``None`` or not finite are passed over.
 
     >>> interval([1.0, 2.0, 3.0])
-    Interval(mean=2.0, low=-0.484..., high=4.484...)
+    MeanInterval(mean=2.0, low=-0.484..., high=4.484...)
     >>> interval([4.0, None])
-    Interval(mean=4.0, low=None, high=None)
+    MeanInterval(mean=4.0, low=None, high=None)
     """
-    known = [float(value) for value in values if value is not None and math.isfinite(value)]
-    if not known:
+    finite = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not finite:
         return None
-    mean = statistics.fmean(known)
-    if len(known) == 1:
-        return Interval(mean, None, None)
-    error = statistics.stdev(known) / math.sqrt(len(known))
-    half = t_quantile(CONFIDENCE, len(known) - 1) * error
-    return Interval(mean, mean - half, mean + half)
+    mean = statistics.fmean(finite)
+    if len(finite) == 1:
+        return MeanInterval(mean, None, None)
+    error = statistics.stdev(finite) / math.sqrt(len(finite))
+    half = t_quantile(CONFIDENCE, len(finite) - 1) * error
+    return MeanInterval(mean, mean - half, mean + half)
 
 
 @cache

@@ -46,15 +46,18 @@ class Workspace:
 
     Args:
         folder: There, and empty.
+        kept: Whether it stays; else nobody will read what lies in it.
 
     Attributes:
         folder: As above.
         inputs: Files that the experiment has said it reads.
+        fates: Directory for a file of each run's fates; ``None`` = they are not wanted.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, kept: bool = False) -> None:
         self.folder = folder
         self.inputs: list[Input] = []
+        self.fates = folder / "fates" if kept else None
 
     def read(self, directory: Path, names: Sequence[str]) -> Path:
         """Keep those of a directory's files that are there.
@@ -109,7 +112,7 @@ def workspace(out: Path | None, *, force: bool = False) -> Iterator[Workspace]:
     new = target.with_name(f".{target.name}.new-{os.getpid()}")
     new.mkdir()
     try:
-        yield Workspace(new)
+        yield Workspace(new, kept=True)
         _put(new, target)
     finally:
         shutil.rmtree(new, ignore_errors=True)

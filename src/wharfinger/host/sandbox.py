@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput
-from wharfinger.native import supervisor_path
+from wharfinger.host.binaries import supervisor_path
 
 _PROBE_TIMEOUT_SECONDS = 30.0
 _MAX_REPORT_BYTES = 4096

@@ -19,6 +19,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
+from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.pacing import encode_pace
 from wharfinger.host.processes import (
     KEY_VARIABLE,
@@ -40,7 +41,6 @@ from wharfinger.host.run_dir import (
     read_text,
     write_synced,
 )
-from wharfinger.native import supervisor_path
 
 __all__ = [
     "KEY_VARIABLE",

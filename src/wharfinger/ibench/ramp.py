@@ -69,7 +69,7 @@ class RampPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RampSample:
     """One measurement: performance (more is better) beside a source at an intensity."""
 
     intensity: float
@@ -81,7 +81,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TakeSample:
     """Take one more sample at this intensity."""
 
     intensity: float
@@ -126,33 +126,33 @@ class Tolerance:
     curve: tuple[CurvePoint, ...]
 
 
-def next_step(plan: RampPlan, samples: Sequence[Sample]) -> Measure | Tolerance:
+def next_step(plan: RampPlan, samples: Sequence[RampSample]) -> TakeSample | Tolerance:
     """What to do after these samples, which earlier answers asked for.
 
     Raises:
         InvalidInput: Performance alone is 0, so that no drop could be seen.
 
     >>> plan, samples = RampPlan(), []
-    >>> while isinstance(step := next_step(plan, samples), Measure):
-    ...     samples.append(Sample(step.intensity, 100 - step.intensity / 5))
+    >>> while isinstance(step := next_step(plan, samples), TakeSample):
+    ...     samples.append(RampSample(step.intensity, 100 - step.intensity / 5))
     >>> step.score, step.low, step.high, step.censored
     (25.0, 20.0, 30.0, False)
     """
     visits = _visits(plan, samples)
     if not visits:
-        return Measure(0.0)
+        return TakeSample(0.0)
     last = visits[-1]
     if len(last.kept) < plan.samples_per_visit or last.verdict is _Verdict.OPEN:
-        return Measure(last.intensity)
+        return TakeSample(last.intensity)
     if last.verdict is _Verdict.ALONE:
         return _after_rest(plan, visits)
     if last.verdict is _Verdict.BROKEN:
         broken = sum(visit.breaks(last.intensity) for visit in visits)
-        return _broken(plan, visits) if broken > plan.confirmations else Measure(0.0)
+        return _broken(plan, visits) if broken > plan.confirmations else TakeSample(0.0)
     return _climb(plan, visits)
 
 
-def conclude(plan: RampPlan, samples: Sequence[Sample]) -> Tolerance:
+def conclude(plan: RampPlan, samples: Sequence[RampSample]) -> Tolerance:
     """What is known when the ramp has to stop at once: a lower bound, unless it was done."""
     step = next_step(plan, samples)
     return step if isinstance(step, Tolerance) else _unbroken(_visits(plan, samples))
@@ -180,7 +180,7 @@ class _Visit:
         return self.verdict is _Verdict.BROKEN and self.intensity == intensity
 
 
-def _visits(plan: RampPlan, samples: Sequence[Sample]) -> list[_Visit]:
+def _visits(plan: RampPlan, samples: Sequence[RampSample]) -> list[_Visit]:
     runs = [
         (intensity, tuple(sample.performance for sample in run)[plan.discard_samples :])
         for intensity, run in groupby(samples, key=lambda sample: sample.intensity)
@@ -247,14 +247,14 @@ def _verdict(plan: RampPlan, broken_probability: float, samples: int) -> _Verdic
     return _Verdict.BROKEN if broken_probability > 0.5 else _Verdict.KEPT
 
 
-def _after_rest(plan: RampPlan, visits: list[_Visit]) -> Measure:
+def _after_rest(plan: RampPlan, visits: list[_Visit]) -> TakeSample:
     """The level whose break is to be confirmed, or the first one."""
-    return Measure(visits[-2].intensity if len(visits) > 1 else plan.levels[0])
+    return TakeSample(visits[-2].intensity if len(visits) > 1 else plan.levels[0])
 
 
-def _climb(plan: RampPlan, visits: list[_Visit]) -> Measure | Tolerance:
+def _climb(plan: RampPlan, visits: list[_Visit]) -> TakeSample | Tolerance:
     above = [level for level in plan.levels if level > visits[-1].intensity]
-    return Measure(above[0]) if above else _unbroken(visits)
+    return TakeSample(above[0]) if above else _unbroken(visits)
 
 
 def _unbroken(visits: list[_Visit]) -> Tolerance:

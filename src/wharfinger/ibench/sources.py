@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput, Unavailable
+from wharfinger.host.binaries import ibench_path
 from wharfinger.model.interference import SharedResource
-from wharfinger.native import ibench_path
 
 PROBE_SECONDS = 20.0
 DEFAULT_FILE_BYTES = 64 << 20

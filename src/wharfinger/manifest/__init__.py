@@ -2,9 +2,10 @@
 
 ``submit`` and the API load manifests here and get frozen ``Workload`` values or all
 problems at once; ``describe`` and the API write workloads back; ``schema`` prints the
-format. The order of work: ``reader`` (bytes to trees, within limits), ``parsing`` (trees to
-values by the table in ``fields``), ``meaning`` (rules between fields). Nothing but the
-functions below is for others, and importing this package imports neither YAML nor the table.
+format. The order of work: ``reader`` (bytes to trees, within limits), ``sections`` (trees to
+values by the table in ``fields``), ``rules`` (between fields); ``output`` writes. Scenarios have
+a table of their own and are read by the same engine. Nothing but the functions below is for
+others, and importing this package imports neither YAML nor the table.
 """
 
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def load_manifests(
 
 def json_schema() -> "dict[str, Json]":
     """The JSON Schema (draft 2020-12) of one document of a manifest file."""
-    from wharfinger.manifest.schema import json_schema as build  # noqa: PLC0415
+    from wharfinger.manifest.output import json_schema as build  # noqa: PLC0415
 
     return build()
 
@@ -60,6 +61,6 @@ def workload_to_manifest(workload: "Workload", *, redact: bool) -> "dict[str, Js
         Values that JSON and YAML can hold. Without ``redact``, loading them again gives an
         equal workload.
     """
-    from wharfinger.manifest.rendering import write  # noqa: PLC0415 - see the module
+    from wharfinger.manifest.output import write  # noqa: PLC0415 - see the module
 
     return write(workload, redact=redact)

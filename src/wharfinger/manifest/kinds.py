@@ -1,34 +1,36 @@
-"""The kinds of value that a manifest's fields take: how each is read, written and described.
+"""The kinds of value that fields take: how each is read, written and described.
 
-``fields`` builds the table of fields from these. A kind is the only place that knows its
-value's form, so that what is accepted, what the JSON Schema says and what ``describe``
-prints can't differ.
+The tables of fields (``fields``, ``wharfinger.simulator.scenario.scenario_fields``) are made of
+these. A kind is the only place that knows its value's form, so that what is accepted, what the
+JSON Schema says and what ``describe`` prints cannot differ.
 """
 
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 from wharfinger.errors import InvalidInput
-from wharfinger.manifest.problems import Problems
 from wharfinger.manifest.tree import Mapping as MappingNode
 from wharfinger.manifest.tree import Node, Scalar, Sequence, describe
+from wharfinger.model import units
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import NAMED_NUMBERS
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
-WRONG = object()
-"""What a reader returns whose problems have been added."""
-
 REDACTED = "***"
+MIN_MEMORY_BYTES = 1024**2
 
+_MAX_NAME = 63
+_MAX_TEXT = 512
+_MAX_PATH = 4095
+_MAX_ARGUMENTS = 1024
+_NO_NUL = "^[^\\u0000]*$"
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_LABEL_KEY = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$")
-_ENV_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 # A host, perhaps a port, and a path; no user and no password, which would be logged.
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _URL = re.compile(
@@ -37,79 +39,68 @@ _URL = re.compile(
 _HOST_AND_PORT = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([^/]*)")
 _LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
 _METRIC = re.compile(rf"^[A-Za-z_:][A-Za-z0-9_:]*(\{{{_LABEL}(,{_LABEL})*\}})?$", re.ASCII)
-_MAX_URL = 512
-_MAX_NAME = 63
-_MAX_LABELS = 64
-_MAX_ENV = 1024
-_MAX_ENV_KEY = 256
-_MAX_ARGUMENTS = 1024
-_MAX_PATH = 4095
-_MAX_REGEX = 512
-_NO_NUL = "^[^\\u0000]*$"
+
+
+class Several(InvalidInput):
+    """What is wrong in several parts of one value: line, part such as ``[0]``, message."""
+
+    def __init__(self, parts: "list[tuple[int, str, str]]") -> None:
+        self.parts = parts
+        super().__init__("; ".join(message for _, _, message in parts))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value is read, for its messages.
+class Field:
+    """One field of a section, by its kind.
 
     Attributes:
-        path: The field's path such as ``spec.run.env``.
-        line: Of its key.
-        problems: Takes what is wrong within it.
-        working_directory: What relative paths start from.
+        kind: How it is read, written and described.
+        doc: What it says, in one or two sentences.
+        attribute: Where its section's object keeps it; empty = as its name says, ``None`` =
+            nowhere, it is a constant.
+        name: Its key, where it stands at an attribute that says another.
+        required: Whether its section must have it; ``None`` = if the attribute has no default.
+        default: Its default in words, where it is not simply the attribute's.
+        not_supported: What this version does not do; then only the default is accepted.
     """
 
-    path: str
-    line: int
-    problems: Problems
-    working_directory: str
-
-    def wrong(self, line: int, inside: str, message: str) -> object:
-        """Add a problem of a part of the value, and return ``WRONG``."""
-        self.problems.add(line, self.path + inside, message)
-        return WRONG
+    kind: "Kind"
+    doc: str
+    attribute: str | None = ""
+    name: str = ""
+    required: bool | None = None
+    default: str = ""
+    not_supported: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value.
+    """One kind of value. Called with what a field says, it makes the field.
 
     Attributes:
         says: Its name in the reference, with an example.
-        read: The value of a node. Raises ``InvalidInput`` with value and mend, or adds its
-            problems to the place and returns ``WRONG``.
+        read: The value of a node; relative paths start from the directory that is given too.
+            Raises ``InvalidInput`` with value and mend.
         write: The value in the manifest's form, for ``describe`` and the API.
         schema: Its fragment of JSON Schema.
         secret: Its values are never shown.
     """
 
     says: str
-    read: Callable[[Node, Place], object]
+    read: Callable[[Node, str], object]
     write: Callable[[Any], Json]
     schema: Mapping[str, Json]
     secret: bool = False
 
-
-def quantity(
-    says: str,
-    parse: Callable[[str], object],
-    write: Callable[[Any], str],
-    pattern: str,
-    *examples: str,
-    number: Mapping[str, Json] | None = None,
-) -> Kind:
-    """A value with a unit; ``number`` is the schema of bare numbers where they are allowed."""
-    text: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": 64}
-    schema: dict[str, Json] = {"anyOf": [text, dict(number)]} if number else text
-    return Kind(
-        says,
-        lambda node, _place: parse(_text(node)),
-        write,
-        {**schema, "examples": list(examples)},
-    )
+    def __call__(self, doc: str, attribute: str | None = "", **options: Any) -> Field:
+        """A field of this kind; see ``Field``."""
+        return Field(self, doc, attribute, **options)
 
 
-def _text(node: Node) -> str:
+# --- what a node is -------------------------------------------------------------------------
+
+
+def scalar_text(node: Node) -> str:
     """A scalar as the units' functions read it; numbers in YAML's own bases in decimal."""
     if not isinstance(node, Scalar):
         raise InvalidInput(f"{describe(node)} is given; write one value")
@@ -123,79 +114,16 @@ def _text(node: Node) -> str:
     return repr(value) if type(value) is float and abs(value) < float("inf") else node.text
 
 
-def number(
-    says: str,
-    low: float,
-    high: float,
-    *examples: Json,
-    open_ends: bool = False,
-    integer: bool = False,
-) -> Kind:
-    """A bare number from ``low`` to ``high``; ``open_ends`` leaves out the two themselves."""
-    word = "whole number" if integer else "number"
-    between = (
-        f"between {low:.12g} and {high:.12g}" if open_ends else f"from {low:.12g} to {high:.12g}"
-    )
-
-    def read(node: Node, _place: Place) -> object:
-        text = _text(node)
-        value = node.value if isinstance(node, Scalar) else None
-        if isinstance(value, str):
-            raise InvalidInput(f"{quoted(text)} is text; write a bare number such as {examples[0]}")
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput(f"{quoted(text)} is not a number; write e.g. {examples[0]}")
-        inside = low < value < high if open_ends else low <= value <= high
-        if not inside or (integer and value != int(value)):
-            raise InvalidInput(
-                f"{quoted(text)} is not a {word} {between}; write e.g. {examples[0]}"
-            )
-        return int(value) if integer else float(value)
-
-    bounds = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
-    schema: dict[str, Json] = {
-        "type": "integer" if integer else "number",
-        bounds[0]: low,
-        bounds[1]: high,
-        "examples": list(examples),
-    }
-    return Kind(says, read, _bare, schema)
-
-
-def _bare(value: float) -> Json:
-    """A number without the ``.0`` of a whole one."""
-    return int(value) if value == int(value) else value
-
-
-def constant(text: str) -> Kind:
-    """The one text that a field may have."""
-
-    def read(node: Node, _place: Place) -> object:
-        given = _text(node)
-        if not isinstance(node, Scalar) or node.value != text:
-            raise InvalidInput(f"{quoted(given)} is not known; write {text}")
-        return text
-
-    return Kind(f"`{text}`", read, lambda _value: text, {"const": text})
-
-
-def choice(members: type[StrEnum], example: str) -> Kind:
-    """One of an enumeration's words."""
-    return words([str(member) for member in members], example, members)
-
-
-def words(words: list[str], example: str, make: Callable[[str], object] = str) -> Kind:
-    """One of some words, and what is made of it."""
-
-    def read(node: Node, _place: Place) -> object:
-        text = _text(node)
-        if text in words:
-            return make(text)
-        near = closest(text, words)
-        mend = f"did you mean {near}?" if near else f"write {example}"
-        raise InvalidInput(f"{quoted(text)} is not one of {', '.join(words)}; {mend}")
-
-    says = " or ".join(f"`{word}`" for word in words)
-    return Kind(says, read, str, {"enum": [*words], "examples": [example]})
+def string(node: Node, what: str = "") -> str:
+    """A scalar that is text; what YAML takes for something else needs quotes."""
+    what = what or (quoted(node.text) if isinstance(node, Scalar) else "the value")
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        if "\0" in node.value:
+            raise InvalidInput(f"{what} has a NUL character in it; remove it")
+        return node.value
+    if isinstance(node, Scalar) and node.value is not None:
+        raise InvalidInput(f"{what} is {describe(node)} to YAML; put it in quotes")
+    raise InvalidInput(f"{what} must be text, this is {describe(node)}; write text in quotes")
 
 
 def closest(word: str, known: "list[str]") -> str | None:
@@ -212,96 +140,170 @@ def closest(word: str, known: "list[str]") -> str | None:
     return plain[near[0]] if near else None
 
 
-def _read_boolean(node: Node, _place: Place) -> object:
-    text = _text(node)
+# --- kinds of one scalar --------------------------------------------------------------------
+
+
+def quantity(
+    noun: str,
+    parse: Callable[[str], object],
+    write: Callable[[Any], str],
+    pattern: str,
+    *examples: str,
+    bare: Mapping[str, Json] | None = None,
+) -> Kind:
+    """A value with a unit; ``bare`` is the schema of bare numbers where they are allowed."""
+    with_unit: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": 64}
+    schema: dict[str, Json] = {"anyOf": [with_unit, dict(bare)]} if bare else with_unit
+    says = f"{noun}, e.g. " + " or ".join(f"`{example}`" for example in examples[:2])
+    schema["examples"] = [*examples]
+    return Kind(says, lambda node, _: parse(scalar_text(node)), write, schema)
+
+
+def number(
+    low: float, high: float, *examples: Json, noun: str = "number", open_ends: bool = False
+) -> Kind:
+    """A bare number from ``low`` to ``high``; ``open_ends`` leaves out the two themselves."""
+    whole = noun == WHOLE
+    between = "between {} and {}" if open_ends else "from {} to {}"
+    wanted = f"a {WHOLE if whole else 'number'} {between.format(f'{low:.12g}', f'{high:.12g}')}"
+    mend = f"write e.g. {examples[0]}"
+
+    def read(node: Node, _: str) -> object:
+        text = quoted(scalar_text(node))
+        value = node.value if isinstance(node, Scalar) else None
+        if isinstance(value, str):
+            raise InvalidInput(f"{text} is text; write a bare number such as {examples[0]}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidInput(f"{text} is not a number; {mend}")
+        inside = low < value < high if open_ends else low <= value <= high
+        if not inside or (whole and value != int(value)):
+            raise InvalidInput(f"{text} is not {wanted}; {mend}")
+        return int(value) if whole else float(value)
+
+    bounds = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
+    schema: dict[str, Json] = {bounds[0]: low, bounds[1]: high, "examples": [*examples]}
+    schema["type"] = "integer" if whole else "number"
+    return Kind(f"{noun}, e.g. `{examples[0]}`", read, _bare, schema)
+
+
+WHOLE = "whole number"
+
+
+def _bare(value: float) -> Json:
+    """A number without the ``.0`` of a whole one."""
+    return int(value) if value == int(value) else value
+
+
+def words(known: list[str], example: str, make: Callable[[str], object] = str) -> Kind:
+    """One of some words, and what is made of it."""
+
+    def read(node: Node, _: str) -> object:
+        given = scalar_text(node)
+        if given in known:
+            return make(given)
+        near = closest(given, known)
+        wrong = "known" if len(known) == 1 else f"one of {', '.join(known)}"
+        mend = f"did you mean {near}?" if near else f"write {example}"
+        raise InvalidInput(f"{quoted(given)} is not {wrong}; {mend}")
+
+    says = " or ".join(f"`{word}`" for word in known)
+    return Kind(says, read, str, {"enum": [*known], "examples": [example]})
+
+
+def choice(members: type[StrEnum], example: str) -> Kind:
+    """One of an enumeration's words."""
+    return words([str(member) for member in members], example, members)
+
+
+def constant(word: str) -> Kind:
+    """The one word that a field may have; nothing keeps it."""
+    return replace(words([word], word), write=lambda _: word)
+
+
+def _read_boolean(node: Node, _: str) -> object:
+    given = scalar_text(node)
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
-    raise InvalidInput(f"{quoted(text)} is not true or false; write true or false")
+    raise InvalidInput(f"{quoted(given)} is not true or false; write true or false")
 
 
-def _string(node: Node, what: str) -> str:
-    """A scalar that is text; what YAML takes for something else needs quotes."""
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        if "\0" in node.value:
-            raise InvalidInput(f"{what} has a NUL character in it; remove it")
-        return node.value
-    if isinstance(node, Scalar) and node.value is not None:
-        raise InvalidInput(f"{what} is {describe(node)} to YAML; put it in quotes")
-    raise InvalidInput(f"{what} must be text, this is {describe(node)}; write text in quotes")
+# --- kinds of text --------------------------------------------------------------------------
 
 
-def _shown(node: Node) -> str:
-    return quoted(node.text) if isinstance(node, Scalar) else "the value"
+def text(
+    noun: str, check: Callable[[str, str], str], most: int, pattern: str, *examples: Json
+) -> Kind:
+    """Text that ``check`` accepts, or refuses with value and mend; it is also told a directory."""
+    schema: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": most}
+    schema["examples"] = [*examples]
+    says = f"{noun}, e.g. " + " or ".join(f"`{example}`" for example in examples)
+    return Kind(says, lambda node, directory: check(string(node), directory), str, schema)
 
 
-def _read_name(node: Node, _place: Place) -> object:
-    text = _string(node, _shown(node))
-    if len(text) > _MAX_NAME:
-        raise InvalidInput(f"{quoted(text)} is too long; a name has at most {_MAX_NAME} characters")
-    if not _NAME.fullmatch(text):
+def _name(name: str, _: str) -> str:
+    if len(name) > _MAX_NAME:
+        raise InvalidInput(f"{quoted(name)} is too long; a name has at most {_MAX_NAME} characters")
+    if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{quoted(text)} is not a name; use a-z, 0-9 and - between them, e.g. cache-1"
+            f"{quoted(name)} is not a name; use a-z, 0-9 and - between them, e.g. cache-1"
         )
-    return text
+    return name
 
 
-def _read_directory(node: Node, place: Place) -> object:
-    text = _string(node, _shown(node))
-    if not text or len(text) > _MAX_PATH:
-        raise InvalidInput(f"{quoted(text)} is not a directory; write e.g. . or /srv/cache")
-    if text.startswith("~"):
-        raise InvalidInput(f"{quoted(text)}: ~ is not expanded; write the directory in full")
-    start = "" if text.startswith("/") else place.working_directory
+def _path(path: str, directory: str) -> str:
+    if not path or len(path) > _MAX_PATH:
+        raise InvalidInput(f"{quoted(path)} is not a directory; write e.g. . or /srv/cache")
+    if path.startswith("~"):
+        raise InvalidInput(f"{quoted(path)}: ~ is not expanded; write the directory in full")
+    start = "" if path.startswith("/") else directory
     # Only what never changes a path's meaning is dropped: "..", after a symlink, would.
-    parts = [part for part in f"{start}/{text}".split("/") if part not in ("", ".")]
-    return "/" + "/".join(parts)
+    return "/" + "/".join(part for part in f"{start}/{path}".split("/") if part not in ("", "."))
 
 
-def _read_regex(node: Node, _place: Place) -> object:
-    text = _string(node, _shown(node))
-    if len(text) > _MAX_REGEX:
-        raise InvalidInput(f"{quoted(text)} is too long; at most {_MAX_REGEX} characters")
+def _regex(pattern: str, _: str) -> str:
+    mend = "e.g. 'ops=([0-9]+)'"
+    if len(pattern) > _MAX_TEXT:
+        raise InvalidInput(f"{quoted(pattern)} is too long; at most {_MAX_TEXT} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to the manager's standard error
-            expression = re.compile(text)
+            expression = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         detail = str(error) or type(error).__name__
-        raise InvalidInput(
-            f"{quoted(text)} is not a regular expression ({detail}); write e.g. 'ops=([0-9]+)'"
-        ) from None
+        message = f"{quoted(pattern)} is not a regular expression ({detail}); write {mend}"
+        raise InvalidInput(message) from None
     if not expression.groups:
-        raise InvalidInput(
-            f"{quoted(text)} has no group; put the number in parentheses, e.g. 'ops=([0-9]+)'"
-        )
+        message = f"{quoted(pattern)} has no group; put the number in parentheses, {mend}"
+        raise InvalidInput(message)
     for name in expression.groupindex:
         if name not in NAMED_NUMBERS:
             near = closest(name, list(NAMED_NUMBERS))
             mend = f"did you mean {near}?" if near else f"name it one of {', '.join(NAMED_NUMBERS)}"
-            raise InvalidInput(
-                f"{quoted(text)} has a group {quoted(name)} that says nothing here; {mend}"
-            )
-    return text
+            raise InvalidInput(f"{quoted(pattern)} has an unknown group {quoted(name)}; {mend}")
+    return pattern
 
 
-def _read_url(node: Node, _place: Place) -> object:
-    text = _string(node, _shown_url(node))
-    shown = quoted(_without_password(text))
-    mend = "write e.g. http://127.0.0.1:8080/metrics"
-    if len(text) > _MAX_URL:
-        raise InvalidInput(f"{shown} is too long; at most {_MAX_URL} characters")
-    if _URL.fullmatch(text):
-        return text
-    if "@" in text:
-        raise InvalidInput(f"{shown} names a user or a password, and manifests are logged; {mend}")
-    port = _HOST_AND_PORT.match(text)
-    if port is not None:
-        raise InvalidInput(f"{shown} has no port from 1 to 65535, but {quoted(port[2])}; {mend}")
-    raise InvalidInput(f"{shown} is not an http or https URL; {mend}")
+def _url(url: str) -> str:
+    if len(url) > _MAX_TEXT:
+        raise InvalidInput(f"is too long; at most {_MAX_TEXT} characters")
+    if not _URL.fullmatch(url):
+        port = _HOST_AND_PORT.match(url)
+        wrong = "is not an http or https URL"
+        if "@" in url:
+            wrong = "names a user or a password, and manifests are logged"
+        elif port is not None:
+            wrong = f"has no port from 1 to 65535, but {quoted(port[2])}"
+        raise InvalidInput(f"{wrong}; write e.g. http://127.0.0.1:8080/metrics")
+    return url
 
 
-def _shown_url(node: Node) -> str:
-    return quoted(_without_password(node.text)) if isinstance(node, Scalar) else "the value"
+def _read_url(node: Node, _: str) -> object:
+    shown = quoted(_without_password(node.text)) if isinstance(node, Scalar) else ""
+    url = string(node, shown)
+    try:
+        return _url(url)
+    except InvalidInput as error:
+        raise InvalidInput(f"{shown} {error}") from None
 
 
 def _without_password(text: str) -> str:
@@ -320,174 +322,201 @@ def _without_password(text: str) -> str:
     return f"{start}{REDACTED}@{host}"
 
 
-def _read_metric(node: Node, _place: Place) -> object:
-    text = _string(node, _shown(node))
-    if len(text) > _MAX_URL or not _METRIC.fullmatch(text):
-        raise InvalidInput(
-            f"{quoted(text)} is not a metric; write e.g. http_requests_total"
-            " or 'http_requests_total{code=\"200\"}'"
-        )
-    return text
+def _metric(metric: str, _: str) -> str:
+    if len(metric) <= _MAX_TEXT and _METRIC.fullmatch(metric):
+        return metric
+    mend = "write e.g. http_requests_total or 'http_requests_total{code=\"200\"}'"
+    raise InvalidInput(f"{quoted(metric)} is not a metric; {mend}")
 
 
-def _read_command(node: Node, place: Place) -> object:
-    if not isinstance(node, Sequence):
-        raise InvalidInput(
-            f"{_shown(node)} is {describe(node)}, not a list; write e.g. "
-            f'[sh, -c, "echo $HOME"], one item per argument'
-        )
-    if not 0 < len(node.items) <= _MAX_ARGUMENTS:
-        raise InvalidInput(
-            f"the list has {len(node.items)} items; write the program and its arguments, "
-            f"at most {_MAX_ARGUMENTS}"
-        )
-    arguments: list[str] = []
-    failed = False
-    for index, item in enumerate(node.items):
+# --- kinds of lists and mappings ------------------------------------------------------------
+
+
+def each(parts: "Iterable[tuple[int, str, Callable[[], object]]]") -> list[object]:
+    """The values of all parts, given as line, place such as ``[0]``, and reader.
+
+    Raises:
+        Several: With what is wrong in any of them.
+    """
+    values, wrong = [], []
+    for line, inside, read in parts:
         try:
-            arguments.append(_string(item, _shown(item)))
+            values.append(read())
         except InvalidInput as error:
-            place.wrong(item.line, f"[{index}]", str(error))
-            failed = True
-    if not failed and not arguments[0]:
-        return place.wrong(node.items[0].line, "[0]", "'' is not a program; write e.g. sh")
-    return WRONG if failed else tuple(arguments)
+            wrong.append((line, inside, str(error)))
+    if wrong:
+        raise Several(wrong)
+    return values
 
 
-def _string_map(
+def _argument(node: Node, index: int) -> str:
+    argument = string(node)
+    if not argument and not index:
+        raise InvalidInput("'' is not a program; write e.g. sh")
+    return argument
+
+
+def _read_command(node: Node, _: str) -> object:
+    if not isinstance(node, Sequence):
+        shown = quoted(node.text) if isinstance(node, Scalar) else "the value"
+        mend = 'write e.g. [sh, -c, "echo $HOME"], one item per argument'
+        raise InvalidInput(f"{shown} is {describe(node)}, not a list; {mend}")
+    if not 0 < len(node.items) <= _MAX_ARGUMENTS:
+        mend = f"write the program and its arguments, at most {_MAX_ARGUMENTS}"
+        raise InvalidInput(f"the list has {len(node.items)} items; {mend}")
+    return tuple(
+        each(
+            (item.line, f"[{index}]", partial(_argument, item, index))
+            for index, item in enumerate(node.items)
+        )
+    )
+
+
+def mapping(
     says: str,
-    key: re.Pattern[str],
-    key_mend: str,
+    read_value: Callable[[Node], object],
+    schema: dict[str, Json],
+    example: str,
     *,
-    max_entries: int,
-    max_key: int,
-    max_value: int | None,
-    secret: bool,
+    keys: str = "",
+    key_mend: str = "",
+    max_key: int = 0,
+    secret: bool = False,
 ) -> Kind:
-    """Text by text. A secret one's values stand in no message."""
+    """Values by the user's own keys. Bounds are the schema's; a secret one's values are hidden."""
+    most = cast("int", schema.get("maxProperties", 2**31))
 
-    def read_entry(name: str, node: Node) -> str:
-        if not known(name):
+    def is_key(name: str) -> bool:
+        return not keys or (len(name) <= max_key and re.fullmatch(keys, name) is not None)
+
+    def read_entry(name: str, node: Node) -> object:
+        if not is_key(name):
             raise InvalidInput(f"{quoted(name)} is not a valid key; {key_mend}")
-        text = _string(node, "the value" if secret else _shown(node))
-        if max_value is not None and len(text) > max_value:
-            raise InvalidInput(f"{quoted(text)} is too long; at most {max_value} characters")
-        return text
+        return read_value(node)
 
-    def known(name: str) -> bool:
-        return len(name) <= max_key and key.fullmatch(name) is not None
-
-    def read(node: Node, place: Place) -> object:
+    def read(node: Node, _: str) -> object:
         if not isinstance(node, MappingNode):
-            raise InvalidInput(f"must be a mapping, this is {describe(node)}; write e.g. {{A: b}}")
-        if len(node.entries) > max_entries:
-            raise InvalidInput(f"{len(node.entries)} entries are too many; at most {max_entries}")
-        values: dict[str, str] = {}
-        failed = False
-        for name, entry in node.entries.items():
-            try:
-                values[name] = read_entry(name, entry.node)
-            except InvalidInput as error:
-                place.wrong(entry.line, f".{name}" if known(name) else "", str(error))
-                failed = True
-        return WRONG if failed else values
+            raise InvalidInput(f"must be a mapping, this is {describe(node)}; write e.g. {example}")
+        if len(node.entries) > most:
+            raise InvalidInput(f"{len(node.entries)} entries are too many; at most {most}")
+        values = each(
+            (entry.line, f".{name}" if is_key(name) else "", partial(read_entry, name, entry.node))
+            for name, entry in node.entries.items()
+        )
+        return dict(zip(node.entries, values, strict=True))
 
-    value_schema: dict[str, Json] = {"type": "string", "pattern": _NO_NUL}
-    if max_value is not None:
-        value_schema["maxLength"] = max_value
-    schema: dict[str, Json] = {
-        "type": "object",
-        "propertyNames": {"pattern": key.pattern, "maxLength": max_key},
-        "additionalProperties": value_schema,
-        "maxProperties": max_entries,
-    }
-    return Kind(says, read, dict, schema, secret)
+    if keys:
+        schema["propertyNames"] = {"pattern": keys, "maxLength": max_key}
+    return Kind(f"{says}, e.g. `{example}`", read, dict, {"type": "object", **schema}, secret)
+
+
+def _label(node: Node) -> str:
+    label = string(node)
+    if len(label) > _MAX_NAME:
+        raise InvalidInput(f"{quoted(label)} is too long; at most {_MAX_NAME} characters")
+    return label
+
+
+# --- those that manifests and scenarios share -----------------------------------------------
+
+
+def _tolerance(text: str) -> float:
+    fraction = units.parse_fraction(text)
+    if fraction >= 1:
+        mend = "write less than 100%, e.g. 5%"
+        raise InvalidInput(f"{quoted(text)} would tolerate anything; {mend}")
+    return fraction
+
+
+def _positive(pattern: str, zeros: str = "[0.]") -> str:
+    """A pattern of what is not zero: the first digit after all ``zeros`` is another."""
+    return f"^(?={zeros}*[1-9])" + pattern.removeprefix("^")
 
 
 BOOLEAN = Kind("`true` or `false`", _read_boolean, bool, {"type": "boolean"})
-
-NAME = Kind(
-    "name, e.g. `cache-1`",
-    _read_name,
-    str,
-    {"type": "string", "pattern": _NAME.pattern, "maxLength": _MAX_NAME, "examples": ["cache-1"]},
+DURATION = quantity(
+    "duration",
+    units.parse_duration_seconds,
+    units.format_duration,
+    _positive(units.DURATION_PATTERN, "[0.a-z]"),
+    *("10m", "2ms", "1h30m"),
 )
-
-DIRECTORY = Kind(
-    "path, e.g. `.` or `/srv/cache`",
-    _read_directory,
-    str,
-    {
-        "type": "string",
-        "pattern": "^[^~\\u0000][^\\u0000]*$",
-        "maxLength": _MAX_PATH,
-        "examples": [".", "/srv/cache"],
-    },
+TIME = quantity(
+    "duration",
+    partial(units.parse_duration_seconds, allow_zero=True),
+    units.format_duration,
+    units.DURATION_PATTERN,
+    *("10s", "0s"),
 )
-
+RATE = quantity(
+    "rate",
+    units.parse_rate_per_second,
+    units.format_rate,
+    _positive(units.RATE_PATTERN),
+    *("40k/s", "3M/min", "40000/s"),
+)
+TOLERANCE = quantity(
+    "fraction",
+    _tolerance,
+    units.format_fraction,
+    units.FRACTION_PATTERN,
+    *("5%", "0.05"),
+    bare={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+)
+CPU = quantity(
+    "CPUs",
+    units.parse_cpu_millicpus,
+    units.format_cpu,
+    _positive(units.CPU_PATTERN),
+    *("250m", "2", "0.5"),
+    bare={"type": "number", "exclusiveMinimum": 0, "maximum": 1_000_000},
+)
+MEMORY = quantity(
+    "bytes",
+    partial(units.parse_bytes, minimum=MIN_MEMORY_BYTES),
+    units.format_bytes,
+    _positive(units.BYTES_PATTERN),
+    *("512Mi", "4Gi", "1.5G"),
+    bare={"type": "integer", "minimum": MIN_MEMORY_BYTES, "maximum": units.MAX_BYTES},
+)
+NAME = text("name", _name, _MAX_NAME, _NAME.pattern, "cache-1")
+DIRECTORY = text("path", _path, _MAX_PATH, "^[^~\\u0000][^\\u0000]*$", ".", "/srv/cache")
 FILE = replace(DIRECTORY, says="path, e.g. `progress.log`")
-
-URL = Kind(
-    "URL, e.g. `http://127.0.0.1:8080/metrics`",
-    _read_url,
-    str,
-    {
-        "type": "string",
-        "pattern": _URL.pattern,
-        "maxLength": _MAX_URL,
-        "examples": ["http://127.0.0.1:8080/metrics"],
-    },
+URL = replace(
+    text("URL", _name, _MAX_TEXT, _URL.pattern, "http://127.0.0.1:8080/metrics"), read=_read_url
 )
-
-METRIC = Kind(
-    "metric, e.g. `http_requests_total`",
-    _read_metric,
-    str,
-    {
-        "type": "string",
-        "pattern": _METRIC.pattern,
-        "maxLength": _MAX_URL,
-        "examples": ["http_requests_total"],
-    },
-)
-
-REGEX = Kind(
-    "regular expression, e.g. `'ops=([0-9]+)'`",
-    _read_regex,
-    str,
-    {"type": "string", "pattern": "\\(", "maxLength": _MAX_REGEX, "examples": ["ops=([0-9]+)"]},
-)
-
+METRIC = text("metric", _metric, _MAX_TEXT, _METRIC.pattern, "http_requests_total")
+REGEX = text("regular expression", _regex, _MAX_TEXT, "\\(", "ops=([0-9]+)")
+_STRING: dict[str, Json] = {"type": "string", "pattern": _NO_NUL}
 COMMAND = Kind(
     'list of text, e.g. `[sh, -c, "exit 0"]`',
     _read_command,
     list,
     {
         "type": "array",
-        "prefixItems": [{"type": "string", "pattern": _NO_NUL, "minLength": 1}],
-        "items": {"type": "string", "pattern": _NO_NUL},
+        "prefixItems": [_STRING | {"minLength": 1}],
+        "items": _STRING,
         "minItems": 1,
         "maxItems": _MAX_ARGUMENTS,
         "examples": [["sh", "-c", "exit 0"]],
     },
 )
-
-LABELS = _string_map(
-    "text by text, e.g. `{team: web}`",
-    _LABEL_KEY,
-    "use letters, digits and . _ / - between them",
-    max_entries=_MAX_LABELS,
+LABELS = mapping(
+    "text by text",
+    _label,
+    {"additionalProperties": _STRING | {"maxLength": _MAX_NAME}, "maxProperties": 64},
+    "{team: web}",
+    keys=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$",
+    key_mend="use letters, digits and . _ / - between them",
     max_key=_MAX_NAME,
-    max_value=_MAX_NAME,
-    secret=False,
 )
-
-ENVIRONMENT = _string_map(
-    'text by text, e.g. `{PORT: "7001"}`',
-    _ENV_KEY,
-    "use letters, digits and _, and no digit first",
-    max_entries=_MAX_ENV,
-    max_key=_MAX_ENV_KEY,
-    max_value=None,
+ENVIRONMENT = mapping(
+    "text by text",
+    lambda node: string(node, "the value"),
+    {"additionalProperties": _STRING, "maxProperties": 1024},
+    '{PORT: "7001"}',
+    keys="^[A-Za-z_][A-Za-z0-9_]*$",
+    key_mend="use letters, digits and _, and no digit first",
+    max_key=256,
     secret=True,
 )

@@ -1,9 +1,10 @@
 """All workloads of a file: reading, parsing, meaning, and names that stand once."""
 
-from wharfinger.manifest.meaning import check_meaning, complete
-from wharfinger.manifest.parsing import Document, parse_document
+from wharfinger.manifest.fields import MANIFEST
 from wharfinger.manifest.problems import Problems
 from wharfinger.manifest.reader import DEFAULT_LIMITS, Limits, read_documents
+from wharfinger.manifest.rules import check_rules, complete
+from wharfinger.manifest.sections import Document, read_document
 from wharfinger.model.workload import Workload
 
 
@@ -26,11 +27,11 @@ def load(
     documents = 0
     for root in read_documents(text, problems, limits, pure=pure):
         documents += 1
-        document = parse_document(root, problems, working_directory)
-        check_meaning(document)
+        document = read_document(root, MANIFEST, problems, working_directory)
+        check_rules(document)
         _check_name(document, names)
-        if document.workload:
-            workloads.append(complete(document.workload, document))
+        if "" in document.values:
+            workloads.append(complete(Workload(**document.values[""]), document))
     if not documents and not problems.count:
         problems.add(0, "", "no manifest in it; it begins with apiVersion, kind, metadata, spec")
     problems.raise_if_any()
@@ -47,4 +48,4 @@ def _check_name(document: Document, names: dict[object, int]) -> None:
     first = names.setdefault(name, line)
     if first != line:
         message = f"{name!r} is also the name in line {first}; give one of the two another name"
-        document.problems.add(line, path, message)
+        document.wrong(path, message)

@@ -7,7 +7,6 @@ name their columns.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Self
 
 from wharfinger.errors import InvalidInput
@@ -132,12 +131,7 @@ class Setting:
         servers: How many.
 
     Raises:
-        InvalidInput: No server, or a platform's name that can't stand in a column's name.
-
-    >>> Setting("xeon", Configuration(2000), 4).name
-    'xeon|cpu=2000m|x4'
-    >>> Setting.parse("xeon|cpu=2000m|x4") == Setting("xeon", Configuration(2000), 4)
-    True
+        InvalidInput: No server.
     """
 
     platform: str
@@ -147,29 +141,3 @@ class Setting:
     def __post_init__(self) -> None:
         if self.servers < 1:
             raise InvalidInput(f"{self.servers} servers: a setting has one at least")
-        if "|" in self.platform:
-            raise InvalidInput(f"platform {self.platform!r}: no | may stand in its name")
-
-    @property
-    def name(self) -> str:
-        """As a column of the exhaustive classification bears it."""
-        return f"{self.platform}|{self.configuration.name}|x{self.servers}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """From its name.
-
-        Raises:
-            InvalidInput: That is none.
-        """
-        return cls(*_parts_of_setting(text))
-
-
-@lru_cache(maxsize=4096)
-def _parts_of_setting(text: str) -> tuple[str, Configuration, int]:
-    platform, _, rest = text.partition("|")
-    configuration, _, servers = rest.rpartition("|")
-    count = servers.removeprefix("x")
-    if not configuration or count == servers or not (count.isascii() and count.isdecimal()):
-        raise InvalidInput(f"setting {text!r}: write it as PLATFORM|cpu=2000m,memory=4Gi|x4")
-    return platform, Configuration.parse(configuration), int(count)

@@ -223,3 +223,12 @@ def _stays_below(value: float | None, bound: float | None, tolerance: float) -> 
     if bound is None:
         return True
     return None if value is None else value <= bound * (1 + tolerance)
+
+
+def as_performance(quantity: Quantity, value: float) -> float:
+    """In a scale on which more is better; applied twice it gives the value again.
+
+    >>> as_performance(Quantity.LATENCY, 0.004), as_performance(Quantity.RATE, 12.0)
+    (250.0, 12.0)
+    """
+    return 1 / value if quantity is Quantity.LATENCY else value

@@ -20,6 +20,8 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 
+PROFILED_SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
+"""Those that have a signal on ordinary machines, and a program that injects them."""
 RAMP_ALLOCATIONS = 4.0
 """A source's ramp is given as much of a plan's time as measuring at so many allocations."""
 EXTRAPOLATION_LOG_STD = 0.3
@@ -223,7 +225,7 @@ class Curve:
         """The means and deviations of ``at`` for many allocations, in a fraction of the time."""
         means, stds, columns, known = [], [], self.cpu_millicpus, self.estimates
         spans = [log(high / low) for low, high in pairwise(columns)]
-        logs = [log(estimate.mean) for estimate in known]
+        logs, last = [log(estimate.mean) for estimate in known], known[-1]
         for cpu in cpu_millicpus:
             after = bisect_left(columns, cpu)
             if 0 < after < len(columns) and columns[after] != cpu:
@@ -231,6 +233,9 @@ class Curve:
                 weight = log(cpu / columns[low]) / spans[low]
                 means.append(exp((1 - weight) * logs[low] + weight * logs[high]))
                 stds.append((1 - weight) * known[low].std + weight * known[high].std)
+            elif after == len(columns):
+                means.append(last.mean)
+                stds.append(_wider_std(last.std, columns[-1], cpu))
             else:
                 estimate = self.at(cpu)
                 means.append(estimate.mean)
@@ -277,6 +282,9 @@ class Classification:
 
 
 def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:
+    return Estimate(estimate.mean * share, _wider_std(estimate.std, low, high))
+
+
+def _wider_std(std: float, low: float, high: float) -> float:
     doublings = log(high / low) / log(2)
-    std = sqrt(estimate.std**2 + (EXTRAPOLATION_LOG_STD * doublings) ** 2)
-    return Estimate(estimate.mean * share, std)
+    return sqrt(std**2 + (EXTRAPOLATION_LOG_STD * doublings) ** 2)

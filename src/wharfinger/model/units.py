@@ -1,4 +1,4 @@
-"""Quantities as people write them: durations, rates, bytes, fractions, CPUs, money.
+"""Quantities as people write them: durations, rates, bytes, fractions, CPUs.
 
 The manifest and the command line parse with these, ``describe`` and the API format with
 them. Everything is exact: a text is read as a ratio of two integers and rounded once, to
@@ -13,7 +13,6 @@ rate       ``40000/s``, ``40k/s``, ``3M/min``          per second
 bytes      ``1024``, ``512Mi``, ``4Gi``, ``1.5G``      whole bytes
 fraction   ``5%``, ``0.05``                            0 to 1
 CPU        ``250m``, ``2``, ``0.5``                    thousandths of a CPU
-money      ``4.50``                                    the currency of the servers' prices
 =========  ==========================================  ====================================
 """
 
@@ -77,7 +76,6 @@ _BYTES = re.compile(BYTES_PATTERN)
 _FRACTION = re.compile(FRACTION_PATTERN)
 _CPU = re.compile(CPU_PATTERN)
 _BARE = re.compile(f"^{_NUMBER}$")
-_MONEY = re.compile(f"^({_NUMBER})$")
 
 _SHOWN = 40  # characters of a value that a message repeats
 
@@ -301,38 +299,6 @@ def format_cpu(cpu_millicpus: int) -> str:
     if cpu_millicpus % 1000 == 0:
         return str(cpu_millicpus // 1000)
     return f"{cpu_millicpus}m"
-
-
-def parse_money(text: str) -> float:
-    """Read an amount of money such as ``4.50``, in the currency of the servers' prices.
-
-    Returns:
-        The amount, more than zero.
-
-    Raises:
-        InvalidInput: It is none, is zero or over 1e9.
-    """
-    found = _match(_MONEY, text)
-    if found is None:
-        raise InvalidInput(f"{quoted(text)} is not an amount of money; write a number, e.g. 4.50")
-    top, bottom = _ratio_in_range(found[1], text, "1e9")
-    if top > MAX_MONEY * bottom:
-        raise InvalidInput(f"{quoted(text)} is too much money; write at most 1e9")
-    amount = top / bottom
-    if not amount:
-        raise InvalidInput(f"{quoted(text)} is zero; write more than zero, e.g. 4.50")
-    return amount
-
-
-def format_money(amount: float) -> str:
-    """Write an amount with at least two decimals and without loss.
-
-    >>> format_money(4.5), format_money(0.0125)
-    ('4.50', '0.0125')
-    """
-    digits, exponent = _digits(amount)
-    whole, _, decimals = _shifted(digits, -exponent).partition(".")
-    return f"{whole}.{decimals:<02}"
 
 
 def _match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

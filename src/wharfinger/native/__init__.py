@@ -5,15 +5,13 @@ Who calls: ``wharfinger.policies.placement``, ``wharfinger.contention``, ``wharf
 in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 """
 
-from pathlib import Path
-
 from wharfinger.native._conditional import Conditional
 from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._scan import least_loaded, next_in_turn
-from wharfinger.native._sizing import add_exceeded, first_enough
+from wharfinger.native._sizing import add_drop, add_exceeded, first_enough
 
 __all__ = [
     "Conditional",
@@ -21,20 +19,10 @@ __all__ = [
     "EventLoop",
     "LoadIndex",
     "Mixtures",
+    "add_drop",
     "add_exceeded",
     "first_enough",
     "ibench_path",
     "least_loaded",
     "next_in_turn",
-    "supervisor_path",
 ]
-
-
-def supervisor_path() -> Path:
-    """Where the compiled supervisor (``native/supervisor``) is installed."""
-    return Path(__file__).with_name("wharfinger-supervisor")
-
-
-def ibench_path() -> Path:
-    """Where the compiled sources of interference (``native/ibench``) are installed."""
-    return Path(__file__).with_name("wharfinger-ibench")

@@ -8,6 +8,15 @@ def first_enough(
     drop_variance: NDArray[np.float64],
     z: float,
 ) -> NDArray[np.int64]: ...
+def add_drop(
+    caused: NDArray[np.float64],
+    caused_variance: NDArray[np.float64],
+    slope: float,
+    score: float,
+    std: float,
+    drop: NDArray[np.float64],
+    variance: NDArray[np.float64],
+) -> None: ...
 def add_exceeded(
     tolerated: NDArray[np.float64],
     tolerated_variance: NDArray[np.float64],

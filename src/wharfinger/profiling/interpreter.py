@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from wharfinger.errors import InvalidInput
-from wharfinger.ibench.ramp import Measure, RampPlan, Sample, next_step
+from wharfinger.ibench.ramp import RampPlan, RampSample, TakeSample, next_step
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import ProfilingPlan
@@ -31,7 +31,7 @@ from wharfinger.profiling.steps import (
     Inject,
     Interruption,
     NeighborFell,
-    Port,
+    ProfilingPort,
     ProgramEnded,
     ReadFor,
     RunAt,
@@ -60,7 +60,11 @@ class Interpreter:
     """
 
     def __init__(
-        self, plan: ProfilingPlan, procedure: Procedure, observations: Observations, port: Port
+        self,
+        plan: ProfilingPlan,
+        procedure: Procedure,
+        observations: Observations,
+        port: ProfilingPort,
     ) -> None:
         self._plan = plan
         self._procedure = procedure
@@ -295,10 +299,10 @@ class Interpreter:
         reference = dict.fromkeys(PERFORMANCES, 1.0) if anew else self._reference()
         recent = [] if anew else [relative(stretch.values, reference) for stretch in self._alone]
         told = [value for value in recent if value is not None]
-        samples = [Sample(0.0, value) for value in told[-ramp.max_samples_per_visit :]]
+        samples = [RampSample(0.0, value) for value in told[-ramp.max_samples_per_visit :]]
         intensity = PROBE_INTENSITY if self._procedure.probes else 0.0
         try:
-            while isinstance(step := next_step(ramp, samples), Measure):
+            while isinstance(step := next_step(ramp, samples), TakeSample):
                 if step.intensity != intensity:
                     intensity = step.intensity
                     yield Inject(resource, intensity)
@@ -309,7 +313,7 @@ class Interpreter:
                 if ratio is None:
                     self._observations.add_ramp_until(resource, cut_short(ramp, samples), intensity)
                     return
-                samples.append(Sample(intensity, ratio))
+                samples.append(RampSample(intensity, ratio))
         except InvalidInput as error:
             self._observations.silence(f"tolerated/{resource.value}", str(error))
         except (NeighborFell, RunFailed, StartsUsedUp):

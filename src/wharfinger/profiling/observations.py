@@ -72,14 +72,14 @@ class Observations:
         self, stretches: Sequence[Stretch], at: int, *, further: bool = False
     ) -> Mapping[Quantity, Entry]:
         """The entries that stretches at one allocation make, or in a run elsewhere."""
-        found = {}
+        entries = {}
         for quantity in (*PERFORMANCES, Quantity.CPU):
             told = [(s.seconds, s.values[quantity]) for s in stretches if quantity in s.values]
             what = "further" if further else str(quantity)
             entry = self._judge(told, (what, at)) if told else None
             if entry is not None:
-                found[quantity] = entry
-        return found
+                entries[quantity] = entry
+        return entries
 
     def add_performance(
         self, cpu_millicpus: int, stretches: Sequence[Stretch], used_cpus: float | None = None
@@ -134,30 +134,30 @@ class Observations:
 
     # --- interference ----------------------------------------------------------------------------
 
-    def add_ramp(self, resource: SharedResource, found: Tolerance) -> None:
+    def add_ramp(self, resource: SharedResource, ramped: Tolerance) -> None:
         """What a ramp has shown, if it has shown anything."""
-        if found.low > 0 or not found.censored:
-            self.tolerated[resource] = tolerated(found)
+        if ramped.low > 0 or not ramped.censored:
+            self.tolerated[resource] = tolerated(ramped)
 
-    def add_ramp_until(self, resource: SharedResource, found: Tolerance, intensity: float) -> None:
+    def add_ramp_until(self, resource: SharedResource, ramped: Tolerance, intensity: float) -> None:
         """What a ramp has shown for which there was no more time."""
-        self.add_ramp(resource, found)
-        if found.censored:
+        self.add_ramp(resource, ramped)
+        if ramped.censored:
             reason = f"time was over at intensity {intensity:g}"
-            bound = ": a lower bound" if found.low > 0 else ""
+            bound = ": a lower bound" if ramped.low > 0 else ""
             self.silence(f"tolerated/{resource.value}", reason + bound)
 
     def is_slowed(self, resource: SharedResource) -> bool:
         """Whether the source was seen to slow the workload."""
-        found = self.tolerated.get(resource)
-        return found is not None and not found.censored
+        entry = self.tolerated.get(resource)
+        return entry is not None and not entry.censored
 
-    def add_caused(self, resource: SharedResource, found: Entry | str | None) -> None:
+    def add_caused(self, resource: SharedResource, outcome: Entry | str | None) -> None:
         """What the workload causes, or why that can't be told."""
-        if isinstance(found, Entry):
-            self.caused[resource] = found
-        elif found is not None:
-            self.silence(f"caused/{resource.value}", found)
+        if isinstance(outcome, Entry):
+            self.caused[resource] = outcome
+        elif outcome is not None:
+            self.silence(f"caused/{resource.value}", outcome)
 
     def silence_source(self, resource: SharedResource, reason: str) -> None:
         """Say why it can't be used; what is caused may be seen at it alone."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from math import inf
 
-from wharfinger.ibench.ramp import LEVELS, RampPlan, Sample, Tolerance, conclude
+from wharfinger.ibench.ramp import LEVELS, RampPlan, RampSample, Tolerance, conclude
 
 COARSE = (25.0, 50.0, 75.0, 100.0)
 SAMPLES_FOR_FINE, SAMPLES_FOR_COARSE = 45, 12
@@ -90,6 +90,6 @@ def looks_for(samples: float) -> tuple[float, ...]:
     return (50.0, MAX_INTENSITY) if samples >= 2 else (MAX_INTENSITY,)
 
 
-def cut_short(plan: RampPlan, samples: list[Sample]) -> Tolerance:
+def cut_short(plan: RampPlan, samples: list[RampSample]) -> Tolerance:
     """What is known of a ramp that had to stop: a break that could not be confirmed is one."""
     return conclude(replace(plan, confirmations=0), samples)

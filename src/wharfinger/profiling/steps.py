@@ -131,7 +131,7 @@ class ProgramEnded(Interruption):
         self.work = work
 
 
-class Port(Protocol):
+class ProfilingPort(Protocol):
     """What carries out all steps but readings; each may raise an :class:`Interruption`."""
 
     def run(self, step: RunAt) -> bool:

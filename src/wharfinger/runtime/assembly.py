@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from wharfinger.catalog.known_files import load_known
 from wharfinger.classification.classifier import Classifier
-from wharfinger.classification.known import KnownPrograms
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.core.events import ManagerStarted
 from wharfinger.core.pipeline import Manager, Mode
@@ -97,7 +97,7 @@ def assemble(
     # Only a policy that predicts pays for it on start-up.
     classifier = None
     if bundle_of(options.policy).estimates:
-        known = KnownPrograms.load(options.known).matrices
+        known = load_known(options.known).matrices
         classifier = LearningClassifier(known, directory.path / "learnt")
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
@@ -151,7 +151,7 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
         policy = _policy(options, started)
         if bundle_of(started.policy).estimates:
             if not planners:
-                known = Classifier(KnownPrograms.load(options.known).matrices)
+                known = Classifier(load_known(options.known).matrices)
                 planners.append(JointPlanner(known.classifications))
             policy = replace(policy, estimation=planners[0])
         return Manager(policy, state=state, mode=mode)

@@ -6,7 +6,6 @@ which it keeps in the state directory. What is new is learnt from by a process b
 of the log: what was predicted is logged, and a row that a crash loses is measured again.
 """
 
-import csv
 import logging
 import os
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.learnt import joined, learn
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import WharfingerError
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.profile import Classification, Measurements
@@ -32,7 +31,7 @@ CHILD_SECONDS = 1.0
 """Between two looks at a child that is at work."""
 MOST_CHILD_SECONDS = 1800.0
 """After these a child is taken to hang; at idle priority it may wait for long."""
-_DAMAGE = (OSError, ValueError, csv.Error, WharfingerError)
+_DAMAGE = (OSError, ValueError, WharfingerError)
 """What is learnt besides is never worth a manager."""
 ROWS, ALL = "rows", "all"
 """Folders: what was learnt, and what the child learns from."""
@@ -51,7 +50,7 @@ class LearningClassifier:
 
     def __init__(
         self,
-        known: Mapping[Kind, UtilityMatrix],
+        known: Mapping[Aspect, UtilityMatrix],
         directory: Path,
         clock: Callable[[], float] = time.monotonic,
         estimator: str = DEFAULT_ESTIMATOR,
@@ -75,7 +74,7 @@ class LearningClassifier:
     @property
     def rows(self) -> int:
         """How many programs' rows of performance were learnt."""
-        matrix = self._learnt.get(Kind.SCALE_UP)
+        matrix = self._learnt.get(Aspect.SCALE_UP)
         return len(matrix.rows) if matrix else 0
 
     def classify(
@@ -169,7 +168,7 @@ class LearningClassifier:
         except OSError as error:
             log.warning("what was learnt of %d programs is not kept: %s", self.rows, error)
 
-    def _read(self, folder: str) -> dict[Kind, UtilityMatrix]:
+    def _read(self, folder: str) -> dict[Aspect, UtilityMatrix]:
         try:
             return refit.read_matrices(self._directory / folder)
         except _DAMAGE as error:
@@ -177,6 +176,6 @@ class LearningClassifier:
             return {}
 
 
-def _same(some: Mapping[Kind, UtilityMatrix], others: Mapping[Kind, UtilityMatrix]) -> bool:
+def _same(some: Mapping[Aspect, UtilityMatrix], others: Mapping[Aspect, UtilityMatrix]) -> bool:
     rows = [{kind: dict(matrix.rows) for kind, matrix in each.items()} for each in (some, others)]
     return rows[0] == rows[1]

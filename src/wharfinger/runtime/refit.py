@@ -16,37 +16,38 @@ from contextlib import suppress
 from pathlib import Path
 
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators import storage
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.estimators.registry import make_estimator
+from wharfinger.files import recommenders
+from wharfinger.files.utility_matrices import read_utility, write_utility
 
 MODEL = "model-"
 _PR_SET_PDEATHSIG = 1
-Fitted = list[tuple[Kind, Recommender]]
+Fitted = list[tuple[Aspect, Recommender]]
 
 
-def write_matrices(matrices: Mapping[Kind, UtilityMatrix], directory: Path) -> None:
+def write_matrices(matrices: Mapping[Aspect, UtilityMatrix], directory: Path) -> None:
     """All of them, each whole, and no others."""
     directory.mkdir(parents=True, exist_ok=True)
-    for kind in Kind:
+    for kind in Aspect:
         if kind not in matrices:
             (directory / f"{kind.value}.csv").unlink(missing_ok=True)
     for kind, matrix in matrices.items():
         new = directory / f"{kind.value}.csv.new"
-        matrix.write(new)
+        write_utility(matrix, new)
         new.replace(directory / f"{kind.value}.csv")
 
 
-def read_matrices(directory: Path) -> dict[Kind, UtilityMatrix]:
+def read_matrices(directory: Path) -> dict[Aspect, UtilityMatrix]:
     """Those that are there.
 
     Raises:
         InvalidInput: One is broken.
     """
-    paths = {kind: directory / f"{kind.value}.csv" for kind in Kind}
-    return {kind: UtilityMatrix.read(kind, path) for kind, path in paths.items() if path.exists()}
+    paths = {kind: directory / f"{kind.value}.csv" for kind in Aspect}
+    return {kind: read_utility(kind, path) for kind, path in paths.items() if path.exists()}
 
 
 def model_of(directory: Path, estimator: str) -> Path:
@@ -65,8 +66,8 @@ def load(model: Path) -> Fitted:
     """
     found = []
     for path in sorted(model.glob("*.recommender")):
-        kind = Kind(path.name.partition("_")[0])
-        found.append((kind, storage.load(path)))
+        kind = Aspect(path.name.partition("_")[0])
+        found.append((kind, recommenders.load(path)))
     return found
 
 
@@ -78,7 +79,7 @@ def fit(directory: Path, estimator: str, seed: int = 0) -> Path:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     for number, (kind, recommender) in enumerate(made.fit_all()):
-        storage.save(recommender, new / f"{kind.value}_{number}.recommender")
+        recommenders.save(recommender, new / f"{kind.value}_{number}.recommender")
     for old in directory.glob(f"{MODEL}*"):
         if old != new:
             shutil.rmtree(old, ignore_errors=True)

@@ -87,8 +87,8 @@ class AdjustmentModel(ApiModel):
 
     time: str
     kind: str = Field(
-        description="resized, suspended, resumed, relieved (a neighbour gave way to it), moved, "
-        "kept (nothing was done, for the reason given) or reclassified."
+        description="resized, suspended, resumed, relieved (a neighbour was suspended for it), "
+        "migrated, preempted, unchanged (for the reason given) or reclassified."
     )
     source: list[PlacementModel] = Field(
         alias="from", description="Where it was, with how much; empty = it did not run."
@@ -187,7 +187,7 @@ class ProfilingModel(ApiModel):
     runs: int = Field(description="How often a copy was started; 0 = no copy was.")
     seconds: float = Field(description="How long that took.")
     entries: list[EntryModel] = Field(
-        description="What it is classified by: the copy's runs; once it was classified anew, "
+        description="What it is classified by: the copy's runs; once it was reclassified, "
         "also its own, and the copy's moved to the level at which it ran then."
     )
     observed: list[EntryModel] = Field(
@@ -423,7 +423,7 @@ class PressureModel(ApiModel):
     """What a server's residents bear and exert on one shared resource, 0-100."""
 
     name: str = Field(description="The shared resource.")
-    tolerated: float = Field(description="The least that any resident does; 100 = nobody minds.")
+    tolerated: float = Field(description="The least that any resident does; 100 = all of it.")
     tolerated_std: float
     caused: float = Field(description="The sum over the residents.")
     caused_std: float
@@ -453,7 +453,7 @@ class ServerModel(ApiModel):
 
 
 class ServerDetail(ServerModel):
-    """A server and who is on it."""
+    """A server and its residents."""
 
     residents: list[WorkloadModel]
 
@@ -474,8 +474,8 @@ class QueueModel(ApiModel):
 
     name: str
     length: int
-    first: str | None = Field(description="Who is served next; `null` = nobody waits.")
-    oldest_wait_seconds: float | None = Field(description="The longest wait; `null` = nobody.")
+    first: str | None = Field(description="The next to be served; `null` = none waits.")
+    oldest_wait_seconds: float | None = Field(description="The longest wait; `null` = none waits.")
 
 
 class EventModel(ApiModel):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.planner import JointPlanner
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
@@ -160,9 +160,9 @@ class Trained:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, found)
 
-    def _matrices(self, sources: Sequence[SharedResource]) -> dict[Kind, UtilityMatrix]:
+    def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         """The training set, profiled exhaustively."""
-        rows: dict[Kind, dict[str, dict[str, Entry]]] = {kind: {} for kind in _KINDS}
+        rows: dict[Aspect, dict[str, dict[str, Entry]]] = {kind: {} for kind in _KINDS}
         for name in self._setup.training:
             found = self._campaign.measure(name, sources)
             if found is not None:
@@ -171,7 +171,7 @@ class Trained:
         made = {kind: UtilityMatrix.of_entries(kind, known) for kind, known in rows.items()}
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
-    def _rows(self, found: Measurements) -> dict[Kind, dict[str, Entry]]:
+    def _rows(self, found: Measurements) -> dict[Aspect, dict[str, Entry]]:
         """Of one program."""
         quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in found.performance)
         own = {cpu: e for cpu, e in found.performance[quantity].items() if e.value > 0}
@@ -182,11 +182,11 @@ class Trained:
         if own:
             across[self._reference] = out["1"] = own[most]
         return {
-            Kind.SCALE_UP: {Configuration(cpu).name: e for cpu, e in sorted(own.items())},
-            Kind.HETEROGENEITY: {p: across[p] for p in self._platforms if p in across},
-            Kind.SCALE_OUT: dict(sorted(out.items())),
-            Kind.TOLERATED: {source.value: e for source, e in found.tolerated.items()},
-            Kind.CAUSED: {source.value: e for source, e in found.caused.items()},
+            Aspect.SCALE_UP: {Configuration(cpu).name: e for cpu, e in sorted(own.items())},
+            Aspect.HETEROGENEITY: {p: across[p] for p in self._platforms if p in across},
+            Aspect.SCALE_OUT: dict(sorted(out.items())),
+            Aspect.TOLERATED: {source.value: e for source, e in found.tolerated.items()},
+            Aspect.CAUSED: {source.value: e for source, e in found.caused.items()},
         }
 
     def _error(self, *what: str | int) -> float:
@@ -208,11 +208,11 @@ class Trained:
 
 
 _KINDS = (
-    Kind.SCALE_UP,
-    Kind.HETEROGENEITY,
-    Kind.SCALE_OUT,
-    Kind.TOLERATED,
-    Kind.CAUSED,
+    Aspect.SCALE_UP,
+    Aspect.HETEROGENEITY,
+    Aspect.SCALE_OUT,
+    Aspect.TOLERATED,
+    Aspect.CAUSED,
 )
 
 

@@ -117,10 +117,11 @@ def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequ
     assessment = table.assess(newcomer, view, CONFIDENCE)
     rows = range(len(view.names))
     cost = assessment.cost(np.ones(len(rows), dtype=np.bool_), None)
+    apart = assessment.incompatible
     columns = (
+        np.zeros(len(rows)) if apart is None else apart,
         assessment.suffered.mean,
         assessment.suffered.variance,
-        assessment.incompatible,
         cost.violation,
         cost.lost,
         cost.waste,
@@ -146,7 +147,8 @@ def _check_empty(
     for newcomer in newcomers:
         assessment = table.assess(newcomer, view, CONFIDENCE)
         expect(not _any(assessment.suffered), f"{context}: an empty table slows a newcomer")
-        expect(not assessment.incompatible.any(), f"{context}: it does not fit beside nobody")
+        apart = assessment.incompatible
+        expect(apart is None or not apart.any(), f"{context}: it does not fit beside nobody")
     known = [table.slowdown_of(0, "w0"), *table.scores(0)]
     expect(known == [None] and not table.corrects, f"{context}: it knows who is not there")
 

@@ -20,9 +20,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from wharfinger.estimators.estimator import Estimator, Prediction
-from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.matrix import Matrix, Scale
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.tasks import masked
+from wharfinger.model.arrays import Array
 from wharfinger.testing.harness import expect
 
 NAN = float("nan")

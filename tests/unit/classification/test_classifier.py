@@ -1,14 +1,14 @@
 """Rows are filled in from few entries, and are the less sure the less was measured."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from wharfinger.classification.classifications import LEAST_ERROR, LEAST_POINTS
+from wharfinger.classification.classifications import MIN_ERROR, MIN_POINTS
 from wharfinger.classification.classifier import Classifier
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.estimators.matrix import Matrix, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
@@ -57,11 +57,20 @@ class Programs:
         )
 
 
-def matrices(programs: Programs) -> dict[Kind, UtilityMatrix]:
-    found = {Kind.SCALE_UP: programs.scale_up}
+def matrices(programs: Programs) -> dict[Aspect, UtilityMatrix]:
+    found = {Aspect.SCALE_UP: programs.scale_up}
     if programs.measured_scores:
-        found |= {Kind.TOLERATED: programs.tolerated, Kind.CAUSED: programs.caused}
-    return {kind: UtilityMatrix.from_matrix(kind, matrix) for kind, matrix in found.items()}
+        found |= {Aspect.TOLERATED: programs.tolerated, Aspect.CAUSED: programs.caused}
+    return {kind: utility(kind, matrix) for kind, matrix in found.items()}
+
+
+def utility(kind: Aspect, matrix: Matrix) -> UtilityMatrix:
+    rows = {
+        name: {c: float(v) for c, v in zip(matrix.columns, row, strict=True) if not np.isnan(v)}
+        for name, row in zip(matrix.rows, matrix.values, strict=True)
+    }
+    made = UtilityMatrix.of(kind, rows, dict(zip(matrix.rows, matrix.groups, strict=True)))
+    return replace(made, columns=matrix.columns)
 
 
 CLASSIFIER = Classifier(matrices(Programs()))
@@ -76,7 +85,7 @@ def test_two_entries_tell_the_row() -> None:
     assert curve.cpu_millicpus == COLUMNS
     assert curve.at(500).mean == pytest.approx(25, rel=0.1)
     assert curve.at(1000).mean == pytest.approx(50, rel=0.02)
-    assert curve.at(1000).std <= LEAST_ERROR
+    assert curve.at(1000).std <= MIN_ERROR
     assert curve.at(2000).std > 3 * curve.at(500).std, "who uses two CPUs can't be seen here"
     below = CLASSIFIER.classify(rate({2000: 50.0, 1000: 49.0})).curves[Quantity.RATE]
     assert below.at(500).mean == pytest.approx(25, rel=0.25), "it has one thread"
@@ -198,7 +207,7 @@ def test_a_score_that_is_a_lower_bound_lies_anywhere_above() -> None:
 def test_one_score_tells_of_the_other() -> None:
     found = CLASSIFIER.classify(Measurements(tolerated={CPU: Entry(90.0)}, caused={}))
     assert found.tolerated[CPU].mean == 90.0
-    assert found.tolerated[CPU].std == LEAST_POINTS
+    assert found.tolerated[CPU].std == MIN_POINTS
     unknown = CLASSIFIER.classify(NOTHING).tolerated[DISK]
     assert found.tolerated[DISK].mean > unknown.mean + 15
     assert found.tolerated[DISK].std < unknown.std

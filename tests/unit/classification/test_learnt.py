@@ -7,13 +7,13 @@ import pytest
 from tests.support.cluster import workload
 from wharfinger.classification.learnt import (
     LEARNT,
-    MOST_ROWS,
+    MAX_ROWS,
     joined,
     learn,
     program_of,
     row_name,
 )
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
@@ -50,7 +50,7 @@ def test_three_entries_make_a_row_and_two_do_not() -> None:
     job = of("sort", "-n")
     assert not learn({}, job, found({500: 1.0, 1000: 2.0}))
     learnt = learn({}, job, found({500: 1.0, 1000: 2.0, 2000: 3.0}))
-    row = learnt[Kind.SCALE_UP].rows[row_name(job.run.command)]
+    row = learnt[Aspect.SCALE_UP].rows[row_name(job.run.command)]
     assert {column: e.value for column, e in row.entries.items()} == {
         "cpu=500m": 1.0,
         "cpu=1000m": 2.0,
@@ -65,7 +65,7 @@ def test_the_next_run_of_it_corrects_the_row_at_the_level_of_now() -> None:
     job = of("sort", "-n")
     learnt = learn({}, job, found({500: 1.0, 1000: 2.0, 2000: 3.0}))
     learnt = learn(learnt, job, found({500: 0.1, 1000: 0.2, 1500: 0.3}, at=60.0))
-    rows = learnt[Kind.SCALE_UP].rows
+    rows = learnt[Aspect.SCALE_UP].rows
     assert len(rows) == 1
     entries = rows[row_name(job.run.command)].entries
     assert entries["cpu=2000m"].value == pytest.approx(0.3)
@@ -80,26 +80,26 @@ def test_scores_and_latencies_are_learnt_too_and_proxies_are_not() -> None:
         tolerated={SharedResource.INTEGER: Entry(20.0, 5.0)},
     )
     learnt = learn({}, of("nginx"), measurements)
-    assert set(learnt) == {Kind.SCALE_UP, Kind.TOLERATED}
-    (name,) = learnt[Kind.SCALE_UP].rows
+    assert set(learnt) == {Aspect.SCALE_UP, Aspect.TOLERATED}
+    (name,) = learnt[Aspect.SCALE_UP].rows
     assert name.endswith("/latency")
-    assert learnt[Kind.SCALE_UP].rows[name].entries["cpu=500m"].value == 10.0, "1/s"
+    assert learnt[Aspect.SCALE_UP].rows[name].entries["cpu=500m"].value == 10.0, "1/s"
 
 
 def test_the_rows_corrected_longest_ago_go_first() -> None:
-    learnt: dict[Kind, UtilityMatrix] = {}
-    for number in range(MOST_ROWS + 3):
+    learnt: dict[Aspect, UtilityMatrix] = {}
+    for number in range(MAX_ROWS + 3):
         learnt = learn(learnt, of("job", str(number)), found({100: 1.0, 200: 2.0, 400: 3.0}))
         learnt = learn(learnt, of("job", "0"), found({100: 1.0, 200: 2.0, 400: 3.0}))
-    rows = learnt[Kind.SCALE_UP].rows
-    assert len(rows) == MOST_ROWS
+    rows = learnt[Aspect.SCALE_UP].rows
+    assert len(rows) == MAX_ROWS
     assert row_name(("job", "0")) in rows
     assert row_name(("job", "1")) not in rows
 
 
 KNOWN = {
-    Kind.SCALE_UP: UtilityMatrix.of(
-        Kind.SCALE_UP, {"a": {f"cpu={cpu}m": cpu / 1000 for cpu in (250, 500, 1000, 2000)}}
+    Aspect.SCALE_UP: UtilityMatrix.of(
+        Aspect.SCALE_UP, {"a": {f"cpu={cpu}m": cpu / 1000 for cpu in (250, 500, 1000, 2000)}}
     )
 }
 
@@ -107,9 +107,9 @@ KNOWN = {
 def test_what_was_learnt_stands_beside_the_known_programs_on_their_columns() -> None:
     """300m, 600m and 1200m tell 500m and 1000m, and neither 250m nor 2000m."""
     learnt = learn({}, of("b"), found({300: 3.0, 600: 6.0, 1200: 12.0}))
-    both = joined(KNOWN, learnt)[Kind.SCALE_UP]
+    both = joined(KNOWN, learnt)[Aspect.SCALE_UP]
     assert list(both.rows) == ["a", row_name(("b",))]
-    assert both.columns == KNOWN[Kind.SCALE_UP].columns
+    assert both.columns == KNOWN[Aspect.SCALE_UP].columns
     entries = both.rows[row_name(("b",))].entries
     assert {column: round(e.value, 6) for column, e in entries.items()} == {
         "cpu=500m": 5.0,
@@ -117,7 +117,7 @@ def test_what_was_learnt_stands_beside_the_known_programs_on_their_columns() -> 
     }
     assert all(e.error > 0.03 for e in entries.values())
     far = learn({}, of("c"), found({10: 1.0, 20: 2.0, 40: 3.0}))
-    assert list(joined(KNOWN, far)[Kind.SCALE_UP].rows) == ["a"], "it tells nothing of them"
+    assert list(joined(KNOWN, far)[Aspect.SCALE_UP].rows) == ["a"], "it tells nothing of them"
     assert joined(KNOWN, {}) == KNOWN
     assert joined({}, learnt) == {}
 
@@ -128,5 +128,5 @@ def test_a_bound_is_no_score() -> None:
         SharedResource.TLB: Entry(100.0, 0.0, censored=True),
     }
     learnt = learn({}, of("a"), Measurements(tolerated=scores))
-    (row,) = learnt[Kind.TOLERATED].rows.values()
+    (row,) = learnt[Aspect.TOLERATED].rows.values()
     assert list(row.entries) == ["tlb"], "never broken at all is one"

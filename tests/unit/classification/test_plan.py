@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.unit.classification.test_combination import CPUS, PLATFORMS, REFERENCE, SERVERS, made
+from tests.unit.classification.test_axis import CPUS, PLATFORMS, REFERENCE, SERVERS, made
+from wharfinger.classification.axis import axes_between
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.combination import axes_between
-from wharfinger.classification.plan import MOST_RUNS, Possible, joint_plan
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.plan import MAX_RUNS, Possible, joint_plan
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 
@@ -19,13 +19,13 @@ EVERYTHING = Possible("usual", list(map(Configuration, CPUS)), PLATFORMS, SERVER
 def test_four_runs_give_two_entries_to_each_classification(seed) -> None:
     rng = None if seed is None else np.random.default_rng(seed)
     runs = joint_plan(made(), EVERYTHING, rng=rng)
-    assert len(runs) == MOST_RUNS
+    assert len(runs) == MAX_RUNS
     reference = runs[0].setting
     assert [axes_between(run.setting, reference) for run in runs] == [
         (),
-        (Kind.SCALE_UP,),
-        (Kind.SCALE_OUT,),
-        (Kind.HETEROGENEITY,),
+        (Aspect.SCALE_UP,),
+        (Aspect.SCALE_OUT,),
+        (Aspect.HETEROGENEITY,),
     ]
     assert len(runs[0].sources) == 2
     assert not any(run.sources for run in runs[1:])
@@ -37,8 +37,8 @@ def test_what_can_not_be_run_or_is_not_classified_takes_no_run() -> None:
     assert len(joint_plan(made(), alone)) == 2
     assert not joint_plan(made(), Possible("usual", []))
     assert len(joint_plan(Classifications({}), EVERYTHING)) == 2
-    known = UtilityMatrix.of(Kind.HETEROGENEITY, {"a": {"elsewhere": 1.0}})
-    assert len(joint_plan(Classifications({Kind.HETEROGENEITY: known}), EVERYTHING)) == 2
+    known = UtilityMatrix.of(Aspect.HETEROGENEITY, {"a": {"elsewhere": 1.0}})
+    assert len(joint_plan(Classifications({Aspect.HETEROGENEITY: known}), EVERYTHING)) == 2
 
 
 def test_the_platform_that_tells_most_is_chosen() -> None:
@@ -54,7 +54,7 @@ def test_the_platform_that_tells_most_is_chosen() -> None:
         for n in range(20)
     }
     classifications = Classifications(
-        {Kind.HETEROGENEITY: UtilityMatrix.of(Kind.HETEROGENEITY, rows)}
+        {Aspect.HETEROGENEITY: UtilityMatrix.of(Aspect.HETEROGENEITY, rows)}
     )
     possible = Possible(REFERENCE.platform, [REFERENCE.configuration], ("same", "telling"))
     runs = joint_plan(classifications, possible)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.cluster import Cluster, server, workload
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.planner import LEAST_MILLICPUS, JointPlanner
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.planner import MIN_MILLICPUS, JointPlanner
+from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
@@ -19,7 +19,7 @@ from wharfinger.model.workload import Measure, Profile, ProfileMode, Scale, Targ
 COLUMNS = (100, 250, 500, 750, 1000, 2000)
 _RNG = np.random.default_rng(0)
 BY_CPU = UtilityMatrix.of(
-    Kind.SCALE_UP,
+    Aspect.SCALE_UP,
     {
         f"p{number}": {
             Configuration(cpu).name: min(cpu, limit) * math.exp(_RNG.normal(0, 0.05))
@@ -28,7 +28,7 @@ BY_CPU = UtilityMatrix.of(
         for number, limit in enumerate((500, 1000, 2000) * 4)
     },
 )
-PLANNER = JointPlanner(Classifications({Kind.SCALE_UP: BY_CPU}, "gaussian"))
+PLANNER = JointPlanner(Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian"))
 TARGETED = replace(workload("w"), target=Target(rate_per_second=1.0))
 ABLE = Capabilities(profiles=True)
 
@@ -48,7 +48,7 @@ def test_two_allocations_on_the_server_with_the_most_room_the_larger_first() -> 
     assert found.plan.server == "s1"
     first, second = found.plan.cpu_millicpus
     assert first == 500, "the sources have the other half"
-    assert LEAST_MILLICPUS <= second < first
+    assert MIN_MILLICPUS <= second < first
     assert found.plan.seconds == TARGETED.profile.seconds
     assert len(found.plan.sources) == 2
     assert found.decision.accepted
@@ -107,12 +107,12 @@ def test_what_is_over_before_it_is_copied_is_not_profiled() -> None:
 def test_several_servers_and_another_platform_are_tried_where_the_engine_can() -> None:
     known = Classifications(
         {
-            Kind.SCALE_UP: BY_CPU,
-            Kind.SCALE_OUT: UtilityMatrix.of(
-                Kind.SCALE_OUT, {"a": {"1": 1.0, "2": 1.9, "8": 5.0}, "b": {"1": 1.0, "2": 1.2}}
+            Aspect.SCALE_UP: BY_CPU,
+            Aspect.SCALE_OUT: UtilityMatrix.of(
+                Aspect.SCALE_OUT, {"a": {"1": 1.0, "2": 1.9, "8": 5.0}, "b": {"1": 1.0, "2": 1.2}}
             ),
-            Kind.HETEROGENEITY: UtilityMatrix.of(
-                Kind.HETEROGENEITY, {"a": {"test": 1.0, "fast": 2.0}, "b": {"test": 1.0}}
+            Aspect.HETEROGENEITY: UtilityMatrix.of(
+                Aspect.HETEROGENEITY, {"a": {"test": 1.0, "fast": 2.0}, "b": {"test": 1.0}}
             ),
         },
         "gaussian",

@@ -1,11 +1,9 @@
 """Entries keep where they come from; corrections forget; files bring back what was written."""
 
-from pathlib import Path
-
 import pytest
 
 from wharfinger.classification.forgetting import corrected
-from wharfinger.classification.utility import LEAST_PROGRAMS, Kind, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import MIN_PROGRAMS, Aspect, UtilityMatrix, UtilityRow
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.matrix import Transform
 from wharfinger.model.profile import Entry, Origin
@@ -34,7 +32,7 @@ def test_a_prediction_is_no_evidence() -> None:
     predicted = Entry(30.0, 0.5, origin=Origin.PREDICTED, measured_at=1.0)
     assert corrected(measured, predicted, Transform.LOG, 60.0) is measured
     assert corrected(predicted, measured, Transform.LOG, 60.0) is measured
-    matrix = UtilityMatrix.of(Kind.SCALE_OUT, {"a": {"1": 1.0, "2": 2.0}})
+    matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"a": {"1": 1.0, "2": 2.0}})
     matrix = matrix.corrected("a", "4", predicted)
     known = matrix.known_to(None)
     assert known is not None
@@ -50,7 +48,7 @@ def test_a_lower_bound_says_nothing_of_what_lies_above_it() -> None:
 
 
 def rows(types: dict[str, WorkloadType | None]) -> UtilityMatrix:
-    made = UtilityMatrix(Kind.SCALE_UP, ("cpu=1000m", "cpu=2000m"), {})
+    made = UtilityMatrix(Aspect.SCALE_UP, ("cpu=1000m", "cpu=2000m"), {})
     for name, type_ in types.items():
         entries = {"cpu=1000m": Entry(1.0), "cpu=2000m": Entry(2.0)}
         made = made.with_row(name, UtilityRow(name, type_, entries))
@@ -58,7 +56,7 @@ def rows(types: dict[str, WorkloadType | None]) -> UtilityMatrix:
 
 
 def test_each_type_is_classified_by_its_own_programs_once_there_are_enough() -> None:
-    services = {f"s{n}": SERVICE for n in range(LEAST_PROGRAMS)}
+    services = {f"s{n}": SERVICE for n in range(MIN_PROGRAMS)}
     matrix = rows({**services, "other": SINGLE, "any": None})
     own, few = matrix.known_to(SERVICE), matrix.known_to(SINGLE)
     assert own is not None
@@ -66,13 +64,13 @@ def test_each_type_is_classified_by_its_own_programs_once_there_are_enough() -> 
     assert set(own.rows) == {*services, "any"}
     assert set(few.rows) == {*services, "other", "any"}
     assert matrix.known_to(None).rows == tuple(matrix.rows)
-    assert UtilityMatrix(Kind.SCALE_UP, ("cpu=1000m",), {}).known_to(SINGLE) is None
+    assert UtilityMatrix(Aspect.SCALE_UP, ("cpu=1000m",), {}).known_to(SINGLE) is None
 
 
 def test_rows_of_few_entries_do_not_put_the_others_out() -> None:
     columns = tuple(f"cpu={cpu}m" for cpu in (250, 500, 1000, 2000, 4000))
-    matrix = UtilityMatrix(Kind.SCALE_UP, columns, {})
-    for number in range(LEAST_PROGRAMS):
+    matrix = UtilityMatrix(Aspect.SCALE_UP, columns, {})
+    for number in range(MIN_PROGRAMS):
         entries = {"cpu=250m": Entry(1.0), "cpu=500m": Entry(2.0)}
         matrix = matrix.with_row(f"s{number}", UtilityRow(f"s{number}", SERVICE, entries))
     known = rows({"whole": SINGLE}).rows["whole"]
@@ -85,20 +83,19 @@ def test_rows_of_few_entries_do_not_put_the_others_out() -> None:
 @pytest.mark.parametrize(
     ("kind", "column"),
     [
-        (Kind.SCALE_UP, "cpu"),
-        (Kind.SCALE_OUT, "x1"),
-        (Kind.SCALE_OUT, "0"),
-        (Kind.CAUSED, "noise"),
-        (Kind.EXHAUSTIVE, "usual"),
+        (Aspect.SCALE_UP, "cpu"),
+        (Aspect.SCALE_OUT, "x1"),
+        (Aspect.SCALE_OUT, "0"),
+        (Aspect.CAUSED, "noise"),
     ],
 )
-def test_a_column_that_is_none_is_refused(kind: Kind, column: str) -> None:
+def test_a_column_that_is_none_is_refused(kind: Aspect, column: str) -> None:
     with pytest.raises(InvalidInput, match=f"{kind}, column '{column}'"):
         UtilityMatrix(kind, (), {}).with_row("a", UtilityRow("a", None, {column: Entry(1.0)}))
 
 
 def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
-    matrix = UtilityMatrix.of(Kind.HETEROGENEITY, {"a": {"x": 1.0}}, {"a": "program"})
+    matrix = UtilityMatrix.of(Aspect.HETEROGENEITY, {"a": {"x": 1.0}}, {"a": "program"})
     other = matrix.corrected("a", "new", observed(3.0, DAY))
     assert matrix.columns == ("x",)
     assert other.columns == ("x", "new")
@@ -108,42 +105,6 @@ def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
     with pytest.raises(InvalidInput, match="above 0"):
         matrix.corrected("a", "x", observed(0.0, 0.0))
     with pytest.raises(InvalidInput, match="0 to 100"):
-        UtilityMatrix(Kind.CAUSED, (), {}).with_row("a", UtilityRow("a", None, {"x": Entry(101.0)}))
-
-
-def test_files_bring_back_every_entry(tmp_path: Path) -> None:
-    entries = {
-        "integer": Entry(12.5, 3.0, origin=Origin.PROFILED, measured_at=1e9 + 0.25),
-        "tlb": Entry(100.0, 0.0, censored=True, origin=Origin.OFFLINE),
-    }
-    row = UtilityRow("program, with a comma", SERVICE, entries)
-    matrix = UtilityMatrix(Kind.TOLERATED, (), {}).with_row("a, b", row)
-    path = tmp_path / "tolerated.csv"
-    matrix.write(path)
-    again = UtilityMatrix.read(Kind.TOLERATED, path)
-    assert dict(again.rows) == dict(matrix.rows)
-    assert again.columns == matrix.columns
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("a,g,,1,zero,,,,", "2: value 'zero' is not a number"),
-        ("a,g,,1,0,,,,", "2: .*above 0"),
-        ("a,g,,1,inf,,,,", "2: value 'inf' is not finite"),
-        ("a,g,,1,1,-1,,,", "2: .*error -1: none is below 0"),
-        ("a,g,,1,1", "2: 5 fields, but there are 9 names"),
-        ("a,g,cluster,1,1,,,,", "2: 'cluster' is not a valid WorkloadType"),
-        (",g,,1,1,,,,", "2: an entry has a row and a column"),
-    ],
-)
-def test_a_broken_file_is_told_by_its_line(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(f"row,group,type,column,value,error,censored,origin,measured_at\n{line}\n")
-    with pytest.raises(InvalidInput, match=message):
-        UtilityMatrix.read(Kind.SCALE_OUT, path)
-    path.write_text("rows\n")
-    with pytest.raises(InvalidInput, match="the first line must be"):
-        UtilityMatrix.read(Kind.SCALE_OUT, path)
-    with pytest.raises(InvalidInput, match="No such file"):
-        UtilityMatrix.read(Kind.SCALE_OUT, tmp_path / "none.csv")
+        UtilityMatrix(Aspect.CAUSED, (), {}).with_row(
+            "a", UtilityRow("a", None, {"x": Entry(101.0)})
+        )

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.classification.known import SHIPPED
+from wharfinger.catalog.known_files import SHIPPED
+from wharfinger.catalog.listing import PROGRAMS
+from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.cli import classify_measure
 from wharfinger.cli.main import main
-from wharfinger.profiler.quiet import CpuTimes, Disturbance
-from wharfinger.programs.catalogue import PROGRAMS
 
 
 def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -21,7 +21,7 @@ def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]
     return status, captured.out, captured.err
 
 
-def test_the_catalogue_is_listed(capsys: pytest.CaptureFixture[str]):
+def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]):
     status, out, _ = call(capsys, "measure", "--list", "-o", "json")
     rows = json.loads(out)
     assert status == 0
@@ -56,7 +56,7 @@ def test_known_matrices_are_evaluated(capsys: pytest.CaptureFixture[str]):
         (["evaluate", "--known", "--scale", "common"], "--scale: --known says it"),
         (["evaluate", "m.csv", "--out", "d"], "unrecognized arguments: --out"),
         (["measure", "--reveal", "2"], "unrecognized arguments: --reveal"),
-        (["measure", "--only", "gzp"], "program 'gzp' is not in the catalogue"),
+        (["measure", "--only", "gzp"], "program 'gzp' is not in the catalog"),
         (["measure", "--seconds", "0"], "--seconds: 0"),
         (["evaluate", "--known", "/nowhere"], "/nowhere/machine.json: No such file"),
     ],

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.support.simulated_runs import Spec, simulate
-from wharfinger.cli.comparison import as_text
-from wharfinger.experiments.comparison import as_json, compare
+from wharfinger.cli.comparison import as_text, split_policies
+from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
 
 def policies(repeats: int, names=("least-loaded", "oracle", "random")):
     specs = [Spec("scenario.yaml", name, workloads=200) for name in names]
-    return as_json(compare(simulate, specs, repeats, processes=1))
+    return as_json(compare(simulate, [RunGroup("case", specs)], repeats, processes=1)[0])
 
 
 def test_means_and_differences_with_their_intervals():
@@ -43,6 +43,18 @@ def test_wide_has_every_metric():
     assert nothing[2:] == ["-"] * 6
     starred = [row for row in rows if row[-1] == "*"]
     assert ("performance_mean", "oracle") in [(row[0], row[1]) for row in starred]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("random, oracle", ["random", "oracle"]),
+        ("quasar[confidence=0.9,classes=4],random", ["quasar[confidence=0.9,classes=4]", "random"]),
+        ("quasar[]", ["quasar[]"]),
+    ],
+)
+def test_a_comma_within_brackets_is_the_policys_own(text: str, names: list[str]):
+    assert split_policies(text) == names
 
 
 @pytest.mark.parametrize("output", ["table", "wide"])

@@ -55,7 +55,7 @@ def beside(new: PairProfile, *residents: list[PairProfile], pace: float = 1.0, c
         table.put(row, "test", there)
     known = curve((1000, 1.0), pairs={"": new})
     request = PlacementRequest(workload("new"), classification=known)
-    assessment = table.assess(request, columns.view("", Capabilities()), confidence)
+    assessment = table.assess(request, columns.view(Capabilities()), confidence)
     return assessment, table.rows
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.cluster import PLATFORM, Cluster, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.tracking import Observation, TargetTracking, Tracked
 from wharfinger.errors import StoreDamaged
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Configuration, Setting
@@ -154,8 +155,17 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ),
     ev.ProfilingFinished("k", MEASUREMENTS),
     ev.ProfilingFailed("k", "no"),
+    ev.ClassificationFailed("k", "no"),
     ev.WorkloadClassified("k", CLASSIFICATION),
-    ev.ManagerStarted("n", "1", "p", "a", "e", Capabilities(8, False, False, False, False)),
+    ev.ManagerStarted(
+        "n",
+        "1",
+        "p",
+        "a",
+        "e",
+        Capabilities(8, False, False, False, False),
+        {"core": {"keep_ended": 3}, "placement": {"name": "p", "sizing": {"confidence": 0.9}}},
+    ),
     ev.HistoryLost("the disk forgot"),
     ev.TimePassed(),
     ev.WorkloadSubmitted(EVERYTHING),
@@ -164,17 +174,43 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.WorkloadForgotten("w"),
     ev.WorkloadAdmitted("w", DECISION),
     ev.WorkloadRejected("w", DECISION),
-    ev.ProfilingPlanned("w", "k", DECISION),
     ev.ProfilingPlanned("w", "k", DECISION, PROFILING),
     ev.WorkloadQueued("w", "guaranteed"),
+    ev.WorkloadQueued("w", "guaranteed", DECISION, 7.5),
+    ev.WorkloadDiverted("w", "guaranteed", DECISION, 7.5),
+    ev.WorkloadReviewed("w", DECISION, 7.5),
     ev.WorkloadDeferred("w", DECISION),
+    ev.WorkloadDeferred("w", DECISION, 7.5),
     ev.WorkloadPlaced("w", "k", PLACES, DECISION),
     ev.AllocationPlanned("w", PLACES, DECISION),
     ev.AllocationUnchanged("w", DECISION),
-    ev.ClassificationPlanned("w", DECISION),
+    ev.ClassificationPlanned("w", "k", DECISION),
+    ev.ReclassificationPlanned("w", DECISION),
+    ev.ReclassificationPlanned("w", DECISION, MEASUREMENTS),
     ev.WorkloadSuspended("w", "x", DECISION),
-    ev.WorkloadResumed("w", DECISION),
-    ev.WorkloadMigrated("w", DECISION),
+    ev.WorkloadResumed("w", DECISION, ineffective=True),
+    ev.WorkloadMigrated("w", DECISION, PLACES),
+    ev.WorkloadPreempted("w", "x", DECISION),
+    ev.TargetsTracked(
+        (
+            Tracked(
+                "w",
+                TargetTracking(0.8, -1, 3.5, None, True),
+                (Observation(Quantity.RATE, 500, Entry(10.0, 0.02), (250,)),),
+                True,
+            ),
+            Tracked("x", None),
+        )
+    ),
+    ev.TrackingLost(("w",)),
+    ev.PolicyNoted("placement:p", "note"),
+    ev.ServerOrdered("o", "fast", DECISION, "w"),
+    ev.ServerAcquired("o", SERVER),
+    ev.AcquisitionFailed("o", "none left"),
+    ev.ServerReleased("s", DECISION),
+    ev.PlacementDelegated("w", "q", "other", DECISION),
+    ev.PlacementProposed("q", PLACES, (3, 4), DECISION),
+    ev.PlacementConflicted("w", DECISION),
 )
 
 

@@ -9,7 +9,7 @@ from wharfinger.model.view import Capabilities
 
 
 def _view(columns: Columns):
-    return columns.view("", Capabilities())
+    return columns.view(Capabilities())
 
 
 def test_many_servers_keep_their_rows() -> None:
@@ -49,14 +49,13 @@ def test_a_view_is_made_anew_only_for_what_it_does_not_share() -> None:
     columns, able = Columns(), Capabilities()
     for name in ("a", "b"):
         columns.put(server(name))
-    before = columns.view("", able)
+    before = columns.view(able)
     columns.hold([Placement("a", Allocation(500, 7))])
-    assert columns.view("", able) is before
+    assert columns.view(able) is before
     assert before.cpu_allocated.tolist() == [500, 0]
-    assert columns.view("b", able).last_placed == 1
     columns.put(server("c"))
-    assert columns.view("b", able).cpu_allocated.tolist() == [500, 0, 0]
-    assert columns.view("b", Capabilities(resize=False)).capabilities.resize is False
+    assert columns.view(able).cpu_allocated.tolist() == [500, 0, 0]
+    assert columns.view(Capabilities(resize=False)).capabilities.resize is False
 
 
 def test_the_load_index_follows_all_that_happens_to_a_server() -> None:

@@ -21,6 +21,7 @@ def placed(cluster: Cluster, name: str, kind: str = "", **others) -> None:
     caused, tolerated = {DISK: Estimate(20.0, 3.0)}, {DISK: Estimate(60.0, 4.0)}
     known = curve((1000, 100.0), pairs=pairs, caused=caused, tolerated=tolerated)
     cluster.tell(ev.WorkloadSubmitted(workload(name, 500, profile=True, **others)))
+    cluster.tell(ev.ProfilingFailed(cluster.key(name), "no runs"))
     cluster.tell(ev.WorkloadClassified(cluster.key(name), known))
     running(cluster, name)
 

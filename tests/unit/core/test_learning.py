@@ -18,7 +18,6 @@ from tests.support.courses import (
 )
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.adaptation import MOST_OBSERVED, corrected, surprise
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
@@ -33,6 +32,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Profile, ProfileMode, Target
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings
 
 # --- learning from what runs ---------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ def test_a_program_that_surprises_is_classified_anew_at_its_new_level() -> None:
     assert len(found) == 1
     rates = {c: e.value for c, e in found[0].measurements.performance[Quantity.RATE].items()}
     assert rates == {400: 100, 800: 150}, "the shape stays"
-    why = "classified anew: it runs 69% off what was predicted for 400m CPU"
+    why = "reclassified: it runs 69% off what was predicted for 400m CPU"
     assert cluster.record("w").decisions[-1].decision.message == why
     assert not of(act.ClassifyWorkload, measure(cluster, 1, w=100)), "asked for once"
     cluster.tell(ev.WorkloadClassified(cluster.key("w"), curve((400, 100), (800, 150))))
@@ -84,7 +84,7 @@ def test_a_failure_to_classify_anew_leaves_what_was_known() -> None:
     cluster = learner((400, 200), (800, 300))
     measure(cluster, 2, w=100)
     known = cluster.record("w").classification
-    cluster.tell(ev.ProfilingFailed(cluster.key("w"), "no estimator"))
+    cluster.tell(ev.ClassificationFailed(cluster.key("w"), "no estimator"))
     assert not cluster.record("w").reclassifying
     assert cluster.record("w").classification == known
     assert phase(cluster, "w") is Phase.RUNNING
@@ -183,7 +183,7 @@ def test_so_many_allocations_are_remembered_and_no_more() -> None:
         for action in of(act.ResizeAllocation, measure(cluster, 3, w=rate)):
             cluster.tell(ev.AllocationResized(action.key, action.placements))
     observed = cluster.record("w").observed[Quantity.RATE]
-    assert len(observed) == MOST_OBSERVED
+    assert len(observed) == TargetSettings().max_observed
     assert list(observed)[-1] == cluster.record("w").placements[0].allocation.cpu_millicpus
 
 
@@ -205,13 +205,14 @@ def test_on_another_platform_it_surprises_only_by_more_than_that_explains() -> N
             further={Quantity.RATE: (SettingEntry(setting, Entry(360.0)),)},
         ),
     )
+    slack = Slack(TargetSettings())
     record.observed = {Quantity.RATE: {400: Entry(100.0)}}
-    assert not surprise(record, 100.0, "old")
-    assert "runs 69% off" in surprise(record, 100.0, "usual")
+    assert not slack.surprise(record, 100.0, "old")
+    assert "runs 69% off" in slack.surprise(record, 100.0, "usual")
 
     record.observed = {Quantity.RATE: {400: Entry(50.0)}}
-    assert "runs 69% off" in surprise(record, 100.0, "old")
-    found = corrected(record, "old")
+    assert "runs 69% off" in slack.surprise(record, 100.0, "old")
+    found = slack.corrected(record, "old")
     assert found.platform == "usual", "all is told as it would be there"
     rates = {cpu: entry.value for cpu, entry in found.performance[Quantity.RATE].items()}
     assert rates == pytest.approx({400: 100.0, 800: 150.0})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.cluster import Cluster, running, server, workload
+from tests.support.cluster import MIB, Cluster, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import (
     ENDED,
@@ -15,12 +15,13 @@ from wharfinger.core.lifecycle import (
     Transition,
     Trigger,
 )
-from wharfinger.core.triggers import MAX_START_FAILURES
+from wharfinger.core.settings import CoreSettings
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.profile import Classification
+from wharfinger.model.profile import Classification, ProfilingPlan
 
 NAME = "w"
 CLASSIFIED = Classification("e", "1")
+PLAN = ProfilingPlan("s", (500,), 64 * MIB, (), 8.0)
 DECISION = Decision(Stage.ADMISSION, "test", True, ReasonCode.OK, "because the test says so")
 
 
@@ -28,13 +29,14 @@ def _in_phase(phase: Phase) -> Cluster:
     """A cluster with one workload in ``phase``."""
     cluster = Cluster()
     cluster.tell(ev.ServerReported(server("s")))
-    profiled = phase in (Phase.PROFILING, Phase.CLASSIFIED)
+    profiled = phase in (Phase.PROFILING, Phase.CLASSIFYING, Phase.CLASSIFIED)
     submitted = ev.WorkloadSubmitted(workload(NAME, profile=profiled))
     if phase in (Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED):
         # These last only as long as one event is handled; between entries of the log they
         # are real, and a replay that stops there must go on from them.
         if phase is Phase.CLASSIFIED:
             cluster.tell(submitted)
+            cluster.tell(ev.ProfilingFailed(cluster.key(NAME), "no runs"))
             cluster.manager.apply(0.0, ev.WorkloadClassified(cluster.key(NAME), CLASSIFIED))
             return cluster
         cluster.manager.apply(0.0, submitted)
@@ -42,6 +44,8 @@ def _in_phase(phase: Phase) -> Cluster:
             cluster.manager.apply(0.0, ev.WorkloadAdmitted(NAME, DECISION))
         return cluster
     cluster.tell(submitted)
+    if phase is Phase.CLASSIFYING:
+        cluster.tell(ev.ProfilingFailed(cluster.key(NAME), "no runs"))
     if phase in ON_SERVER:
         cluster.sync()
     if phase is Phase.STARTING:
@@ -75,13 +79,6 @@ def _give_up(cluster: Cluster) -> None:
     cluster.tell(ev.StartFailed(_key(cluster), "no such program", retryable=False))
 
 
-def _fail_to_classify(cluster: Cluster) -> None:
-    """A copy that fails is followed by a classification without it; this fails, too."""
-    cluster.tell(ev.ProfilingFailed(_key(cluster), "no copy"))
-    assert cluster.record(NAME).phase is Phase.PROFILING
-    cluster.manager.apply(0.0, ev.ProfilingFailed(_key(cluster), "no classifier"))
-
-
 def _fold(event: Callable[[Cluster], ev.Event]) -> Callable[[Cluster], None]:
     """A decision of the core, folded as a replay does it."""
     return lambda cluster: cluster.manager.apply(0.0, event(cluster))
@@ -90,8 +87,9 @@ def _fold(event: Callable[[Cluster], ev.Event]) -> Callable[[Cluster], None]:
 CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.ADMIT: _fold(lambda _: ev.WorkloadAdmitted(NAME, DECISION)),
     Trigger.REJECT: _fold(lambda _: ev.WorkloadRejected(NAME, DECISION)),
-    Trigger.PROFILE: _fold(lambda _: ev.ProfilingPlanned(NAME, "k", DECISION)),
-    Trigger.PROFILING_FAILED: _fail_to_classify,
+    Trigger.PROFILE: _fold(lambda _: ev.ProfilingPlanned(NAME, "k", DECISION, PLAN)),
+    Trigger.PROFILED: _fold(lambda c: ev.ProfilingFailed(_key(c), "no runs")),
+    Trigger.ASK: _fold(lambda _: ev.ClassificationPlanned(NAME, "k", DECISION)),
     Trigger.CLASSIFY: _fold(lambda c: ev.WorkloadClassified(_key(c), CLASSIFIED)),
     Trigger.ENQUEUE: _fold(lambda _: ev.WorkloadQueued(NAME, "guaranteed")),
     Trigger.PLACE: lambda c: c.sync(),
@@ -157,7 +155,7 @@ def test_the_answer_to_an_earlier_resize_is_not_taken_for_this_ones() -> None:
 
 def test_a_start_that_keeps_failing_is_given_up() -> None:
     cluster = _in_phase(Phase.PLACED)
-    for _ in range(MAX_START_FAILURES - 1):
+    for _ in range(CoreSettings().max_start_failures - 1):
         cluster.tell(ev.StartFailed(_key(cluster), "busy", retryable=True))
         assert cluster.record(NAME).phase is Phase.QUEUED
         cluster.now = cluster.manager.wake_at(cluster.now)

@@ -56,9 +56,10 @@ def test_who_can_never_fit_is_tried_once_for_each_change_of_the_servers(
     _submit(cluster, workload("huge", 9000))
     cluster.tell(ev.ServerReported(server("t", 3)))
     tried = []
-    place = cluster.manager._policy.place
+    placement = cluster.manager.policy.placement
+    place = placement.place
     monkeypatch.setattr(
-        cluster.manager._policy,
+        placement,
         "place",
         lambda request, view: tried.append(request.workload.name) or place(request, view),
     )
@@ -269,9 +270,12 @@ def test_one_that_is_revoked_before_its_profiling_began_is_revoked(cluster: Clus
 
 def test_a_preview_decides_and_takes_nothing(cluster: Cluster) -> None:
     before = cluster.replayed().state
-    decisions = cluster.manager.preview(workload("w"))
+    decisions = cluster.manager.preview(workload("w"), cluster.now)
     assert [d.stage for d in decisions] == ["admission", "placement"]
-    assert cluster.manager.preview(workload("huge", 9000))[-1].reason is ReasonCode.TOO_LARGE
+    assert (
+        cluster.manager.preview(workload("huge", 9000), cluster.now)[-1].reason
+        is ReasonCode.TOO_LARGE
+    )
     assert cluster.manager.state == before
 
 
@@ -311,10 +315,10 @@ def test_those_who_run_get_room_before_those_who_wait(cluster: Cluster) -> None:
 
 def test_a_preview_says_who_is_served_first(cluster: Cluster) -> None:
     _submit(cluster, workload("a", 1500), workload("b", 1000))
-    reasons = [d.reason for d in cluster.manager.preview(workload("small", 100))]
+    reasons = [d.reason for d in cluster.manager.preview(workload("small", 100), cluster.now)]
     assert reasons == [ReasonCode.OK, ReasonCode.OK, ReasonCode.BEHIND_OTHERS]
     urgent = workload("urgent", 100, priority=1)
-    assert [d.reason for d in cluster.manager.preview(urgent)] == [ReasonCode.OK] * 2
+    assert [d.reason for d in cluster.manager.preview(urgent, cluster.now)] == [ReasonCode.OK] * 2
 
 
 def test_an_update_that_is_taken_back_leaves_nothing_to_resize(cluster: Cluster) -> None:
@@ -329,9 +333,9 @@ def test_an_update_that_is_taken_back_leaves_nothing_to_resize(cluster: Cluster)
 def test_arrivals_behind_a_blocked_head_ask_no_policy(cluster: Cluster) -> None:
     _submit(cluster, workload("a", 2000), workload("head", 1000))
     asked = []
-    policy = cluster.manager._policy
-    place = policy.place
-    policy.place = lambda request, view: asked.append(request) or place(request, view)
+    placement = cluster.manager.policy.placement
+    place = placement.place
+    placement.place = lambda request, view: asked.append(request) or place(request, view)
     _submit(cluster, *(workload(f"w{i}") for i in range(20)))
     assert asked == []
     _submit(cluster, workload("urgent", priority=1))

@@ -77,7 +77,7 @@ def test_what_no_server_could_hold_waits_for_a_place_and_holds_no_copies_up() ->
 
     cluster = made("least-loaded", 2, planner=Filled())
     cluster.tell(ev.WorkloadSubmitted(workload("huge", 100, memory_mib=10**6)))
-    assert phase(cluster, "huge") is Phase.PROFILING
+    assert phase(cluster, "huge") is Phase.CLASSIFYING
     cluster.tell(ev.WorkloadClassified(cluster.key("huge"), curve((100, 1))))
     assert cluster.record("huge").reason == "too-large"
     cluster.tell(ev.WorkloadSubmitted(workload("small", 100)))
@@ -152,7 +152,7 @@ def test_who_only_recommends_says_what_it_would_do_and_does_nothing() -> None:
     cluster.start()
     cluster.sync()
     measure(cluster, 10, w=80)
-    assert "recommended: w has missed its target" in cluster.record("w").message
+    assert "recommended: w has violated its target" in cluster.record("w").message
     cluster.tell(ev.WorkloadSubmitted(workload("new", 100, profile=True)))
     cluster.tell(ev.WorkloadClassified(cluster.key("new"), curve((100, 1))))
     cluster.tell(ev.WorkloadSubmitted(filler("f2")))
@@ -171,7 +171,7 @@ def test_who_only_recommends_says_of_a_suspended_one_that_it_could_go_on() -> No
     cluster.sync()
     measure(cluster, 5, w=100)
     assert phase(cluster, "f") is Phase.SUSPENDED
-    assert cluster.record("f").message.startswith("recommended: no neighbour misses")
+    assert cluster.record("f").message.startswith("recommended: no neighbor violates")
     assert cluster.manager.wake_at(cluster.now) is None, "and nobody is woken for it"
 
 

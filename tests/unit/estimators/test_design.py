@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import (
-    Limits,
+    DesignLimits,
     Satisfied,
     Stop,
     after,
@@ -71,7 +71,7 @@ def every_choice(size: int):
 def test_a_budget_is_kept_and_spent_nearly_as_well_as_can_be(seed: int, budget: float):
     whole = covariance(seed)
     seconds = np.random.default_rng(seed).uniform(1, 20, 6)
-    found = design(whole, np.arange(6), 6, Limits(seconds, budget))
+    found = design(whole, np.arange(6), 6, DesignLimits(seconds, budget))
     assert found.seconds == pytest.approx(seconds[found.columns].sum())
     assert found.seconds <= budget * (1 + 1e-6)
     assert len(set(found.columns.tolist())) == len(found.columns)
@@ -92,18 +92,19 @@ def test_what_is_cheap_goes_first_and_what_hardly_tells_is_no_bargain():
     assert best_column(whole, np.arange(3)) == 0
     assert best_column(whole, np.arange(3), seconds) == 2
     # By rate 2 comes first, and then 0 would not fit: ignoring cost is better.
-    found = design(whole, np.array([0, 2]), 2, Limits(seconds, 100.0))
+    found = design(whole, np.array([0, 2]), 2, DesignLimits(seconds, 100.0))
     assert found.columns.tolist() == [0]
     assert found.stopped is Stop.BUDGET
     # Without a budget one entry is that of the greatest gain per second.
-    assert design(whole, np.array([0, 1]), 1, Limits(seconds)).columns.tolist() == [1]
+    assert design(whole, np.array([0, 1]), 1, DesignLimits(seconds)).columns.tolist() == [1]
 
 
 def test_alike_seconds_change_nothing():
     for seed in range(10):
         whole = covariance(seed)
         plain, timed = (
-            design(whole, np.arange(6), 3, limits) for limits in (None, Limits(np.full(6, 7.0)))
+            design(whole, np.arange(6), 3, limits)
+            for limits in (None, DesignLimits(np.full(6, 7.0)))
         )
         assert plain.columns.tolist() == timed.columns.tolist()
         assert timed.seconds == 21.0
@@ -115,7 +116,7 @@ def test_alike_seconds_change_nothing():
 def test_it_ends_where_it_is_enough(seed: int, enough: float):
     whole = covariance(seed)
     seconds = np.random.default_rng(seed).uniform(1, 20, 6)
-    found = design(whole, np.arange(6), 6, Limits(seconds, inf, enough))
+    found = design(whole, np.arange(6), 6, DesignLimits(seconds, inf, enough))
     assert found.std == pytest.approx(mean_std(after(whole, found.columns.tolist())))
     if found.stopped is Stop.ENOUGH:
         assert found.std <= enough
@@ -126,7 +127,7 @@ def test_it_ends_where_it_is_enough(seed: int, enough: float):
 
 
 def test_what_is_known_well_enough_needs_nothing():
-    found = design(covariance(0), np.arange(6), 6, Limits(enough=100.0))
+    found = design(covariance(0), np.arange(6), 6, DesignLimits(enough=100.0))
     assert (found.suggestions, found.stopped, found.seconds) == ((), Stop.ENOUGH, 0.0)
 
 
@@ -135,7 +136,7 @@ def test_why_it_ended():
     assert design(whole, np.arange(2), 6).stopped is Stop.NOTHING_LEFT
     assert design(whole, np.arange(0), 6).stopped is Stop.NOTHING_LEFT
     assert design(whole, np.arange(6), 0).stopped is Stop.SIZE
-    small = design(whole, np.arange(6), 6, Limits(np.full(6, 10.0), 9.0))
+    small = design(whole, np.arange(6), 6, DesignLimits(np.full(6, 10.0), 9.0))
     assert (small.suggestions, small.stopped) == ((), Stop.BUDGET)
 
 
@@ -152,7 +153,7 @@ def test_why_it_ended():
 )
 def test_limits_that_are_none_are_refused(arguments: dict[str, object], words: str):
     with pytest.raises(InvalidInput, match=words):
-        Limits(**arguments)  # type: ignore[arg-type]
+        DesignLimits(**arguments)  # type: ignore[arg-type]
 
 
 def test_improvement_weighs_promise_against_doubt():

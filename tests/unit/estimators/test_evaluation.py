@@ -8,7 +8,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.estimators import Matrix, Scale, Transform
 from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.evaluation import Plan, Strategy, evaluate, revealed, splits
+from wharfinger.estimators.evaluation import EvaluationPlan, Strategy, evaluate, revealed, splits
 from wharfinger.estimators.metrics import outcome, regret, summary
 
 NAN = float("nan")
@@ -17,7 +17,7 @@ NAN = float("nan")
 def test_whole_programs_are_held_out_and_each_row_once():
     matrix = performance(1)
     for repeat in (0, 1):
-        parts = list(splits(matrix, Plan(repeats=2)))[repeat * 5 : repeat * 5 + 5]
+        parts = list(splits(matrix, EvaluationPlan(repeats=2)))[repeat * 5 : repeat * 5 + 5]
         held = [set(matrix.rows) - set(part.training.rows) for part in parts]
         assert sorted(name for names in held for name in names) == sorted(matrix.rows)
         for part in parts:
@@ -32,8 +32,8 @@ def test_whole_programs_are_held_out_and_each_row_once():
 @pytest.mark.parametrize("rows", [1, 4, 8])
 def test_known_rows_are_limited_by_whole_programs(rows):
     matrix = performance(1)
-    whole = list(splits(matrix, Plan(repeats=1)))
-    few = list(splits(matrix, Plan(repeats=1, rows=rows)))
+    whole = list(splits(matrix, EvaluationPlan(repeats=1)))
+    few = list(splits(matrix, EvaluationPlan(repeats=1, rows=rows)))
     sizes = {group: matrix.groups.count(group) for group in matrix.groups}
     for one, other in zip(whole, few, strict=True):
         assert one.seed == other.seed
@@ -45,9 +45,9 @@ def test_known_rows_are_limited_by_whole_programs(rows):
 
 
 def test_as_many_entries_are_revealed_as_asked_for():
-    split = next(splits(performance(1, missing=0.3), Plan()))
+    split = next(splits(performance(1, missing=0.3), EvaluationPlan()))
     for strategy in Strategy:
-        for truth, known in revealed(split, Plan(reveal=3, strategy=strategy)):
+        for truth, known in revealed(split, EvaluationPlan(reveal=3, strategy=strategy)):
             seen = ~np.isnan(known)
             assert seen.sum() == 3
             assert np.array_equal(truth[seen], known[seen])
@@ -55,7 +55,7 @@ def test_as_many_entries_are_revealed_as_asked_for():
 
 def test_in_pairs_a_new_rows_column_is_hidden():
     matrix = pairs(1)
-    for split in splits(matrix, Plan(pairs=True, repeats=1)):
+    for split in splits(matrix, EvaluationPlan(pairs=True, repeats=1)):
         gone = set(matrix.rows) - set(split.training.rows)
         assert gone
         assert not gone & set(split.training.columns)
@@ -63,7 +63,7 @@ def test_in_pairs_a_new_rows_column_is_hidden():
 
 
 def test_estimators_do_not_hang_on_their_company():
-    matrix, plan = performance(2, rows=12, columns=6), Plan(repeats=1, scale=Scale.COMMON)
+    matrix, plan = performance(2, rows=12, columns=6), EvaluationPlan(repeats=1, scale=Scale.COMMON)
     alone = evaluate(matrix, ["gaussian"], plan).estimators["gaussian"]
     beside = evaluate(matrix, ["column-means", "gaussian"], plan).estimators["gaussian"]
     times = {"fit_seconds", "fold_in_seconds_median"}
@@ -73,7 +73,7 @@ def test_estimators_do_not_hang_on_their_company():
 
 
 def test_intervals_hold_on_programs_that_were_not_seen():
-    found = evaluate(performance(3, rows=40), ["gaussian"], Plan(repeats=1)).estimators
+    found = evaluate(performance(3, rows=40), ["gaussian"], EvaluationPlan(repeats=1)).estimators
     assert 0.82 < found["gaussian"]["coverage_90"] < 0.97
 
 
@@ -81,7 +81,7 @@ def test_intervals_hold_on_programs_that_were_not_seen():
 def test_designed_entries_are_worth_more_than_random_ones():
     matrix = performance(4)
     error = {
-        strategy: evaluate(matrix, ["gaussian"], Plan(repeats=1, strategy=strategy))
+        strategy: evaluate(matrix, ["gaussian"], EvaluationPlan(repeats=1, strategy=strategy))
         .estimators["gaussian"]["mean_absolute_log_error"]
         for strategy in (Strategy.RANDOM, Strategy.VARIANCE)
     }  # fmt: skip
@@ -94,7 +94,9 @@ def test_expected_improvement_finds_better_configurations(higher: bool):
     matrix = performance(5, rows=20, columns=8, noise=0.2)
     found = {
         strategy: evaluate(
-            matrix, ["gaussian"], Plan(reveal=3, repeats=2, strategy=strategy, higher=higher)
+            matrix,
+            ["gaussian"],
+            EvaluationPlan(reveal=3, repeats=2, strategy=strategy, higher=higher),
         ).estimators["gaussian"]["mean_regret"]
         for strategy in (Strategy.RANDOM, Strategy.IMPROVEMENT)
     }
@@ -124,11 +126,11 @@ def test_regret_goes_by_what_is_better():
 @pytest.mark.parametrize(
     ("matrix", "plan", "words"),
     [
-        (performance(1), Plan(reveal=12), "--reveal: no row has more than 12 entries"),
-        (performance(1, rows=2), Plan(), "1 program in its column 'group'"),
-        (performance(1), Plan(pairs=True), "--pairs: no column bears a row's name"),
+        (performance(1), EvaluationPlan(reveal=12), "--reveal: no row has more than 12 entries"),
+        (performance(1, rows=2), EvaluationPlan(), "1 program in its column 'group'"),
+        (performance(1), EvaluationPlan(pairs=True), "--pairs: no column bears a row's name"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused(matrix: Matrix, plan: Plan, words: str):
+def test_what_cannot_be_evaluated_is_refused(matrix: Matrix, plan: EvaluationPlan, words: str):
     with pytest.raises(InvalidInput, match=words):
         evaluate(matrix, ["column-means"], plan)

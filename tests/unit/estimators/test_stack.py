@@ -11,10 +11,10 @@ from wharfinger.estimators.conditional import predict_means as gaussian_means
 from wharfinger.estimators.effects import robust_two_way, two_way
 from wharfinger.estimators.matrix import Scale
 from wharfinger.estimators.mixture import (
-    Family,
     FamilySettings,
-    Member,
     MemberSettings,
+    MixtureFamily,
+    MixtureMember,
     condition,
     family,
     predict_means,
@@ -45,12 +45,12 @@ def settings(a: float, freedom: float = inf, *, free: bool = True) -> MemberSett
     return MemberSettings(FamilySettings(free, 0.0, inf, False), True, a, freedom, 0.3, False)
 
 
-def by_hand(a: float, freedom: float = inf, *, free: bool = False) -> Member:
+def by_hand(a: float, freedom: float = inf, *, free: bool = False) -> MixtureMember:
     """Two known rows, (1, 1) and (-1, -1) about a mean of 0, and a covariance of 1 and 0.5."""
-    known = Family(np.array([[1.0, 1.0], [-1.0, -1.0]]), np.zeros(2))
+    known = MixtureFamily(np.array([[1.0, 1.0], [-1.0, -1.0]]), np.zeros(2))
     kernel = np.array([[1.0, 0.5], [0.5, 1.0]])
     prior = Prior(np.zeros(2), kernel, free)
-    return Member(settings(a, freedom, free=free), prior, known)
+    return MixtureMember(settings(a, freedom, free=free), prior, known)
 
 
 def test_a_row_like_a_known_one_is_drawn_to_it() -> None:

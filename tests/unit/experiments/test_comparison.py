@@ -1,6 +1,8 @@
 """Policies on the same draws: what is paired, and what is printed."""
 
+import gzip
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,8 @@ from tests.support.simulated_runs import (
     simulate,
 )
 from wharfinger.errors import InvalidInput, WharfingerError
-from wharfinger.experiments.comparison import as_json, compare, compare_all, summarise
+from wharfinger.experiments import comparison
+from wharfinger.experiments.comparison import KeptRun, RunGroup, as_json, summarise
 from wharfinger.simulator.results.outcome import Outcome
 
 NAMES = ("least-loaded", "oracle", "random")
@@ -24,13 +27,18 @@ def specs(names=NAMES, **kwargs):
     return [Spec("scenario.yaml", name, **kwargs) for name in names]
 
 
-def outcome(value: float | None, seed: int = 0) -> Outcome:
-    return Outcome("made", "any", "fifo", seed, {"performance_mean": value})
+def compare(run, policies, *args, **kwargs):
+    (found,) = comparison.compare(run, [RunGroup("case", policies)], *args, **kwargs)
+    return found
+
+
+def kept(value: float | None, seed: int = 0) -> KeptRun:
+    return KeptRun("made", "fifo", seed, {"performance_mean": value})
 
 
 def runs(**values: list[float | None]):
     return [
-        (name, [outcome(value, seed) for seed, value in enumerate(each)])
+        (name, [kept(value, seed) for seed, value in enumerate(each)])
         for name, each in values.items()
     ]
 
@@ -40,7 +48,7 @@ def test_policies_see_the_same_seeds():
     assert found.seeds == (5, 6, 7, 8)
     assert [policy.name for policy in found.policies] == list(NAMES)
     for policy in found.policies:
-        assert [each.seed for each in policy.outcomes] == [5, 6, 7, 8]
+        assert [each.seed for each in policy.runs] == [5, 6, 7, 8]
 
 
 def test_a_difference_is_taken_seed_by_seed():
@@ -75,22 +83,43 @@ def test_a_value_that_is_missing_is_paired_with_none():
 
 def test_runs_with_other_seeds_are_not_paired():
     with pytest.raises(ValueError, match="same seeds"):
-        summarise([("first", [outcome(0.5, 1)]), ("second", [outcome(0.5, 2)])])
+        summarise([("first", [kept(0.5, 1)]), ("second", [kept(0.5, 2)])])
 
 
 def test_series_are_kept_of_the_first_seed():
     found = compare(simulate, specs(["oracle"], series=True), 3, processes=1)
-    kept = [each.series is not None for each in found["oracle"].outcomes]
+    kept = [each.series is not None for each in found["oracle"].runs]
     assert kept == [True, False, False]
 
 
 def test_groups_are_compared_each_by_itself():
-    few, many = compare_all(
-        simulate, [specs(workloads=5), specs(NAMES[:2], workloads=50)], 2, processes=1
+    few, many = comparison.compare(
+        simulate,
+        [RunGroup("few", specs(workloads=5)), RunGroup("many", specs(NAMES[:2], workloads=50))],
+        2,
+        processes=1,
     )
-    assert few["random"].outcomes[0].summary["workloads"] == 5
-    assert many["oracle"].outcomes[1].summary["workloads"] == 50
+    assert few["random"].runs[0].summary["workloads"] == 5
+    assert many["oracle"].runs[1].summary["workloads"] == 50
     assert len(many.policies) == 2
+
+
+def test_only_what_is_wanted_is_kept_of_a_run(tmp_path: Path):
+    group = RunGroup("a case", specs(NAMES[:1]), ("performance",), {"arrived": arrived})
+    (found,) = comparison.compare(simulate, [group], 2, processes=1, fates=tmp_path / "fates")
+    (policy,) = found.policies
+    assert policy.values("performance").shape == (40,)
+    assert policy.metrics["arrived"].mean == 20
+    assert not any(isinstance(value, tuple) for run in policy.runs for value in run.values.values())
+    first, second = sorted((tmp_path / "fates").iterdir())
+    lines = gzip.decompress(first.read_bytes() + second.read_bytes()).decode().splitlines()
+    assert len(lines) == 40
+    assert lines[0].startswith("a case,least-loaded,0,job-0,application,batch,completed,small,")
+    assert lines[20].startswith("a case,least-loaded,1,job-0,")
+
+
+def arrived(outcome: Outcome) -> float:
+    return len(outcome.fates)
 
 
 def test_json_has_stable_keys_and_the_name_first():

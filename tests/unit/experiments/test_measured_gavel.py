@@ -14,19 +14,12 @@ from tests.support.simulated_runs import simulate
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments import plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult
-from wharfinger.experiments.comparison import Comparison, summarise
-from wharfinger.experiments.measured_gavel import (
-    LOADS,
-    METRICS,
-    ORACLE,
-    POLICIES,
-    MeasuredGavel,
-    beyond_oracle,
-)
+from wharfinger.experiments.comparison import Comparison, KeptRun, summarise
+from wharfinger.experiments.measured_gavel import LOADS, MEASURED_GAVEL
 from wharfinger.experiments.registry import EXPERIMENTS, find_experiment
 from wharfinger.experiments.results import as_json, write
+from wharfinger.experiments.runs import SERIES, Case
 from wharfinger.experiments.workspace import RESULTS, workspace
-from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 
 
@@ -43,8 +36,8 @@ def tables(tmp_path: Path) -> Path:
 
 def run(tables: Path, space: Any, **kwargs: Any) -> ExperimentResult:
     arguments = Arguments(tables=tables, **({"repeats": 3} | kwargs))
-    MeasuredGavel().check(arguments)
-    return MeasuredGavel().run(Context(simulate, arguments, space, processes=1))
+    MEASURED_GAVEL.check(arguments)
+    return MEASURED_GAVEL.run(Context(simulate, arguments, space, processes=1))
 
 
 def test_every_policy_at_every_load(tables: Path):
@@ -53,9 +46,9 @@ def test_every_policy_at_every_load(tables: Path):
     assert result.seeds == (4, 5, 6)
     assert list(result.comparisons) == ["low load", "medium load", "high load"]
     for comparison in result.comparisons.values():
-        assert [policy.name for policy in comparison.policies] == [ORACLE, *POLICIES]
-        assert comparison[ORACLE].outcomes[0].summary["workloads"] == 30
-    assert len(result.rows) == len(LOADS) * (1 + len(POLICIES)) * len(METRICS)
+        assert [policy.name for policy in comparison.policies] == list(MEASURED_GAVEL.policies)
+        assert comparison["oracle"].runs[0].summary["workloads"] == 30
+    assert len(result.rows) == len(LOADS) * 8 * 6
     row = result.rows[0]
     assert (row.name, row.published, row.unit) == ("low/oracle/qos_kept_fraction", None, "fraction")
     assert row.low <= row.measured <= row.high
@@ -72,19 +65,19 @@ def test_the_scenarios_are_read_as_they_are_kept(tables: Path):
 
 def test_without_tables_it_says_what_they_are():
     with pytest.raises(InvalidInput, match=r"needs --tables DIR, with isolated.csv \(workload,"):
-        MeasuredGavel().check(Arguments(repeats=1))
+        MEASURED_GAVEL.check(Arguments(repeats=1))
 
 
 def test_wrong_tables_are_refused_before_anything_runs(tables: Path):
     (tables / "pairs.csv").unlink()
     with pytest.raises(InvalidInput, match=r"pairs\.csv"):
-        MeasuredGavel().check(Arguments(repeats=1, tables=tables))
+        MEASURED_GAVEL.check(Arguments(repeats=1, tables=tables))
 
 
 # --- what beats the oracle ----------------------------------------------------------------------
 
 
-def compared(**shifts: tuple[float, float]) -> dict[str, Comparison]:
+def compared(**shifts: tuple[float, float]) -> dict[Case, Comparison]:
     """Performance and waiting loss over the oracle's, nearly the same in each of five seeds."""
     runs = []
     for name, (performance, waiting) in ({"oracle": (0.0, 0.0)} | shifts).items():
@@ -95,19 +88,18 @@ def compared(**shifts: tuple[float, float]) -> dict[str, Comparison]:
             }
             for seed in range(5)
         ]
-        outcomes = [Outcome("made", name, "fifo", n, each) for n, each in enumerate(summaries)]
-        runs.append((name, outcomes))
-    return {"high": summarise(runs)}
+        runs.append((name, [KeptRun("made", "fifo", n, each) for n, each in enumerate(summaries)]))
+    return {Case("high"): summarise(runs)}
 
 
 def test_nothing_beats_the_oracle():
-    (note,) = beyond_oracle(compared(random=(-0.2, 0.1)))
+    (note,) = MEASURED_GAVEL.leads(compared(random=(-0.2, 0.1)))
     assert note.startswith("Nothing beats the oracle in any metric, by paired 95% intervals.")
     assert "Of 2 comparisons about 0 would seem better by chance alone." in note
 
 
 def test_what_beats_the_oracle_is_named_whichever_way_is_better():
-    notes = beyond_oracle(compared(random=(-0.2, -0.05), sparrow=(0.1, 0.3)))
+    notes = MEASURED_GAVEL.leads(compared(random=(-0.2, -0.05), sparrow=(0.1, 0.3)))
     assert notes[0].startswith("The oracle is beaten 2 times, by paired 95% intervals. ")
     assert notes[1:] == [
         (
@@ -138,15 +130,16 @@ def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(plots, "check", lambda: None)
     monkeypatch.setattr(plots, "save", save)
-    for name in ("performance", "utilization", "cores"):
-        monkeypatch.setattr(plots, name, lambda _runs, title: title)
+    monkeypatch.setattr(plots, "ranked", lambda _values, title, _label: title)
+    for name in ("utilization", "cores"):
+        monkeypatch.setitem(SERIES, name, lambda _series, title: title)
 
 
 def kept(tables: Path, out: Path) -> tuple[ExperimentResult, list[str]]:
     arguments = Arguments(repeats=2, tables=tables, workloads=10)
     with workspace(out) as space:
-        result = MeasuredGavel().run(Context(simulate, arguments, space, processes=1))
-        return write(space, MeasuredGavel(), arguments, result)
+        result = MEASURED_GAVEL.run(Context(simulate, arguments, space, processes=1))
+        return write(space, MEASURED_GAVEL, arguments, result)
 
 
 @pytest.mark.usefixtures("_quickly_drawn")
@@ -171,7 +164,7 @@ def test_one_line_a_run_and_one_a_workload(tables: Path, tmp_path: Path, monkeyp
     runs = list(csv.DictReader((tmp_path / "out" / "runs.csv").open()))
     assert len(runs) == 3 * 8 * 2
     assert list(runs[0])[:5] == ["case", "policy", "admission", "scenario", "seed"]
-    first = result.comparisons["low load"]["oracle"].outcomes[0].summary
+    first = result.comparisons["low load"]["oracle"].runs[0].summary
     assert float(runs[0]["performance_mean"]) == first["performance_mean"]
     assert runs[0]["best_effort_performance_mean"] == ""
     packed = (tmp_path / "out" / "fates.csv.gz").read_bytes()

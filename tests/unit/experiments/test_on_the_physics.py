@@ -1,6 +1,8 @@
 """Experiments that look at the physics itself: small versions of each, and what they draw."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +19,11 @@ from wharfinger.experiments import (
     pythia_figure6,
     quasar_figure2,
 )
-from wharfinger.experiments.base import Arguments, Context, Experiment, ExperimentResult
+from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.registry import EXPERIMENTS
 from wharfinger.experiments.workspace import workspace
 from wharfinger.model.interference import SharedResource
+from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 NAMES = ("quasar-figure2", "pythia-figure6", "ibench-figure54", "physics-matrices")
@@ -28,26 +31,24 @@ MODERATE = REGIMES["moderate"]
 FEW = ("streamcluster", "bzip2", "mcf", "hmmer")
 
 
-@pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One job, four batch programs, ten programs of a pool, estimators that take no time."""
-    monkeypatch.setattr(quasar_figure2, "JOBS", 1)
-    look = pythia_figure6.look
-    monkeypatch.setattr(pythia_figure6, "look", lambda regime, seed: look(regime, seed, FEW))
-    drawn = physics_matrices.look
-    monkeypatch.setattr(physics_matrices, "look", lambda regime, seed: drawn(regime, seed, 8))
-    monkeypatch.setattr(physics_matrices, "ESTIMATORS", ("column-means", "row-column-means"))
+SMALL = {
+    "quasar-figure2": partial(quasar_figure2.look, jobs=1),
+    "pythia-figure6": partial(pythia_figure6.look, names=FEW),
+    "ibench-figure54": ibench_figure54.look,
+    "physics-matrices": partial(physics_matrices.look, most=8, estimators=["column-means"]),
+}
+"""One job, four batch programs, eight programs of a pool, an estimator that takes no time."""
 
 
-def run(name: str, **given: object) -> ExperimentResult:
-    experiment: Experiment = EXPERIMENTS[name]
-    arguments = Arguments(repeats=1, **given)  # type: ignore[arg-type]
+def run(name: str, repeats: int = 1, **given: object) -> ExperimentResult:
+    experiment = replace(EXPERIMENTS[name], measure=SMALL[name])
+    arguments = Arguments(repeats, **given)  # type: ignore[arg-type]
     experiment.check(arguments)
     told: list[tuple[int, int]] = []
     with workspace(None) as space:
         context = Context(simulate, arguments, space, 1, lambda *each: told.append(each))
         result = experiment.run(context)
-    assert told == [(0, 1)]
+    assert told == [(done, repeats) for done in range(repeats + 1)]
     return result
 
 
@@ -62,7 +63,6 @@ def test_a_regime_that_there_is_not_is_refused_before_anything_runs(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.usefixtures("_small")
 def test_another_regime_has_other_numbers(name: str):
     moderate, contended = run(name), run(name, regime="contended")
     assert [row.name for row in moderate.rows] == [row.name for row in contended.rows]
@@ -72,7 +72,6 @@ def test_another_regime_has_other_numbers(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.usefixtures("_small")
 def test_every_picture_can_be_drawn(name: str):
     pytest.importorskip("matplotlib")
     result = run(name, regime="contended")
@@ -81,7 +80,6 @@ def test_every_picture_can_be_drawn(name: str):
         assert draw().axes
 
 
-@pytest.mark.usefixtures("_small")
 def test_quasars_ranges():
     result = run("quasar-figure2")
     found = measured(result)
@@ -96,20 +94,17 @@ def test_quasars_ranges():
 
 def test_a_knee_is_where_latency_crosses_a_millisecond():
     service = knees.Memcached(MODERATE, 0)
-    found = service.cores()
+    cases = service.panels()["cores of J"]
+    found = service.knees(cases)
     assert found["1"] < found["2"] < found["4"]
-    for along, up in service.curves["cores of J"].values():
+    curves = service.curves(cases, found)
+    for along, up in curves.values():
         assert up[np.argmin(np.abs(np.array(along) - along[-3]))] == pytest.approx(1.0, rel=0.02)
-
-
-def test_curves_that_lie_on_one_another_are_one():
-    service = knees.Memcached(MODERATE, 0)
-    service.cores()
-    (label,) = [name for name in service.curves["cores of J"] if "24" in name]
+    # Those that lie on one another are one.
+    (label,) = [name for name in curves if "24" in name]
     assert "16" in label.split(", ")
 
 
-@pytest.mark.usefixtures("_small")
 def test_a_service_that_waits_for_memory_is_underestimated():
     found = measured(run("pythia-figure6"))
     assert found["streamer/degree-3/mean"] < 0 < found["both/degree-3/mean"]
@@ -124,15 +119,15 @@ def test_sets_are_all_or_a_sample():
     assert sample == pythia_figure6.sets_of(names, 4, 0) != pythia_figure6.sets_of(names, 4, 1)
 
 
-@pytest.mark.usefixtures("_small")
 def test_sources_that_share_nothing_leave_one_another_alone():
-    found = ibench_figure54.look(MODERATE, 0)
-    pairs = found.pairs[ibench_figure54.WITH_SMT]
+    truth = ibench_figure54.world(MODERATE, 0)
+    pairs = ibench_figure54.pairwise(truth, HARDWARE[ibench_figure54.WITH_SMT])
     of = SharedResource
     assert pairs[of.NETWORK_BANDWIDTH, of.MEMORY_BANDWIDTH] == pytest.approx(1, abs=0.01)
     assert pairs[of.INTEGER, of.VECTOR] == pytest.approx(1, abs=0.01)
     assert pairs[of.INTEGER, of.INTEGER] < 0.9
-    assert of.INTEGER not in {one for one, _ in found.pairs[ibench_figure54.WITHOUT_SMT]}
+    without = ibench_figure54.pairwise(truth, HARDWARE[ibench_figure54.WITHOUT_SMT])
+    assert of.INTEGER not in {one for one, _ in without}
 
 
 def test_tolerated_is_read_between_intensities():
@@ -152,7 +147,6 @@ def test_what_a_matrix_is_like():
     assert matrices.spread(added) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.usefixtures("_small")
 def test_measured_matrices_stand_beside_drawn_ones(
     tmp_path: Path, write_pairs: Callable[..., None]
 ):

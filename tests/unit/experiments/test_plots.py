@@ -3,6 +3,7 @@
 import re
 import struct
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 from tests.support.simulated_runs import Spec, fate, series, simulate
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import plots
+from wharfinger.experiments.comparison import RunGroup, kept_of
+from wharfinger.experiments.statistics import MeanInterval
 from wharfinger.simulator.results.outcome import Outcome, Series
 
 NAMES = ("oracle", "least-loaded", "random")
@@ -23,11 +26,17 @@ def _drawable(request: pytest.FixtureRequest) -> None:
         pytest.importorskip("matplotlib")
 
 
-def outcomes() -> dict[str, list[Outcome]]:
+def values() -> dict[str, np.ndarray]:
+    runs = {name: simulate(Spec("made", name, 1, workloads=80)) for name in NAMES}
     return {
-        name: [simulate(Spec("made", name, seed, workloads=40)) for seed in (1, 2)]
-        for name in NAMES
+        name: kept_of(run, RunGroup("", (), ("performance",))).values["performance"]
+        for name, run in runs.items()
     }
+
+
+def means() -> dict[str, dict[str, MeanInterval]]:
+    each = {name: MeanInterval(0.5, 0.4, 0.6) for name in NAMES}
+    return {"low": each, "high": each}
 
 
 def courses() -> dict[str, Series]:
@@ -35,10 +44,11 @@ def courses() -> dict[str, Series]:
 
 
 DRAWN = {
-    "performance": lambda: plots.performance(outcomes(), "Performance of each workload"),
+    "performance": lambda: plots.ranked(values(), "Performance of each workload"),
+    "bars": lambda: plots.bars(means(), "Kept", "fraction", {("low", "oracle"): 0.5}),
     "utilization": lambda: plots.utilization(courses(), "How busy the servers are"),
     "cores": lambda: plots.cores(courses(), "CPUs required, allocated and used"),
-    "latency": lambda: plots.latency(courses(), {"web": 0.05}, "Latency against the bound"),
+    "latency": lambda: plots.latency(courses(), "Latency against the bound"),
 }
 
 
@@ -78,6 +88,7 @@ def test_a_picture_says_what_it_shows_with_units(name: str):
     said = texts(drawn(name))
     words = {
         "performance": ["Performance of each workload", "workloads, from worst to best (%)"],
+        "bars": ["Kept", "fraction", "low", "high"],
         "utilization": ["How busy the servers are", "time since the beginning (h)"],
         "cores": ["required", "allocated", "used", "CPUs", "time since the beginning (h)"],
         "latency": ["bound", "time with a higher latency (%)"],
@@ -103,14 +114,17 @@ def test_performance_is_sorted_and_best_effort_left_out():
     fates = tuple(fate(f"job-{n}", value) for n, value in enumerate((0.9, 0.1, 0.5)))
     filler = fate("filler", 0.0, "best-effort")
     run = Outcome("made", "any", "fifo", 0, {}, (*fates, filler))
-    (axes,) = plots.performance({"any": [run]}, "Performance").axes
+    wanted = kept_of(run, RunGroup("", (), ("performance",))).values["performance"]
+    (axes,) = plots.ranked({"any": wanted}, "Performance").axes
     (line,) = axes.get_lines()
     assert line.get_ydata().tolist() == [0.1, 0.5, 0.9]
     assert line.get_xdata() == pytest.approx([100 / 6, 50, 500 / 6])
 
 
 def test_in_grey_lines_differ_by_lightness_or_dashes():
-    looks = [(colour, str(plots._line(n)["linestyle"])) for n, colour in enumerate(plots.COLOURS)]
+    looks = [
+        (colour, str(plots.line_style(n)["linestyle"])) for n, colour in enumerate(plots.COLOURS)
+    ]
     greys = [lightness(colour) for colour, _ in looks]
     assert greys == sorted(greys)
     assert greys[-1] < 0.65  # Still seen on white.
@@ -160,14 +174,13 @@ def test_few_policies_and_many(policies: int, tmp_path: Path):
     for figure in (plots.utilization(many, "Busy"), plots.cores(many, "CPUs")):
         said = texts(figure)
         assert all(any(text.startswith(name) for text in said) for name in many)
-    runs = {name: [simulate(Spec("made", name, 0))] for name in many}
-    assert set(many) <= set(texts(plots.performance(runs, "Performance")))
+    ranks = {name: np.linspace(0, 1, 20) ** (number + 1) for number, name in enumerate(many)}
+    assert set(many) <= set(texts(plots.ranked(ranks, "Performance")))
 
 
 def test_nobody_arrived():
-    nothing = Outcome("made", "any", "fifo", 0, {})
-    assert texts(plots.performance({"any": [nothing]}, "Performance"))
-    plots.latency({"any": series()}, {}, "Latency of nobody")
+    assert texts(plots.ranked({"any": np.array([])}, "Performance"))
+    plots.latency({"any": replace(series(), bounds_seconds={})}, "Latency of nobody")
 
 
 @pytest.mark.parametrize(("hours", "unit"), [(0.01, "s"), (0.5, "min"), (5.0, "h"), (200.0, "d")])
@@ -188,4 +201,4 @@ def test_a_users_own_style_changes_nothing(tmp_path: Path):
 def test_without_matplotlib_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(Unavailable, match=re.escape("pip install 'wharfinger[plots]'")):
-        plots.performance(outcomes(), "Performance")
+        plots.ranked(values(), "Performance")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.experiments.statistics import Interval, interval, t_quantile
+from wharfinger.experiments.statistics import MeanInterval, interval, t_quantile
 
 # Two-sided 95%, 90% and 99% points of Student's t, from printed tables.
 TABLE = {
@@ -44,28 +44,28 @@ def test_an_interval_by_hand():
 
 
 def test_missing_is_not_zero():
-    assert interval([None, 4.0, float("nan"), 4.0]) == Interval(4.0, 4.0, 4.0)
+    assert interval([None, 4.0, float("nan"), 4.0]) == MeanInterval(4.0, 4.0, 4.0)
     assert interval([None, float("inf")]) is None
     assert interval([]) is None
 
 
 def test_one_value_tells_nothing_of_the_spread():
     found = interval([0.5])
-    assert found == Interval(0.5, None, None)
+    assert found == MeanInterval(0.5, None, None)
     assert found.excludes_zero is None
 
 
 @pytest.mark.parametrize(
     ("found", "outside"),
     [
-        (Interval(1, 0.5, 1.5), True),
-        (Interval(-1, -1.5, -0.5), True),
-        (Interval(0.1, -0.1, 0.3), False),
-        (Interval(0.0, 0.0, 0.0), False),
-        (Interval(0.2, 0.2, 0.2), True),
+        (MeanInterval(1, 0.5, 1.5), True),
+        (MeanInterval(-1, -1.5, -0.5), True),
+        (MeanInterval(0.1, -0.1, 0.3), False),
+        (MeanInterval(0.0, 0.0, 0.0), False),
+        (MeanInterval(0.2, 0.2, 0.2), True),
     ],
 )
-def test_whether_zero_lies_outside(found: Interval, outside: bool):
+def test_whether_zero_lies_outside(found: MeanInterval, outside: bool):
     assert found.excludes_zero is outside
 
 

@@ -344,12 +344,6 @@ def test_names_that_no_group_can_have(tree: Tree, name: str) -> None:
         control.create(name, "k", LIMITS)
 
 
-def test_what_exists_is_listed(tree: Tree) -> None:
-    tree.v2("/run.scope")
-    control = tree.discover()
-    assert [(group.server, group.key) for group in control.list_groups()] == [("s", "k")]
-
-
 @pytest.mark.parametrize(
     ("millicpus", "quota", "shares", "weight", "noted"),
     [

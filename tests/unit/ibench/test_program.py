@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.native import ibench_path
+from wharfinger.host.binaries import ibench_path
 
 
 @pytest.mark.parametrize(

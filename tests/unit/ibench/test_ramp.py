@@ -6,15 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from wharfinger.errors import InvalidInput
-from wharfinger.ibench.ramp import Measure, RampPlan, Sample, Tolerance, conclude, next_step
+from wharfinger.ibench.ramp import RampPlan, RampSample, TakeSample, Tolerance, conclude, next_step
 
 Response = Callable[[float], float]
 
 
-def ramp(plan: RampPlan, response: Response) -> tuple[Tolerance, list[Sample]]:
-    samples: list[Sample] = []
-    while isinstance(step := next_step(plan, samples), Measure):
-        samples.append(Sample(step.intensity, response(step.intensity)))
+def ramp(plan: RampPlan, response: Response) -> tuple[Tolerance, list[RampSample]]:
+    samples: list[RampSample] = []
+    while isinstance(step := next_step(plan, samples), TakeSample):
+        samples.append(RampSample(step.intensity, response(step.intensity)))
     return step, samples
 
 
@@ -99,7 +99,7 @@ def test_an_unclear_step_gets_more_samples_but_not_for_ever():
 
 
 def test_a_ramp_that_is_stopped_gives_a_lower_bound():
-    samples = [Sample(0, 10.0)] * 3 + [Sample(10, 10.0)] * 3 + [Sample(20, 2.0)] * 2
+    samples = [RampSample(0, 10.0)] * 3 + [RampSample(10, 10.0)] * 3 + [RampSample(20, 2.0)] * 2
     found = conclude(RampPlan(), samples)
     assert (found.score, found.censored) == (10.0, True)
     assert conclude(RampPlan(), []).score == 0.0
@@ -130,4 +130,4 @@ def test_a_wrong_plan_is_refused_in_one_line(fields: dict[str, object], words: s
 @pytest.mark.parametrize("performance", [-1.0, float("nan"), float("inf")])
 def test_a_sample_is_a_number(performance: float):
     with pytest.raises(InvalidInput, match="performance"):
-        Sample(0, performance)
+        RampSample(0, performance)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from wharfinger.errors import InvalidInput, Unavailable
+from wharfinger.host.binaries import ibench_path
 from wharfinger.ibench.sources import SOURCES, Setting, failure, signal_here, source_named
 from wharfinger.model.interference import SharedResource
-from wharfinger.native import ibench_path
 
 
 def test_both_tables_say_the_same():

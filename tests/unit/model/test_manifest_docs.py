@@ -9,7 +9,7 @@ import yaml
 
 from wharfinger.errors import InvalidManifest
 from wharfinger.manifest import json_schema, load_manifests
-from wharfinger.manifest.reference import with_reference
+from wharfinger.manifest.output import with_reference
 from wharfinger.model.workload import WorkloadType
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +38,7 @@ def test_the_messages_in_the_reference_are_the_real_ones():
     text = (
         "apiVersion: wharfinger.dev/v1alpha1\nkind: Workload\nmetadata: {name: cache}\n"
         "spec:\n  type: latency-critical\n  target: {latency: {percentile: 99, below: 2 parsecs}}\n"
-        "  run: {command: [sh]}\n  priority: 1\n  scale: {max_servers: 2}\n"
+        "  run: {command: [sh]}\n  priority: 1\n  scale: {max_servers: 2, gang: true}\n"
     )
     with pytest.raises(InvalidManifest) as refused:
         load_manifests(text, source="cache.yaml", working_directory="/")

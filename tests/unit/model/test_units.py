@@ -79,18 +79,12 @@ def test_cpus(text, cpu):
     assert units.parse_cpu_millicpus(text) == cpu
 
 
-@pytest.mark.parametrize(("text", "amount"), [("4.50", 4.5), ("3", 3.0), ("1e2", 100.0)])
-def test_money(text, amount):
-    assert units.parse_money(text) == amount
-
-
 PARSERS = (
     units.parse_duration_seconds,
     units.parse_rate_per_second,
     units.parse_bytes,
     units.parse_fraction,
     units.parse_cpu_millicpus,
-    units.parse_money,
 )
 
 
@@ -172,8 +166,6 @@ def test_nonsense_is_refused_in_one_short_line_with_a_mend(parse, text):
         (units.parse_cpu_millicpus, "2.5m", "finer than a thousandth"),
         (units.parse_cpu_millicpus, "0", "no CPU at all"),
         (units.parse_cpu_millicpus, "1000001", "too many CPUs"),
-        (units.parse_money, "$4.50", "write a number"),
-        (units.parse_money, "0", "more than zero"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(parse, text, says):

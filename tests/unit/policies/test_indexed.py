@@ -30,7 +30,7 @@ def indexed(view: ClusterView) -> ClusterView:
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_places_and_refuses_with_the_same_record(name: str) -> None:
-    policy = make_policy(name)
+    policy = make_policy(name).placement
     for question in questions():
         plainly = policy.place(question.request, question.view)
         assert policy.place(question.request, indexed(question.view)) == plainly, str(question)

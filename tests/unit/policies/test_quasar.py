@@ -79,7 +79,7 @@ def view_of(
         there = enumerate(residents.get(name, []))
         table.put(at, "test", [Resident(f"r{uid}", uid, each, False, 0.0) for uid, each in there])
         columns.unsettle(name, unsettled=name in unsettled)
-    return columns.view("", able)
+    return columns.view(able)
 
 
 def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> None:
@@ -463,7 +463,7 @@ def test_whole_cpus_are_given_whole_or_refused() -> None:
     columns.put(replace(server("s0"), cpu_millicpus=1500))
     placements = (Placement("s0", Allocation(1000, MIB)),)
     columns.hold(placements)
-    view = columns.view("", Capabilities(fractional_cpu=False))
+    view = columns.view(Capabilities(fractional_cpu=False))
     request = PlacementRequest(wants(), off_target=OffTarget(0.9, 10, None))
     refusal = Quasar().resize(request, placements, view)
     assert isinstance(refusal, Refusal)

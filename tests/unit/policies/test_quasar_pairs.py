@@ -67,7 +67,7 @@ def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> ClusterV
                 for uid, (kind, _) in enumerate(there)
             ],
         )
-    return columns.view("", WHOLE)
+    return columns.view(WHOLE)
 
 
 def place(

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from wharfinger.ibench.ramp import RampPlan, Sample
+from wharfinger.ibench.ramp import RampPlan, RampSample
 from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
@@ -200,9 +200,9 @@ def test_the_quantity_that_falls_most_counts():
 def test_a_ramp_that_is_cut_short_is_a_bound_or_the_break_that_it_saw(
     intensity: float, performance: float, value: float, censored: bool
 ):
-    samples = [Sample(0.0, 1.0)] * 3
-    samples += [Sample(25.0, 1.0)] * 3 if intensity > 25 else []
-    samples += [Sample(intensity, performance)] * (1 if censored else 3)
+    samples = [RampSample(0.0, 1.0)] * 3
+    samples += [RampSample(25.0, 1.0)] * 3 if intensity > 25 else []
+    samples += [RampSample(intensity, performance)] * (1 if censored else 3)
     entry = tolerated(cut_short(RampPlan(levels=COARSE), samples))
     assert (entry.value, entry.censored) == (pytest.approx(value), censored)
 

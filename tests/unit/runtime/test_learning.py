@@ -7,17 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import wait_until
 from tests.support.cluster import ProfileTheLabelled, workload
 from tests.unit.classification.test_learnt import found, of
-from wharfinger.classification.utility import Kind, UtilityMatrix
+from wharfinger.classification.utility import Aspect, UtilityMatrix
+from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.ports import Port
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Run, Target, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime import refit
+from wharfinger.runtime.classifying import ClassifierService
 from wharfinger.runtime.learning import ALL, CHILD_SECONDS, REFIT_SECONDS, ROWS, LearningClassifier
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.store.sqlite import SqliteStore
@@ -33,14 +36,14 @@ class Clock:
         return self.now
 
 
-def known() -> dict[Kind, UtilityMatrix]:
+def known() -> dict[Aspect, UtilityMatrix]:
     """Programs that gain from all CPU there is."""
     rng = np.random.default_rng(0)
     rows = {
         f"p{n}": {Configuration(cpu).name: cpu * math.exp(rng.normal(0, 0.03)) for cpu in CPUS}
         for n in range(9)
     }
-    return {Kind.SCALE_UP: UtilityMatrix.of(Kind.SCALE_UP, rows)}
+    return {Aspect.SCALE_UP: UtilityMatrix.of(Aspect.SCALE_UP, rows)}
 
 
 def learning(path: Path, clock: Clock) -> LearningClassifier:
@@ -129,10 +132,10 @@ def test_what_is_broken_is_passed_over(tmp_path: Path, folder: str, caplog) -> N
 
 
 def test_what_the_site_has_taken_away_is_not_learnt_from(tmp_path: Path) -> None:
-    scores = UtilityMatrix.of(Kind.TOLERATED, {"p": {"integer": 1.0}})
-    refit.write_matrices({**known(), Kind.TOLERATED: scores}, tmp_path)
+    scores = UtilityMatrix.of(Aspect.TOLERATED, {"p": {"integer": 1.0}})
+    refit.write_matrices({**known(), Aspect.TOLERATED: scores}, tmp_path)
     refit.write_matrices(known(), tmp_path)
-    assert set(refit.read_matrices(tmp_path)) == {Kind.SCALE_UP}
+    assert set(refit.read_matrices(tmp_path)) == {Aspect.SCALE_UP}
 
 
 def test_what_can_not_be_learnt_harms_nobody(tmp_path: Path, caplog) -> None:
@@ -172,6 +175,7 @@ class Noted:
 
     def go_on(self) -> None:
         self.went_on += 1
+        self.due = None
 
     def close(self) -> None:
         self.closed += 1
@@ -179,16 +183,16 @@ class Noted:
 
 def test_the_runtime_tells_what_was_measured_of_a_workload_when_it_has_ended(tmp_path) -> None:
     cluster, noted = MemoryCluster(profiles=True), Noted()
+    classifier = ClassifierService(noted)
     runtime = Runtime(
         lambda state: Manager(
-            make_policy("least-loaded"), Fifo(), planner=ProfileTheLabelled(), state=state
+            make_policy("least-loaded", estimation=ProfileTheLabelled()), state=state
         ),
         MemoryEngine(cluster),
         SqliteStore.open(tmp_path),
         lambda: 100.0,
-        policy="least-loaded",
-        admission="fifo",
-        classifier=noted,
+        services={Port.CLASSIFIER: classifier},
+        learns=classifier.learn,
     )
     runtime.start()
     bound = LatencyBound(99, 0.1)
@@ -197,23 +201,16 @@ def test_the_runtime_tells_what_was_measured_of_a_workload_when_it_has_ended(tmp
     runtime.submit([service, replace(workload("other"), run=run)])
     runtime.pump()
     cluster.finish_profiling(runtime.manager.find("w").key, found({250: 1.0, 500: 2.0}))
-    for _ in range(3):
-        runtime.pump()
+    wait_until(lambda: runtime.pump() or runtime.manager.find("w").phase is Phase.RUNNING)
     assert [(type_, asked) for _, type_, asked in noted.asked] == [(service.type, bound)]
     assert not noted.told
     for name in ("w", "other"):
         cluster.end(runtime.manager.find(name).key)
+    noted.due = 0.0
     runtime.pump()
+    wait_until(lambda: noted.went_on)
     assert [name for name, _ in noted.told] == ["w"], "nothing was measured of the other"
     entries = noted.told[0][1].performance[Quantity.RATE]
     assert {cpu: e.value for cpu, e in entries.items()} == {250: 1.0, 500: 2.0}
-
-    noted.due = 5.0
-    assert runtime.wake_at() == 105.0
-    runtime.tick()
-    assert not noted.went_on
-    noted.due = 0.0
-    runtime.tick()
-    assert noted.went_on == 1
     runtime.close()
     assert noted.closed == 1

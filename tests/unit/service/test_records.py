@@ -135,9 +135,9 @@ def test_both_are_told_when_one_gives_way_to_the_other() -> None:
     assert got["adjustments"][-1]["pace_after"] > got["adjustments"][-1]["pace_before"]
 
 
-def test_one_that_was_moved_says_from_where_to_where() -> None:
+def test_one_that_was_migrated_says_from_where_to_where() -> None:
     moved = told("moved")["workload"]["adjustments"][-1]
-    assert moved["kind"] == "moved"
+    assert moved["kind"] == "migrated"
     assert [p["name"] for p in (*moved["from"], *moved["to"])] == ["server0", "server1"]
 
 
@@ -150,7 +150,7 @@ def test_a_resize_that_could_not_be_had_is_told() -> None:
     story.measure(15, encode=80.0)
     story.tell(ev.ResizeFailed(story.key("encode"), "the kernel refused"))
     kinds = [a["kind"] for a in story.explain("encode")["workload"]["adjustments"]]
-    assert kinds == ["resized", "kept"]
+    assert kinds == ["resized", "unchanged"]
 
 
 def test_only_so_many_adjustments_are_kept() -> None:
@@ -214,13 +214,16 @@ def test_metrics_say_nothing_of_errors_where_nothing_was_predicted() -> None:
     assert not any("prediction_error_log" in name for name, _ in scraped(story))
 
 
-def test_a_preview_says_that_nothing_is_measured_yet() -> None:
+def test_a_preview_of_one_that_is_to_be_profiled_ends_with_that() -> None:
     story = stories.Story()
-    decisions = story.manager.preview(stories.rate("encode", 120.0))
-    assert [d.stage.value for d in decisions] == ["admission", "profiling", "placement"]
+    decisions = story.manager.preview(stories.rate("encode", 120.0), story.now)
+    assert [(d.stage.value, d.accepted) for d in decisions] == [
+        ("admission", True),
+        ("profiling", True),
+    ]
     story, name = stories.placed()
-    decisions = story.manager.preview(story.record(name).workload)
-    assert [d.stage.value for d in decisions] == ["admission", "placement"]
+    running = story.record(name).workload
+    assert story.manager.preview(running, story.now) == [], "nothing would be decided about it"
 
 
 def test_the_api_answers_with_the_same_keys(api: Api) -> None:

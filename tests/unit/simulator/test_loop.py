@@ -9,8 +9,8 @@ from math import inf, nan
 
 import pytest
 
+from tests.support.reference_loop import ReferenceLoop
 from wharfinger.simulator.kernel.loop import EventLoop
-from wharfinger.simulator.reference_loop import ReferenceLoop
 
 
 @pytest.fixture(params=[EventLoop, ReferenceLoop])

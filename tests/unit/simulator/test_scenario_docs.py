@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.errors import InvalidManifest
-from wharfinger.manifest.reference import with_reference
+from wharfinger.manifest.output import with_reference
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.scenario_fields import SCENARIO
 from wharfinger.simulator.scenario.scenario_files import (

@@ -109,9 +109,9 @@ class Assessment:
         return None
 
     @property
-    def incompatible(self) -> NDArray[np.bool_]:
-        """(S,) where the newcomer rather does not run beside the residents at all."""
-        return np.zeros(self._servers, dtype=np.bool_)
+    def incompatible(self) -> NDArray[np.bool_] | None:
+        """(S,) where the newcomer rather does not run beside the residents; ``None`` = nowhere."""
+        return None
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
@@ -139,12 +139,13 @@ class Assessment:
         return self.worst(row)
 
 
-class ContentionTable(Protocol):
-    """What a model keeps of the residents of each server: one row a server."""
+class ContentionTable:
+    """What a model keeps of the residents of each server, one row a server. This one nothing."""
 
     @property
     def corrects(self) -> bool:
         """Whether ``slowdown_of`` has known any resident so far."""
+        return False
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """These are on a server now, and nobody else who counts.
@@ -159,6 +160,7 @@ class ContentionTable(Protocol):
         Returns:
             Whether waiting workloads should be looked at again.
         """
+        return False
 
     def drop(self, row: int) -> None:
         """A server's row goes, and those behind it move up."""
@@ -171,15 +173,19 @@ class ContentionTable(Protocol):
             view: The servers; rows as they were put.
             confidence: That nobody is slowed beyond what it bears, for each by itself.
         """
+        return Assessment(len(view.names))
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """Performance of a resident over its performance alone; ``None`` = unknown."""
+        return None
 
     def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
         """What neighbors take off the logarithm of a resident that is classified so."""
+        return None
 
     def scores(self, row: int) -> list[Score]:
         """What the residents of a server tolerate and cause; none where nobody is slowed by it."""
+        return []
 
 
 class ContentionModel(Protocol):

@@ -18,8 +18,8 @@ from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.loads import Loads
 from wharfinger.engines.local.measuring import Measuring
-from wharfinger.engines.local.profiling.client import Profiling
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.client import ProfilingClient
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import (
     StartRecord,
     check_key,
@@ -98,7 +98,7 @@ class LocalEngine:
         self._measuring = Measuring(
             self._runs, self._loads, self._watcher, self._tell, report_seconds=report_seconds
         )
-        self._profiling = Profiling(
+        self._profiling = ProfilingClient(
             self._directory, self._runs, self._watcher, self._measuring, self._tell
         )
         self._can_copy = False
@@ -377,7 +377,7 @@ class LocalEngine:
         groups = self._opened().group(server.server.name, key).to_plain()
         return StartRecord(placement, server.cpus, groups)
 
-    def _job(self, action: act.ProfileWorkload) -> Job:
+    def _job(self, action: act.ProfileWorkload) -> ProfilingJob:
         server = self._servers[action.plan.server]
         return self._profiling.job(action, server, self._opened(), self._open_files)
 

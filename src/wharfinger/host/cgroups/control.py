@@ -30,7 +30,6 @@ from wharfinger.host.cgroups.files import (
     make_directory,
     read_text,
     remove_directory,
-    subdirectories,
     write_value,
 )
 from wharfinger.host.cgroups.group import Group
@@ -112,19 +111,9 @@ class CgroupControl:
         return Means.QUOTA in self.means
 
     @property
-    def has_weight(self) -> bool:
-        """CPU shares under contention can be set."""
-        return Means.WEIGHT in self.means
-
-    @property
     def has_memory(self) -> bool:
         """Memory can be limited."""
         return Means.MEMORY in self.means
-
-    @property
-    def has_cpuset(self) -> bool:
-        """Workloads can be bound to CPUs and NUMA nodes so that they can't leave them."""
-        return Means.CPUSET in self.means
 
     @property
     def has_process_limit(self) -> bool:
@@ -201,20 +190,6 @@ class CgroupControl:
                 for controller in sorted(claim.controllers)
             }
         )
-
-    def list_groups(self) -> tuple[Group, ...]:
-        """The workloads' groups that are there now, by server and key: leftovers after a crash.
-
-        Only those beneath the manager's present own groups; what an earlier manager made in
-        another cgroup is found by what ``Group.to_plain`` wrote.
-        """
-        found = {
-            (server.name, group.name)
-            for claim in self.claims
-            for server in subdirectories(claim.base)
-            for group in subdirectories(server)
-        }
-        return tuple(self.group(server, key) for server, key in sorted(found))
 
     def remove_server(self, server: str) -> bool:
         """Remove a server's groups that are empty; whether none is left."""

@@ -168,7 +168,9 @@ class Slack:
         performance = record.performance
         if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
             return []
-        if not self.is_settled(record, now) or self._is_recent(record.neighbors_changed_at, now):
+        if not self.is_settled(record, now):
+            return []
+        if slowdown is not None and self._is_recent(record.neighbors_changed_at, now):
             return []
         cpu = record.placements[0].allocation.cpu_millicpus
         used = performance.readings.get(Quantity.CPU)

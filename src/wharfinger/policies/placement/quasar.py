@@ -10,24 +10,25 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import Part, pace_with, parts_of
 from wharfinger.core.seams.contention import POINTS, Assessment
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import (
-    CANDIDATES_KEPT,
-    Candidate,
-    Decision,
-    Plan,
-    ReasonCode,
-    Refusal,
-    Stage,
-)
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
-from wharfinger.policies.placement.common import candidates, open_servers, refuse
+from wharfinger.policies.placement.common import refuse
 from wharfinger.policies.placement.curve_resizing import MEDIAN, after_resize, along_curve
+from wharfinger.policies.placement.options import (
+    CONTENTION,
+    INCOMPATIBLE,
+    NOWHERE,
+    OK,
+    TOO_LARGE,
+    ServerOptions,
+    load_on,
+    reasons_on,
+)
 from wharfinger.policies.placement.resizing import ResizeSettings, by_proportion, follow_target
 from wharfinger.policies.placement.sizing import Sizing, SizingSettings, prediction, size
 
@@ -57,78 +58,6 @@ class QuasarSettings:
 
 
 CONFIDENCE = SizingSettings().confidence
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """All servers, looked at for one workload.
-
-    Attributes:
-        need: (S,) thousandths of a CPU that it would get.
-        memory_bytes: That it would get.
-        reason: (S,) index in ``_CODES``; that of ``OK`` where it could go.
-        score: (S,) lower is better; infinite where it can't go.
-        sizing: ``None`` where it goes by its reservation.
-        contention: The residents and it.
-        violation: (S,) in points; 0 = nobody is slowed beyond what it bears.
-        relaxed: No server keeps everyone within that; the least harm was taken.
-    """
-
-    need: NDArray[np.int64]
-    memory_bytes: int
-    reason: NDArray[np.int64]
-    score: NDArray[np.float64]
-    sizing: Sizing | None
-    contention: Assessment
-    violation: NDArray[np.float64]
-    relaxed: bool
-
-    def best(self) -> NDArray[np.intp]:
-        """Where it would go, best first; where the target is reached, whatever that takes, first.
-
-        No more than stand in a decision's record.
-        """
-        possible, kept = np.isfinite(self.score), CANDIDATES_KEPT
-        reached = possible if self.sizing is None else possible & self.sizing.reached
-        first = _lowest(np.flatnonzero(reached), self.score, kept)
-        others = np.flatnonzero(possible & ~reached) if len(first) < kept else _NOWHERE
-        return np.concatenate((first, _lowest(others, self.score, kept - len(first))))
-
-    def nearest_miss(self) -> int | None:
-        """A server that has room, and can't take it for another reason."""
-        rows = np.flatnonzero(np.isin(self.reason, (_OFF_PREDICTION, _CONTENTION, _INCOMPATIBLE)))
-        return int(rows[self.violation[rows].argmin()]) if rows.size else None
-
-    def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:
-        """The best, then those that can't take it, each with its numbers."""
-        others = np.flatnonzero(~np.isfinite(self.score))[: CANDIDATES_KEPT - len(best)]
-        rows = [*best.tolist(), *others.tolist()]
-        scores = [score if score < inf else None for score in self.score[rows].tolist()]
-        reasons = [_CODES[reason] for reason in self.reason[rows].tolist()]
-        listed = candidates(view, rows, scores, reasons)
-        return tuple(
-            replace(one, numbers={**one.numbers, **self._numbers(row)})
-            for row, one in zip(rows, listed, strict=True)
-        )
-
-    def _numbers(self, row: int) -> dict[str, float]:
-        numbers = {"cpu_needed_millicpus": float(self.need[row])}
-        if self.sizing is not None and self.need[row] > 0:
-            predicted = self.sizing.interval_on(row)
-            numbers["predicted_pace"] = predicted.mean
-            numbers["predicted_pace_low"] = predicted.low
-        if self.contention.informed:
-            numbers["interference_beyond_tolerated"] = float(self.violation[row])
-        return numbers | self.contention.numbers(row)
-
-
-def _lowest(rows: NDArray[np.intp], score: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """So many of these rows with the lowest scores, lowest first, equal ones in their order."""
-    scores = score[rows]
-    if count < len(rows):
-        low = scores <= np.partition(scores, count - 1)[count - 1] if count else rows < 0
-        rows, scores = rows[low], scores[low]
-    return rows[np.argsort(scores, kind="stable")][:count]
 
 
 class Quasar:
@@ -170,7 +99,7 @@ class Quasar:
         )
         return Plan((Placement(view.names[best], allocation),), decision)
 
-    def _look(self, request: PlacementRequest, view: ClusterView) -> _Options:
+    def _look(self, request: PlacementRequest, view: ClusterView) -> ServerOptions:
         reserved, best_effort = request.reserved(view.capabilities), request.workload.best_effort
         confidence = self.settings.best_effort_confidence if best_effort else self._confidence
         contention = Assessment(len(view.names))
@@ -180,20 +109,23 @@ class Quasar:
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
-        reasons = _reasons(request, need, reserved.memory_bytes, view)
-        cost = contention.cost(reasons > _TOO_LARGE, sizing.performance if sizing else None)
-        reasons = np.where((reasons == _OK) & contention.incompatible, _INCOMPATIBLE, reasons)
-        score = _load(view) if best_effort else need / 1000.0 + cost.waste
-        possible = reasons == _OK
+        reasons = reasons_on(request, need, reserved.memory_bytes, view)
+        cost = contention.cost(reasons > TOO_LARGE, sizing.performance if sizing else None)
+        possible = reasons == OK
+        if (apart := contention.incompatible) is not None:
+            reasons[possible & apart] = INCOMPATIBLE
+            possible &= ~apart
+        score = load_on(view) if best_effort else need / 1000.0 + cost.waste
         kept = possible & (cost.violation == 0)
         relaxed = not best_effort and not kept.any()
         if relaxed:
             kept = possible & (cost.lost <= self._bearable(request.waited_seconds))
             score = score + cost.violation
-        return _Options(
+        reasons[possible & ~kept] = CONTENTION
+        return ServerOptions(
             need,
             reserved.memory_bytes,
-            np.where(possible & ~kept, _CONTENTION, reasons),
+            reasons,
             np.where(kept, score, inf),
             sizing,
             contention,
@@ -207,7 +139,7 @@ class Quasar:
         return POINTS * waited_seconds / patience if patience > 0 else inf
 
     def _numbers(
-        self, allocation: Allocation, options: _Options, request: PlacementRequest
+        self, allocation: Allocation, options: ServerOptions, request: PlacementRequest
     ) -> dict[str, float]:
         numbers = {
             "cpu_needed_millicpus": float(allocation.cpu_millicpus),
@@ -219,7 +151,7 @@ class Quasar:
         return numbers
 
     def _why(
-        self, row: int, options: _Options, view: ClusterView, request: PlacementRequest
+        self, row: int, options: ServerOptions, view: ClusterView, request: PlacementRequest
     ) -> str:
         name, sizing, harm = view.names[row], options.sizing, ""
         if request.workload.best_effort:
@@ -240,12 +172,12 @@ class Quasar:
 
     # --- refusing --------------------------------------------------------------------------
 
-    def _refuse(self, request: PlacementRequest, options: _Options, view: ClusterView) -> Refusal:
+    def _refuse(
+        self, request: PlacementRequest, options: ServerOptions, view: ClusterView
+    ) -> Refusal:
         row = options.nearest_miss()
         if row is not None:
-            reason = _CODES[int(options.reason[row])]
-            message, change = _refusal_of(reason, view.names[row], options.contention, row)
-            return self._refusal(reason, message, change, options, view)
+            return self._refusal(*options.refusal(row, view.names[row]), options, view)
         # Where it could be given nothing at all, a server is too small whatever it has.
         needed = options.need
         if not request.workload.best_effort:
@@ -256,12 +188,12 @@ class Quasar:
         return Refusal(
             replace(
                 plain,
-                candidates=options.candidates(_NOWHERE, view),
+                candidates=options.candidates(NOWHERE, view),
                 numbers=self._numbers(need, options, request),
             )
         )
 
-    def _too_high(self, sizing: Sizing, options: _Options, view: ClusterView) -> Refusal:
+    def _too_high(self, sizing: Sizing, options: ServerOptions, view: ClusterView) -> Refusal:
         predicted = prediction(sizing.curve.best(), self._confidence)
         message = (
             f"even alone on a whole server it would reach {predicted.mean:.0%} of its target "
@@ -278,7 +210,7 @@ class Quasar:
         reason: ReasonCode,
         message: str,
         would_change: str,
-        options: _Options,
+        options: ServerOptions,
         view: ClusterView,
     ) -> Refusal:
         return Refusal(
@@ -290,7 +222,7 @@ class Quasar:
                 message=message,
                 would_change=would_change,
                 considered=len(view.names),
-                candidates=options.candidates(_NOWHERE, view),
+                candidates=options.candidates(NOWHERE, view),
             )
         )
 
@@ -323,63 +255,3 @@ class Quasar:
             std = pace_with(parts, after.cpu_millicpus, MEDIAN).std
             predicted = replace(predicted, alone=predicted.mean * exp(drop), alone_std=std)
         return Plan(verdict.placements, replace(verdict.decision, predicted=predicted))
-
-
-_NOWHERE = np.array([], dtype=np.intp)
-_CODES = (
-    ReasonCode.NO_SERVERS,
-    ReasonCode.SERVERS_EXCLUDED,
-    ReasonCode.TOO_LARGE,
-    ReasonCode.NO_ROOM,
-    ReasonCode.OFF_PREDICTION,
-    ReasonCode.OK,
-    ReasonCode.INTERFERENCE,
-    ReasonCode.DOES_NOT_FIT,
-)
-_TOO_LARGE, _OFF_PREDICTION, _OK, _CONTENTION, _INCOMPATIBLE = 2, 4, 5, 6, 7
-
-
-def _reasons(
-    request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
-) -> NDArray[np.int64]:
-    """(S,) why each server can't take it now, as an index in ``_CODES``."""
-    cpu = view.cpu_capacity
-    too_large = (need > cpu) | (memory_bytes > view.memory_capacity)
-    if not request.workload.best_effort:
-        too_large |= need == 0
-    full = (view.cpu_allocated + need > cpu) | (
-        view.memory_allocated + memory_bytes > view.memory_capacity
-    )
-    reasons = np.full(len(need), _OK)
-    # The last that holds is what is said.
-    reasons[view.unsettled > 0] = _OFF_PREDICTION
-    reasons[full] = 3
-    reasons[too_large] = _TOO_LARGE
-    reasons[open_servers(request, view) == 0] = 1
-    reasons[view.accepting == 0] = 0
-    return reasons
-
-
-def _load(view: ClusterView) -> NDArray[np.float64]:
-    """(S,) how full each server is, and by how many: by which best-effort work is ranked."""
-    return np.asarray(view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100)
-
-
-def _refusal_of(
-    reason: ReasonCode, server: str, contention: Assessment, row: int
-) -> tuple[str, str]:
-    """Why a server that has room does not take it, and what would change that."""
-    if reason is ReasonCode.OFF_PREDICTION:
-        return (
-            f"a workload on {server} misses its target: no new work there until that is mended",
-            f"every target on {server} kept again, or room on another server",
-        )
-    if reason is ReasonCode.DOES_NOT_FIT:
-        return (
-            f"it would not run beside those on {server}, as large as they are together",
-            f"the end of those on {server}, or room on another server",
-        )
-    return (
-        f"it would disturb those on {server}: {contention.refusal(row)}",
-        f"fewer or less sensitive neighbours on {server}, or another server",
-    )

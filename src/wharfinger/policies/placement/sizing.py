@@ -207,20 +207,19 @@ def size(
     curve = SizeCurve.of(parts, grid, settings.confidence)
     at_once = parts_of(request.workload, known, 0.0)
     platform_drop, platform_variance = slower(known, view.platforms)
-    slower_by = platform_drop[view.platform]
+    slower_by = platform_drop.take(view.platform)
     fastest = view.platform[int(slower_by.argmin())]
     best = float(platform_drop[fastest]), float(platform_variance[fastest])
     suffered = contention.suffered
     drop = LogEstimates(
-        suffered.mean + slower_by, suffered.variance + platform_variance[view.platform]
+        suffered.mean + slower_by, suffered.variance + platform_variance.take(view.platform)
     )
     z = quantile(settings.confidence)
     first = first_enough(curve.medians, curve.variances, drop.mean, drop.variance, z)
-    within = np.searchsorted(grid, view.cpu_capacity, side="right")
-    reached = first < within
-    chosen = grid[np.minimum(first, len(grid) - 1)]
+    chosen = grid.take(first, mode="clip")
+    reached = (first < len(grid)) & (chosen <= view.cpu_capacity)
     if not reached.all():
-        eased = curve
+        eased, within = curve, np.searchsorted(grid, view.cpu_capacity, side="right")
         if not (curve.medians >= 0).any():
             eased = SizeCurve.of(at_once, grid, settings.confidence)
         most = _most_useful(curve, within, settings.plateau)

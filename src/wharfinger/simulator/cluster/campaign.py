@@ -1,6 +1,6 @@
 """Measures a training set exhaustively, through the profiler's plans on an empty cluster.
 
-What ``wharfinger.profiler.campaign`` does with real programs: every allocation, every platform,
+What ``wharfinger.catalog.campaign`` does with real programs: every allocation, every platform,
 several servers, every source of interference, each as a copy that runs and is measured with an
 error. Nothing is read off the ground truth. Called by ``wharfinger.simulator.policies``.
 """

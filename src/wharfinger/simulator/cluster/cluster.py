@@ -83,7 +83,7 @@ class SimulatedCluster:
         self._listener: Listener | None = None
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
-        self.meters = Meters(self, measuring or Measuring())
+        self.meters = Meters(loop, self.streams, self.tell, measuring or Measuring())
         self.profiling = ProfilingRuns(self)
         for server in servers:
             self._add(server)

@@ -4,18 +4,17 @@ Called by ``cluster`` when the manager asks for a workload to be measured. A ser
 long as somebody there is to be; with nobody, nothing happens.
 """
 
+from collections.abc import Callable
 from math import exp, inf
-from typing import TYPE_CHECKING
 
 from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.cluster.runs import Run, State, service_values
 from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.kernel.loop import EventLoop
+from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.setup import Measuring
-
-if TYPE_CHECKING:
-    from wharfinger.simulator.cluster.cluster import SimulatedCluster
 
 SOURCE = "simulated"
 MEASURES = 20
@@ -26,12 +25,20 @@ class Meters:
     """Measures those who are to be measured.
 
     Args:
-        cluster: Where they run.
+        loop: The clock.
+        streams: For noise.
+        tell: Takes a report, and in how many seconds.
         measuring: How well.
     """
 
-    def __init__(self, cluster: "SimulatedCluster", measuring: Measuring) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        loop: EventLoop,
+        streams: Streams,
+        tell: Callable[[ev.Report, float], None],
+        measuring: Measuring,
+    ) -> None:
+        self._loop, self._streams, self._tell = loop, streams, tell
         self._measuring = measuring
 
     def watch(self, run: Run | None) -> None:
@@ -45,8 +52,8 @@ class Meters:
     def _expect(self, machine: Machine) -> None:
         if not machine.measured:
             machine.measured = True
-            at = self._cluster.now + self._measuring.every_seconds
-            self._cluster.loop.schedule(at, self._measure, machine, MEASURES)
+            at = self._loop.now + self._measuring.every_seconds
+            self._loop.schedule(at, self._measure, machine, MEASURES)
 
     def _measure(self, machine: Machine) -> None:
         machine.measured = False
@@ -57,12 +64,12 @@ class Meters:
         samples = tuple(self.sample(run) for run in runs if run.state is State.RUNNING)
         if samples:
             report = ev.ServerMeasured(machine.server.name, samples)
-            self._cluster.tell(report, self._measuring.delay_seconds)
+            self._tell(report, self._measuring.delay_seconds)
         self._expect(machine)
 
     def sample(self, run: Run) -> Sample:
         """One workload, as it seems now."""
-        run.settle(self._cluster.now)
+        run.settle(self._loop.now)
         run.measurements += 1
         readings = {
             quantity: Reading(self._noisy(value, run, quantity), SOURCE, quantity is not CPU)
@@ -78,12 +85,12 @@ class Meters:
             return value
         # By the job and not by the key: under every policy the n-th look errs alike.
         what = run.job.name, str(quantity), run.measurements
-        return value * exp(noise * self._cluster.streams.normal("noise", *what))
+        return value * exp(noise * self._streams.normal("noise", *what))
 
     def error(self, value: float, *what: str | int) -> float:
         """A measurement of a profiling copy."""
         noise = self._measuring.noise
-        return value * exp(noise * self._cluster.streams.normal("profiling", *what))
+        return value * exp(noise * self._streams.normal("profiling", *what))
 
     @property
     def noise(self) -> float:

@@ -7,14 +7,14 @@ the workload itself would; it has no effect otherwise.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import RAMP_ALLOCATIONS, Entry
-from wharfinger.model.workload import ProfileMode
+from wharfinger.model.workload import ProfileMode, Workload
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import PROBE_INTENSITY, PROBES, Procedure
@@ -27,21 +27,50 @@ from wharfinger.profiling.steps import (
     Stretch,
     Withdraw,
 )
+from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.injection import Probes
+from wharfinger.simulator.cluster.monitor import Meters
 from wharfinger.simulator.cluster.runs import Account, Part, Run, State, service_values
 from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.scenario.jobs import Job, Load
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.scenario.setup import Costs
+from wharfinger.simulator.truth.ground_truth import GroundTruth, Resident
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
-
-if TYPE_CHECKING:
-    from wharfinger.simulator.cluster.cluster import SimulatedCluster
 
 MIN_ERROR = 1e-4
 """Of an entry, relative: nothing is measured exactly."""
 SAMPLES = 45
 """Of a usual ramp, probing counted: each has that part of its time."""
 NO_SIGNAL = "nothing injects it in this ground truth"
+
+
+class Site(Protocol):
+    """What plans need of the cluster in which they run."""
+
+    loop: EventLoop
+    truth: GroundTruth
+    costs: Costs
+    accounts: dict[str, Account]
+    ledger: Ledger
+    machines: dict[str, Machine]
+    meters: Meters
+
+    @property
+    def now(self) -> float:
+        """Seconds, by the loop."""
+
+    def job_of(self, workload: Workload) -> Job | None:
+        """What a workload really is."""
+
+    def tell(self, report: ev.Report) -> None:
+        """Say what happened."""
+
+    def settle_in(self, run: Run, placements: Sequence[Placement]) -> None:
+        """It holds these from now on."""
+
+    def leave(self, run: Run) -> None:
+        """It holds nothing any more."""
 
 
 class ProfilingRun(Run):
@@ -51,7 +80,7 @@ class ProfilingRun(Run):
 
     def __init__(
         self,
-        cluster: "SimulatedCluster",
+        cluster: Site,
         key: str,
         job: Job,
         placements: tuple[Placement, ...],
@@ -86,7 +115,7 @@ class PlanUnderWay:
     """
 
     def __init__(
-        self, cluster: "SimulatedCluster", action: act.ProfileWorkload, job: Job, probes: Probes
+        self, cluster: Site, action: act.ProfileWorkload, job: Job, probes: Probes
     ) -> None:
         self.key = action.key
         self.plan = action.plan
@@ -124,12 +153,12 @@ class PlanUnderWay:
 
     def finished(self) -> ev.ProfilingFinished:
         """The answer."""
-        found = self.observations.measurements(
+        measurements = self.observations.measurements(
             runs=self._count,
             seconds=self._cluster.now - self._began,
             platform=self._cluster.machines[self.plan.server].platform,
         )
-        return ev.ProfilingFinished(self.key, found)
+        return ev.ProfilingFinished(self.key, measurements)
 
     # --- what the interpreter asks for ----------------------------------------------------------
 
@@ -313,7 +342,7 @@ class ProfilingRuns:
         cluster: Where.
     """
 
-    def __init__(self, cluster: "SimulatedCluster") -> None:
+    def __init__(self, cluster: Site) -> None:
         self._cluster = cluster
         self._plans: dict[str, PlanUnderWay] = {}
         self._answers: dict[str, ev.Report] = {}

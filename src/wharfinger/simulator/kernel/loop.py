@@ -14,7 +14,7 @@ state lies in objects that can be looked at, as with the manager, and none in su
 * Of equal priorities, what was scheduled first is called first. What was cancelled leaves no trace
   in the order of the rest.
 
-The loop is compiled (``native/kernels/_events.pyx``); ``reference_loop`` says the same in Python.
+The loop is compiled (``native/kernels/_events.pyx``); the tests hold it to one in Python.
 """
 
 from wharfinger.native import EventLoop

@@ -5,16 +5,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
-from wharfinger.simulator.truth.csv_lines import csv_lines
-
-Array: TypeAlias = NDArray[np.float64]
+from wharfinger.files.tabular import read_table
+from wharfinger.manifest.kinds import DURATION, FILE, choice
+from wharfinger.manifest.sections import section
+from wharfinger.model.arrays import Array
+from wharfinger.simulator.scenario.scenario_kinds import COUNT, LOAD, TEXT
 
 
 class Pattern(StrEnum):
@@ -32,55 +32,45 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Many at once, on top of what comes anyway.
+    """Many at once, on top of what comes anyway; the first after one gap."""
 
-    Attributes:
-        every_seconds: From the beginning of one to that of the next; the first comes after one.
-        size: Workloads of each.
-        within_seconds: They come evenly spread over this.
-        times: How many bursts; ``None`` = as long as workloads come.
-    """
-
-    every_seconds: float
-    size: int
-    within_seconds: float = 60.0
-    times: int | None = None
+    every_seconds: Annotated[float, DURATION("From one to the next.")]
+    size: Annotated[int, COUNT("Workloads of each.")]
+    within_seconds: Annotated[float, DURATION("They come within this.")] = 60.0
+    times: Annotated[int | None, COUNT("So many.", default="as long as workloads come")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals that were recorded.
+    """Arrivals that were recorded."""
 
-    Attributes:
-        path: A CSV file.
-        column: Of the times.
-        unit_seconds: What 1 means in it.
-    """
-
-    path: str
-    column: str
-    unit_seconds: float = 1.0
+    path: Annotated[str, FILE("A CSV file.", name="file")]
+    column: Annotated[str, TEXT("Of the times.")]
+    unit_seconds: Annotated[float, DURATION("What 1 means in it.")] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When workloads are handed in.
+    """When workloads are submitted. Where it is recorded, the rest says nothing."""
 
-    Attributes:
-        pattern: How they follow one another.
-        every_seconds: Mean gap; of it and ``load`` one is given, unless ``AT_ONCE``.
-        load: CPU time that they take alone over what there is: sets the mean gap.
-        spread_seconds: Standard deviation of a ``GAUSSIAN`` gap.
-        bursts: On top; ``None`` = none.
-        recorded: Where they are told; then the rest says nothing.
-    """
-
-    pattern: Pattern = Pattern.POISSON
-    every_seconds: float | None = None
-    load: float | None = None
-    spread_seconds: float = 0.0
-    bursts: Bursts | None = None
-    recorded: Recorded | None = None
+    pattern: Annotated[Pattern, choice(Pattern, "poisson")("How they follow.")] = Pattern.POISSON
+    every_seconds: Annotated[float | None, DURATION("Mean gap between two.")] = None
+    load: Annotated[
+        float | None,
+        LOAD(
+            "Instead: CPU time of all workloads, alone at their best, over what the cluster has "
+            "while they come; 1 = all of it."
+        ),
+    ] = None
+    spread_seconds: Annotated[
+        float, DURATION("Of `gaussian`: standard deviation.", default="none")
+    ] = 0.0
+    bursts: Annotated[
+        Bursts | None, section(Bursts, "Many at once, on top; the load counts them in.")
+    ] = None
+    recorded: Annotated[
+        Recorded | None, section(Recorded, "Arrivals of a trace, for a population.")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.pattern is Pattern.AT_ONCE or self.recorded is not None:
@@ -118,7 +108,7 @@ def arrival_times(
 def _recorded(recorded: Recorded, count: int) -> Array:
     """The first of them, from the first."""
     column = recorded.column
-    lines = csv_lines(Path(recorded.path), [column], exact=False)
+    lines = read_table(recorded.path, [column], exact=False)
     times = np.sort(np.array([line.number_of(column) for line in lines]))
     if len(times) < count:
         raise InvalidInput(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wharfinger.contention.completing import completed_pairs
 from wharfinger.errors import InvalidInput
+from wharfinger.model.arrays import Array
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
@@ -39,7 +40,7 @@ from wharfinger.simulator.scenario.trace_population import (
 )
 from wharfinger.simulator.scenario.traces import TraceJob, tell
 from wharfinger.simulator.truth.ground_truth import GroundTruth, Undisturbed
-from wharfinger.simulator.truth.measured import Array, Measured, log_additive
+from wharfinger.simulator.truth.measured import Measured, log_additive
 from wharfinger.simulator.truth.tables import Tables, read_tables
 
 _AFTER = 4.0  # faults are drawn for so many times the longest workload after the last arrival

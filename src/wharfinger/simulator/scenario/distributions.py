@@ -3,14 +3,15 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, log
-from typing import TypeAlias
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput
-
-Array: TypeAlias = NDArray[np.float64]
+from wharfinger.manifest.kinds import DURATION, TIME, choice
+from wharfinger.manifest.sections import Section, section
+from wharfinger.model.arrays import Array
+from wharfinger.simulator.scenario.scenario_kinds import SIGMA, mapped
 
 
 class Shape(StrEnum):
@@ -28,20 +29,15 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution of positive numbers; what lies beyond an end becomes that end.
+    """A distribution of positive numbers; what lies beyond an end becomes that end."""
 
-    Attributes:
-        shape: Which one.
-        mean: Before anything is cut; of ``UNIFORM`` it says nothing.
-        sigma: Of ``LOGNORMAL``.
-        low: The least; so is ``high`` the most.
-    """
-
-    shape: Shape
-    mean: float = 0.0
-    sigma: float = 0.0
-    low: float = 0.0
-    high: float = inf
+    shape: Annotated[Shape, choice(Shape, "lognormal")("Which.")]
+    mean: Annotated[float, DURATION("Before anything is cut.", default="none")] = 0.0
+    sigma: Annotated[float, SIGMA("Of `lognormal`: of its logarithm.")] = 0.0
+    low: Annotated[float, TIME("The least; `uniform`'s lower end.", name="from")] = 0.0
+    high: Annotated[
+        float, DURATION("The most; `uniform`'s upper end.", name="to", default="no end")
+    ] = inf
 
     def __post_init__(self) -> None:
         if self.low > self.high:
@@ -81,3 +77,8 @@ class Distribution:
 def constant(value: float) -> Distribution:
     """Always the same."""
     return Distribution(Shape.CONSTANT, value)
+
+
+def distribution_fields(doc: str) -> Section:
+    """The fields of a distribution; a duration alone is one too, a constant."""
+    return section(Distribution, doc, short=mapped(DURATION, constant))

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, cos, inf, pi, sin
+from typing import Annotated
 
 from wharfinger.errors import InvalidInput
+from wharfinger.manifest.kinds import DURATION, RATE, TIME, choice
+from wharfinger.manifest.sections import Section
 from wharfinger.simulator.scenario.jobs import Load
 
 _STEPS = 24  # of a period: the load is constant over each
@@ -26,27 +29,30 @@ class LoadShape(StrEnum):
     """As listed."""
 
 
+_STEPS_FIELDS = Section(
+    "Of shape `steps`, ascending from `0s`.",
+    {
+        "at": TIME("From when on; the first `0s`.", required=True),
+        "rate": RATE("What is asked then.", required=True),
+    },
+    lambda at, rate: (at, rate),
+    many=True,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """What a service is asked.
+    """What a service is asked."""
 
-    Attributes:
-        shape: How it changes.
-        base_per_second: Queries per second, the least.
-        peak_per_second: The most, of shapes that change; not below the base.
-        period_seconds: Of ``FLUCTUATING`` and ``DIURNAL``.
-        at_seconds: When the ``SPIKE`` begins, from when the service is handed in.
-        for_seconds: How long it lasts.
-        steps: (seconds, queries per second), ascending from 0.
-    """
-
-    shape: LoadShape = LoadShape.FLAT
-    base_per_second: float = 0.0
-    peak_per_second: float = 0.0
-    period_seconds: float = 86_400.0
-    at_seconds: float = 600.0
-    for_seconds: float = 300.0
-    steps: tuple[tuple[float, float], ...] = ()
+    shape: Annotated[
+        LoadShape, choice(LoadShape, "flat")("How it changes over time.", required=True)
+    ] = LoadShape.FLAT
+    base_per_second: Annotated[float, RATE("The least.", default="none")] = 0.0
+    peak_per_second: Annotated[float, RATE("The most, of those that change.", default="none")] = 0.0
+    period_seconds: Annotated[float, DURATION("Of `fluctuating` and `diurnal`.")] = 86_400.0
+    at_seconds: Annotated[float, TIME("When the `spike` begins, after submission.")] = 600.0
+    for_seconds: Annotated[float, DURATION("How long it lasts.")] = 300.0
+    steps: Annotated[tuple[tuple[float, float], ...], _STEPS_FIELDS] = ()
 
     def __post_init__(self) -> None:
         if (self.shape is LoadShape.STEPS) != bool(self.steps):

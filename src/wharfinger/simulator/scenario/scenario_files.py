@@ -11,9 +11,9 @@ from pathlib import Path
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest.kinds import closest
-from wharfinger.manifest.parsing import Document, read_section
 from wharfinger.manifest.problems import Problems
 from wharfinger.manifest.reader import read_documents
+from wharfinger.manifest.sections import Document, read_document
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
@@ -122,15 +122,13 @@ def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenari
     if len(roots) != 1:
         problems.add(0, "", f"{len(roots)} documents; a scenario is one, with apiVersion and kind")
         problems.raise_if_any()
-    document = Document(problems, str(directory), roots[0].line, table=SCENARIO)
-    attributes = read_section(SCENARIO, roots[0], "", document)
+    document = read_document(roots[0], SCENARIO, problems, str(directory))
     _check_meaning(document)
     problems.raise_if_any()
-    assert attributes is not None
     try:
-        return Scenario(**attributes)  # type: ignore[arg-type]  # the table says so
+        return Scenario(**document.values[""])
     except InvalidInput as error:
-        problems.add(document.line_of("spec"), "spec", str(error))
+        document.wrong("spec", str(error))
         problems.raise_if_any()
         raise
 
@@ -139,21 +137,17 @@ def _check_meaning(document: Document) -> None:
     """What the values alone no longer tell."""
     lines = document.lines
     if {"spec.trace.csv", "spec.trace.swf"} <= lines.keys():
-        _wrong(document, "spec.trace.swf", "a trace is either csv or swf; remove one")
+        document.wrong("spec.trace.swf", "a trace is either csv or swf; remove one")
     if "spec.trace" in lines:
         for name in ("arrivals", "workloads"):
             if f"spec.{name}" in lines:
-                _wrong(document, f"spec.{name}", "a trace has its own; remove it, or the trace")
+                document.wrong(f"spec.{name}", "a trace has its own; remove it, or the trace")
     classes = document.values.get("spec.population")
     counted = isinstance(classes, tuple) and any(
         isinstance(each, PopulationClass) and each.count is not None for each in classes
     )
     if counted and "spec.workloads" in lines:
-        _wrong(document, "spec.workloads", "the classes have counts; remove it, or write shares")
-
-
-def _wrong(document: Document, path: str, message: str) -> None:
-    document.problems.add(document.line_of(path), path, message)
+        document.wrong("spec.workloads", "the classes have counts; remove it, or write shares")
 
 
 def _mend(text: str) -> str:

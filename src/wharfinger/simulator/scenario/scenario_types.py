@@ -6,61 +6,88 @@ draws one run's world of it, the ``Setup``. Nothing here is drawn yet.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from wharfinger.errors import InvalidInput
+from wharfinger.manifest import fields
+from wharfinger.manifest.kinds import (
+    BOOLEAN,
+    CPU,
+    DIRECTORY,
+    DURATION,
+    MEMORY,
+    NAME,
+    RATE,
+    TIME,
+    TOLERANCE,
+    choice,
+    words,
+)
+from wharfinger.manifest.kinds import constant as constant_word
+from wharfinger.manifest.sections import Section, fields_of, section
 from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals
-from wharfinger.simulator.scenario.distributions import Distribution, constant
+from wharfinger.simulator.scenario.distributions import Distribution, constant, distribution_fields
 from wharfinger.simulator.scenario.loads import LoadModel
+from wharfinger.simulator.scenario.scenario_kinds import (
+    COUNT,
+    CPUS,
+    FACTOR,
+    FRACTION,
+    MEMORIES,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    TYPE,
+    mapped,
+    one_or_list,
+)
 from wharfinger.simulator.scenario.setup import Costs, Measuring, Outage
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.traces import CsvTrace
 from wharfinger.simulator.truth.measured import Rule
 from wharfinger.simulator.truth.physics.pools import Pool
-from wharfinger.simulator.truth.physics.regimes import DEFAULT
+from wharfinger.simulator.truth.physics.regimes import DEFAULT, REGIMES
 
 GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """Servers of one platform.
+    """Servers of one platform."""
 
-    Attributes:
-        platform: Its name, and the beginning of theirs.
-        count: How many.
-        cpu_millicpus: Of each.
-        memory_bytes: Of each.
-        speed: Under a ground truth without interference, how fast work is done; 1 = as stated.
-        zones: They are spread over so many, in turn.
-    """
-
-    platform: str
-    count: int = 4
-    cpu_millicpus: int = 2000
-    memory_bytes: int = 16 * GIB
-    speed: float = 1.0
-    zones: int = 1
+    platform: Annotated[str, TEXT("Its name, once in the list.")]
+    count: Annotated[int, COUNT("How many.")] = 4
+    cpu_millicpus: Annotated[int, CPU("Of each.", name="cpus")] = 2000
+    memory_bytes: Annotated[int, MEMORY("Of each.")] = 16 * GIB
+    speed: Annotated[float, NUMBER("Of work, without tables; 1 = as its duration says.")] = 1.0
+    zones: Annotated[int, fields.SERVERS("Failure zones that they are in, in turn.")] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTruth:
-    """A ground truth of measured tables.
+    """A ground truth of measured tables."""
 
-    Attributes:
-        directory: Where they are.
-        rule: What several neighbours do to one.
-        unit: Of work.
-    """
-
-    directory: str
-    rule: Rule = Rule.PRODUCT
-    unit: str = "operations"
+    directory: Annotated[str, DIRECTORY("Of the tables, from the scenario's own.", name="measured")]
+    rule: Annotated[
+        Rule, choice(Rule, "product")("What several neighbors do, where only pairs were measured.")
+    ] = Rule.PRODUCT
+    unit: Annotated[str, TEXT("Of work, per second of which performance is.")] = "operations"
 
 
 @dataclass(frozen=True, slots=True)
 class PhysicsTruth:
     """A ground truth of hardware and applications (``wharfinger.simulator.truth.physics``)."""
+
+
+class TruthWord(StrEnum):
+    """A ground truth that one word says."""
+
+    UNDISTURBED = "undisturbed"
+    PHYSICS = "physics"
+
+
+TRUTHS = {TruthWord.UNDISTURBED: None, TruthWord.PHYSICS: PhysicsTruth()}
 
 
 class MemoryLoad(StrEnum):
@@ -95,8 +122,8 @@ class TargetKind(StrEnum):
 class Share:
     """A share drawn evenly between two ends; they may be one."""
 
-    low: float
-    high: float
+    low: Annotated[float, FRACTION("The least.", name="from")]
+    high: Annotated[float, FRACTION("The most.", name="to")]
 
     def __post_init__(self) -> None:
         if self.low > self.high:
@@ -105,19 +132,24 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What is asked of workloads that have work to complete.
+    """What is asked of workloads that have work to complete."""
 
-    Attributes:
-        of: Against which platform.
-        share: Of the performance alone there.
-        kind: In which terms; with ``RATE`` the mean counts from being handed in.
-        room_seconds: Added to a completion time, for starting.
-    """
-
-    of: TargetOf = TargetOf.BEST
-    share: Share = Share(0.9, 0.9)
-    kind: TargetKind = TargetKind.RATE
-    room_seconds: float = 0.0
+    of: Annotated[
+        TargetOf,
+        choice(TargetOf, "best")(
+            "On which platform: the best, that of a server drawn at random, or no targets."
+        ),
+    ] = TargetOf.BEST
+    share: Annotated[
+        Share,
+        section(
+            Share,
+            "Asked of the performance alone, drawn evenly between two ends; `90%` without it.",
+            short=mapped(FRACTION, lambda share: Share(share, share)),
+        ),
+    ] = Share(0.9, 0.9)
+    kind: Annotated[TargetKind, choice(TargetKind, "rate")("In which terms.")] = TargetKind.RATE
+    room_seconds: Annotated[float, TIME("Added to a completion time, for starting.")] = 0.0
 
     def __post_init__(self) -> None:
         if not self.share.low:
@@ -148,82 +180,102 @@ class Reservations:
             raise InvalidInput("those who reserve too much and too little are more than 100%")
 
 
+def _misjudged(doc: str, attribute: str) -> Section:
+    share = FRACTION("Of the users.", attribute)
+    up_to = FACTOR("By at most this factor.", f"{attribute}_up_to")
+    return Section(doc, {"share": share, "upTo": up_to})
+
+
+RESERVATIONS = Section(
+    "What users would reserve, for policies that go by it; as in Quasar's Figure 1d without it. "
+    "`exact`: what is needed.",
+    {
+        "tooMuch": _misjudged("Who reserves more than is needed, of CPU and of memory.", "over"),
+        "tooLittle": _misjudged(
+            "Who reserves less CPU than is needed, and as much memory.", "under"
+        ),
+    },
+    Reservations,
+    short=mapped(constant_word("exact"), lambda _: None),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FaultModel:
-    """What goes wrong.
+    """What goes wrong. Times between failures are exponentially distributed."""
 
-    Attributes:
-        mtbf_seconds: Mean time that a server is there between two failures; ``None`` = it never
-            fails. Times are exponentially distributed.
-        repair_seconds: Mean time until it is back.
-        outages: Besides, those that are listed.
-        start_failures: Share of starts that fail and may be tried again.
-        lost_answers: Share of the engine's answers that are lost.
-        found_seconds: Until the engine looks again.
-    """
+    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
+    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
+    outages: Annotated[
+        tuple[Outage, ...],
+        section(
+            Outage, "Those listed besides. Servers are named by platform and number.", many=True
+        ),
+    ] = ()
+    start_failures: Annotated[float, FRACTION("Share of starts that fail.")] = 0.0
+    lost_answers: Annotated[float, FRACTION("Share of answers that are lost.")] = 0.0
+    found_seconds: Annotated[float, DURATION("Until a lost one is noticed.", name="foundAfter")] = (
+        30.0
+    )
 
-    mtbf_seconds: float | None = None
-    repair_seconds: float = 600.0
-    outages: tuple[Outage, ...] = ()
-    start_failures: float = 0.0
-    lost_answers: float = 0.0
-    found_seconds: float = 30.0
+
+TARGETS = section(Targets, "What is asked of workloads that complete work.")
 
 
 @dataclass(frozen=True, slots=True)
 class PopulationClass:
-    """Workloads that are alike, but for what is drawn.
+    """Workloads that are alike, but for what is drawn."""
 
-    Attributes:
-        name: Beginning of theirs.
-        share: Of all workloads, relative to the others' shares.
-        count: So many, instead of a share; then all classes have one.
-        type: Quasar's kind.
-        pool: Of the physics: where its applications come from; ``None`` = no physics.
-        pool_size: So many of the pool at most; ``None`` = all.
-        phases: Of the physics: each is a sequence of programs that load memory so; empty = one.
-        applications: What they are in the ground truth, each drawn as often; empty = all that the
-            tables have, or without tables one named as the class.
-        cpus_millicpus: What one can make use of on one server; one is drawn.
-        memory_bytes: That one takes on each server; one is drawn.
-        duration: Seconds of its work alone on the best platform.
-        lifetime: Seconds that a service is wanted.
-        load: What a service is asked.
-        per_cpu: Without tables, queries per second that a service answers with one CPU.
-        latency: A service's bound.
-        throughput_per_second: A service's target; ``None`` = the load, if that is flat.
-        targets: Other than the scenario's; ``None`` = those.
-        tolerance: QoS: by how much a target may be missed and still is kept.
-        best_effort: Share of them that is handed in as best-effort work.
-        priority: Higher goes first.
-        scale: How far they may scale out.
-        restartable: They may be moved.
-        profile: How they may be profiled.
-    """
-
-    name: str = "job"
-    share: float = 1.0
-    count: int | None = None
-    type: WorkloadType = WorkloadType.BATCH
-    pool: Pool | None = None
-    pool_size: int | None = None
-    phases: tuple[MemoryLoad, ...] = ()
-    applications: tuple[str, ...] = ()
-    cpus_millicpus: tuple[int, ...] = (1000,)
-    memory_bytes: tuple[int, ...] = (GIB,)
-    duration: Distribution = field(default_factory=lambda: constant(600.0))
-    lifetime: Distribution | None = None
-    load: LoadModel | None = None
-    per_cpu: float = 100.0
+    name: Annotated[str, NAME("Beginning of the workloads' names.", required=True)] = "job"
+    share: Annotated[float, NUMBER("Of all workloads, relative to the other classes.")] = 1.0
+    count: Annotated[int | None, COUNT("So many instead; then each class has one.")] = None
+    type: Annotated[WorkloadType, TYPE("What kind of workload.")] = WorkloadType.BATCH
+    pool: Annotated[
+        Pool | None,
+        choice(Pool, "mixes")(
+            "Of the physics: where its applications come from, with what they can use.",
+            default="none",
+        ),
+    ] = None
+    pool_size: Annotated[int | None, COUNT("So many of them at most.", default="all")] = None
+    phases: Annotated[
+        tuple[MemoryLoad, ...],
+        one_or_list(choice(MemoryLoad, "medium"), "`low`, `medium` or `high`, or a list of them")(
+            "Of the physics: each is a sequence of programs, by how much they load memory.",
+            default="one program",
+        ),
+    ] = ()
+    applications: Annotated[
+        tuple[str, ...],
+        TEXTS(
+            "What they are to the ground truth; each is drawn as often.",
+            default="all of the tables; without tables one, named as the class",
+        ),
+    ] = ()
+    cpus_millicpus: Annotated[tuple[int, ...], CPUS("Usable on a server; one is drawn.")] = (1000,)
+    memory_bytes: Annotated[tuple[int, ...], MEMORIES("On each server; one is drawn.")] = (GIB,)
+    duration: Annotated[
+        Distribution,
+        distribution_fields("Of its work, alone on the best platform; `10m` without it."),
+    ] = field(default_factory=lambda: constant(600.0))
+    lifetime: Annotated[
+        Distribution | None, distribution_fields("How long a service is wanted, from submission.")
+    ] = None
+    load: Annotated[
+        LoadModel | None, section(LoadModel, "What each service is asked, in queries per second.")
+    ] = None
+    per_cpu: Annotated[
+        float, RATE("Without tables: what one CPU of speed 1 answers.", name="ratePerCpu")
+    ] = 100.0
     latency: LatencyBound | None = None
     throughput_per_second: float | None = None
-    targets: Targets | None = None
-    tolerance: float = 0.05
-    best_effort: float = 0.0
-    priority: int = 0
-    scale: Scale = field(default_factory=Scale)
-    restartable: bool = True
-    profile: Profile = field(default_factory=Profile)
+    targets: Annotated[Targets | None, TARGETS] = None
+    tolerance: Annotated[float, TOLERANCE("By how much a target may be missed.")] = 0.05
+    best_effort: Annotated[float, FRACTION("Share of them without a target.")] = 0.0
+    priority: Annotated[int, fields.PRIORITY("Higher goes first.")] = 0
+    scale: Annotated[Scale, fields.SCALE] = field(default_factory=Scale)
+    restartable: Annotated[bool, BOOLEAN("They may be moved.")] = True
+    profile: Annotated[Profile, fields.PROFILE] = field(default_factory=Profile)
 
     def __post_init__(self) -> None:
         if (self.type is WorkloadType.LATENCY_CRITICAL) != (self.load is not None):
@@ -246,49 +298,80 @@ class PopulationClass:
             )
 
 
+POPULATION = Section(
+    "Classes of workloads that are alike, but for what is drawn.",
+    {
+        **fields_of(PopulationClass),
+        "target": Section(
+            "What is asked of a service. Its throughput is the load where that is flat, and not "
+            "stated where it is not.",
+            fields.SERVICE_TARGET,
+        ),
+    },
+    PopulationClass,
+    many=True,
+)
+
+
+TRACE = Section(
+    "Instead of a population: `csv` or `swf`.",
+    {
+        "csv": section(CsvTrace, "A trace in CSV files with a line of names.", attribute="trace"),
+        "swf": section(SwfTrace, "A trace in the Standard Workload Format.", attribute="trace"),
+    },
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster, and what comes to it.
-
-    Attributes:
-        name: A name.
-        description: In one line.
-        servers: By platform; empty = four of each that the tables have, or the trace's.
-        truth: Tables, or hardware and applications; ``None`` = workloads do not touch one another.
-        regime: Calibration of the physics.
-        population: Classes of workloads; empty where a trace has them.
-        trace: Where the workloads come from instead.
-        workloads: How many, where classes have shares.
-        arrivals: When they are handed in, where no trace says it.
-        targets: What is asked of them.
-        reservations: How users misjudge what they need; ``None`` = nobody does.
-        training: Share of applications that were profiled before.
-        costs: What takes time.
-        measuring: How well performance is seen.
-        faults: What goes wrong.
-        until_seconds: The end; ``None`` = when all is done.
-        fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
-        max_servers: Of one workload.
-    """
+    """A cluster, and what comes to it."""
 
     name: str
     description: str = ""
-    servers: tuple[ServerGroup, ...] = ()
-    truth: MeasuredTruth | PhysicsTruth | None = None
-    regime: str = DEFAULT
-    population: tuple[PopulationClass, ...] = ()
-    trace: CsvTrace | SwfTrace | None = None
-    workloads: int = 100
-    arrivals: Arrivals = field(default_factory=lambda: Arrivals(load=0.7))
-    targets: Targets = field(default_factory=Targets)
-    reservations: Reservations | None = field(default_factory=Reservations)
-    training: float = 1 / 3
-    costs: Costs = field(default_factory=Costs)
-    measuring: Measuring = field(default_factory=Measuring)
-    faults: FaultModel = field(default_factory=FaultModel)
-    until_seconds: float | None = None
-    fractional_cpu: bool = True
-    max_servers: int = 8
+    servers: Annotated[
+        tuple[ServerGroup, ...],
+        section(
+            ServerGroup,
+            "The cluster. With tables the default is four servers of each platform, with room for "
+            "two workloads; with a trace the servers of the trace.",
+            many=True,
+        ),
+    ] = ()
+    truth: Annotated[
+        MeasuredTruth | PhysicsTruth | None,
+        section(
+            MeasuredTruth,
+            "How fast workloads really are: from measured tables; or `physics`, by the hardware of "
+            "named platforms and what applications ask of it; or `undisturbed`, where they do not "
+            "touch one another and each runs at the speed of the CPU that it has.",
+            short=mapped(choice(TruthWord, "undisturbed"), lambda word: TRUTHS[word]),
+        ),
+    ] = None
+    regime: Annotated[
+        str, words(list(REGIMES), DEFAULT)("Calibration of the physics; `--regime` picks another.")
+    ] = DEFAULT
+    population: Annotated[tuple[PopulationClass, ...], POPULATION] = ()
+    trace: Annotated[CsvTrace | SwfTrace | None, TRACE] = None
+    workloads: Annotated[int, COUNT("How many, where classes have shares.")] = 100
+    arrivals: Annotated[
+        Arrivals,
+        section(Arrivals, "When workloads are submitted; `poisson` with a load of 0.7 without it."),
+    ] = field(default_factory=lambda: Arrivals(load=0.7))
+    targets: Annotated[Targets, TARGETS] = Targets()
+    reservations: Annotated[Reservations | None, RESERVATIONS] = Reservations()
+    training: Annotated[
+        float, FRACTION("Share of applications profiled before.", default="a third")
+    ] = 1 / 3
+    costs: Annotated[Costs, section(Costs, "What takes time besides running.")] = field(
+        default_factory=Costs
+    )
+    measuring: Annotated[Measuring, section(Measuring, "How well performance is seen.")] = field(
+        default_factory=Measuring
+    )
+    faults: Annotated[FaultModel, section(FaultModel, "What goes wrong.")] = FaultModel()
+    until_seconds: Annotated[float | None, DURATION("The end.", default="when all is done")] = None
+    fractional_cpu: Annotated[bool, BOOLEAN("Else whole CPUs are given.")] = True
+    max_servers: Annotated[int, fields.SERVERS("Of one workload.")] = 8
 
     def __post_init__(self) -> None:
         if bool(self.population) == (self.trace is not None):

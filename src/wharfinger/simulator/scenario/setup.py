@@ -6,50 +6,41 @@ the same.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME
 from wharfinger.model.platform import Server
 from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.scenario_kinds import FRACTION, SIGMA
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What takes time besides running.
+    """What takes time besides running."""
 
-    Attributes:
-        start_seconds: From a start being asked for to the program running, mean.
-        start_spread: Standard deviation of the logarithm of that.
-        resize_seconds: Until a changed allocation holds.
-        stop_seconds: Until a stop is done.
-        move_seconds: What a start takes longer after a move, on top.
-        keeps_work: Whether one that was moved goes on where it was; else it begins anew.
-        phase_seconds: Of each run of a profiling copy; ``None`` = as its plan says.
-        acquire_seconds: From a server being ordered to its joining.
-    """
-
-    start_seconds: float = 1.0
-    start_spread: float = 0.3
-    resize_seconds: float = 0.5
-    stop_seconds: float = 0.5
-    move_seconds: float = 5.0
-    keeps_work: bool = False
-    phase_seconds: float | None = None
-    acquire_seconds: float = 60.0
+    start_seconds: Annotated[float, TIME("From a start to the program running, mean.")] = 1.0
+    start_spread: Annotated[
+        float, SIGMA("Standard deviation of its logarithm.", name="startSigma")
+    ] = 0.3
+    resize_seconds: Annotated[float, TIME("Until a changed allocation holds.")] = 0.5
+    stop_seconds: Annotated[float, TIME("Until a stop is done.")] = 0.5
+    move_seconds: Annotated[float, TIME("What a start takes longer after a move.")] = 5.0
+    keeps_work: Annotated[bool, BOOLEAN("A moved workload goes on where it was.")] = False
+    phase_seconds: Annotated[
+        float | None,
+        DURATION("Of each profiling run.", name="profilingRun", default="as its plan says"),
+    ] = None
+    acquire_seconds: Annotated[float, TIME("From a server being ordered to its joining.")] = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """One server that is away for a while.
+    """One server that is away for a while."""
 
-    Attributes:
-        server: Its name.
-        at_seconds: From the run's beginning.
-        for_seconds: Until it is back.
-    """
-
-    server: str
-    at_seconds: float
-    for_seconds: float
+    server: Annotated[str, NAME("E.g. `big-01`.")]
+    at_seconds: Annotated[float, TIME("When.")]
+    for_seconds: Annotated[float, DURATION("How long.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +62,11 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """How well performance is seen.
+    """How well performance is seen."""
 
-    Attributes:
-        every_seconds: Between two measurements of a server.
-        noise: Standard deviation of the logarithm of a measurement.
-        delay_seconds: Until it is told.
-    """
-
-    every_seconds: float = 30.0
-    noise: float = 0.03
-    delay_seconds: float = 1.0
+    every_seconds: Annotated[float, DURATION("Between two measurements of a server.")] = 30.0
+    noise: Annotated[float, FRACTION("Standard deviation of a measurement's logarithm.")] = 0.03
+    delay_seconds: Annotated[float, TIME("Until it is told.")] = 1.0
 
 
 @dataclass(frozen=True, slots=True)

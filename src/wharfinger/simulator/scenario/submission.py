@@ -10,6 +10,7 @@ from math import ceil, log
 
 import numpy as np
 
+from wharfinger.model.arrays import Array
 from wharfinger.model.workload import (
     Measure,
     Profile,
@@ -21,7 +22,6 @@ from wharfinger.model.workload import (
     Workload,
     WorkloadType,
 )
-from wharfinger.simulator.scenario.distributions import Array
 from wharfinger.simulator.scenario.jobs import APPLICATION, Job
 from wharfinger.simulator.scenario.population import Draft, World
 from wharfinger.simulator.scenario.scenario_types import (

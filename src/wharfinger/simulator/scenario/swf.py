@@ -9,16 +9,19 @@ many as it takes, which start together, or is left out, as the scenario says.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite
 from pathlib import Path
+from typing import Annotated
 
 from wharfinger.errors import InvalidInput
+from wharfinger.files.tabular import text_lines
+from wharfinger.manifest.kinds import FILE, MEMORY, choice
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.traces import (
     MIB,
+    WINDOW,
     Trace,
     TraceJob,
     TraceServer,
@@ -45,19 +48,17 @@ class Larger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SwfTrace:
-    """A trace in the Standard Workload Format.
+    """A trace in the Standard Workload Format."""
 
-    Attributes:
-        path: The file.
-        memory_bytes: Of each server, where the header tells how many there are.
-        larger: What becomes of jobs that are larger than every server.
-        window: Which part.
-    """
-
-    path: str
-    memory_bytes: int = 64 * 1024**3
-    larger: Larger = Larger.SPREAD
-    window: Window = field(default_factory=Window)
+    path: Annotated[str, FILE("The file.", name="file")]
+    memory_bytes: Annotated[int, MEMORY("Of each server of which its header tells.")] = 64 * 1024**3
+    larger: Annotated[
+        Larger,
+        choice(Larger, "spread")(
+            "Jobs larger than every server: spread over several at once, or left out."
+        ),
+    ] = Larger.SPREAD
+    window: Annotated[Window, WINDOW] = field(default_factory=Window)
 
 
 def read_swf(trace: SwfTrace) -> Trace:
@@ -69,13 +70,14 @@ def read_swf(trace: SwfTrace) -> Trace:
     path, jobs = Path(trace.path), []
     header: dict[str, str] = {}
     skipped: Counter[str] = Counter()
-    for number, line in _lines(path):
+    for number, text in enumerate(text_lines(path, "an SWF file", errors="replace"), start=1):
+        line = text.strip()
         if line.startswith(";"):
             name, colon, value = line[1:].partition(":")
             if colon:
                 header.setdefault(name.strip(), value.strip())
             continue
-        job = _job(path, number, line.split(), skipped)
+        job = _job(path, number, line.split(), skipped) if line else None
         if job is not None:
             jobs.append(job)
     chosen = in_window(jobs, trace.window, skipped)
@@ -105,16 +107,6 @@ def _spread(job: TraceJob, servers: int) -> TraceJob:
     if servers == 1:
         return job
     return replace(job, servers=servers, memory_bytes=max(MIB, -(-job.memory_bytes // servers)))
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line.strip()
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}; name an SWF file") from None
 
 
 def _job(path: Path, number: int, fields: list[str], skipped: Counter[str]) -> TraceJob | None:

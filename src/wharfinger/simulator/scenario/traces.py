@@ -8,13 +8,25 @@ Rows that can't be used are counted by the reason, and said: none is dropped in 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, isinf, nan
+from math import inf, isfinite, nan
 from pathlib import Path
+from typing import Annotated
 
 from wharfinger.errors import InvalidInput
+from wharfinger.files.tabular import TableLine, read_table
+from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, TIME
+from wharfinger.manifest.sections import section
 from wharfinger.model.units import format_bytes
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.truth.csv_lines import Line, csv_lines
+from wharfinger.simulator.scenario.scenario_kinds import (
+    BYTES,
+    FRACTION,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    TYPE,
+    TYPES,
+)
 
 MIB = 1024**2
 
@@ -75,50 +87,38 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which part of a trace, and how fast it goes by.
+    """Which part of a trace, and how fast it goes by."""
 
-    Attributes:
-        start_seconds: Of the trace's own clock: who came before is left out.
-        end_seconds: Who came then or later is left out.
-        time_scale: All times are multiplied by it: 0.1 makes a day of ten.
-        arrival_scale: Times between arrivals once more: 0.5 makes them come twice as often.
-        sample: Share of the servers and of the workloads that is taken, drawn at random.
-    """
-
-    start_seconds: float = 0.0
-    end_seconds: float = inf
-    time_scale: float = 1.0
-    arrival_scale: float = 1.0
-    sample: float = 1.0
+    start_seconds: Annotated[float, TIME("Earlier workloads are left out.", name="from")] = 0.0
+    end_seconds: Annotated[
+        float, DURATION("Workloads from then on are too.", name="until", default="its end")
+    ] = inf
+    time_scale: Annotated[float, NUMBER("All times are multiplied by it.")] = 1.0
+    arrival_scale: Annotated[float, NUMBER("Times between arrivals once more.")] = 1.0
+    sample: Annotated[float, FRACTION("Share of servers and workloads that is drawn.")] = 1.0
 
     def __post_init__(self) -> None:
         if self.start_seconds >= self.end_seconds:
             raise InvalidInput("from is not before until; write an earlier one")
 
 
+WINDOW = section(Window, "Which part of the trace.")
+
+
 @dataclass(frozen=True, slots=True)
 class JobColumns:
-    """Columns of the file of workloads; of ``end`` and ``duration`` one is given.
+    """Columns of the file of workloads; of ``end`` and ``duration`` one is given."""
 
-    Attributes:
-        arrival: When it was handed in.
-        cpu: CPU that it asked for.
-        name: What it is called; ``None`` = numbered.
-        start: When it began to run, empty where it never did; ``None`` = at its arrival.
-        end: When it ended.
-        duration: How long it ran.
-        memory: That it asked for; ``None`` = 1 MiB.
-        type: What kind of workload it is, see ``CsvTrace.types``; ``None`` = all are alike.
-    """
-
-    arrival: str
-    cpu: str
-    name: str | None = None
-    start: str | None = None
-    end: str | None = None
-    duration: str | None = None
-    memory: str | None = None
-    type: str | None = None
+    arrival: Annotated[str, TEXT("When it was submitted.")]
+    cpu: Annotated[str, TEXT("That it asked for.")]
+    name: Annotated[str | None, TEXT("What it is called.")] = None
+    start: Annotated[
+        str | None, TEXT("When it began; empty = it never ran.", default="the arrival")
+    ] = None
+    end: Annotated[str | None, TEXT("When it ended.")] = None
+    duration: Annotated[str | None, TEXT("Instead of the end.")] = None
+    memory: Annotated[str | None, TEXT("That it asked for.")] = None
+    type: Annotated[str | None, TEXT("See `types`.")] = None
 
     def __post_init__(self) -> None:
         if (self.end is None) == (self.duration is None):
@@ -127,59 +127,46 @@ class JobColumns:
 
 @dataclass(frozen=True, slots=True)
 class NodeColumns:
-    """Columns of the file of servers.
+    """Columns of the file of servers."""
 
-    Attributes:
-        cpu: CPU of one.
-        memory: Of one.
-        platform: Whose values together name its platform.
-    """
-
-    cpu: str
-    memory: str
-    platform: tuple[str, ...] = ()
+    cpu: Annotated[str, TEXT("Of one.")]
+    memory: Annotated[str, TEXT("Of one.")]
+    platform: Annotated[
+        tuple[str, ...], TEXTS("Together they name its platform.", default="its size does")
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What 1 means in a trace's columns.
+    """What 1 means in a trace's columns."""
 
-    Attributes:
-        seconds: Of time.
-        millicpus: Of CPU.
-        memory_bytes: Of memory.
-    """
-
-    seconds: float = 1.0
-    millicpus: int = 1000
-    memory_bytes: int = 1
+    seconds: Annotated[float, DURATION("What 1 means.", name="time")] = 1.0
+    millicpus: Annotated[int, CPU("What 1 means.", name="cpu")] = 1000
+    memory_bytes: Annotated[int, BYTES("What 1 means.")] = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CsvTrace:
-    """A trace in CSV.
+    """A trace in CSV."""
 
-    Attributes:
-        jobs: File of workloads.
-        columns: Of that.
-        directory: Where its files are; empty = whoever runs it must name one (``trace:DIR``).
-        nodes: File of servers; ``None`` = the scenario lists them.
-        node_columns: Of that.
-        units: Of both files.
-        types: Kind of workload by what its column says.
-        default_type: Of rows whose column says something else.
-        window: Which part.
-    """
-
-    jobs: str
-    columns: JobColumns
-    directory: str = ""
-    nodes: str | None = None
-    node_columns: NodeColumns | None = None
-    units: Units = field(default_factory=Units)
-    types: Mapping[str, WorkloadType] = field(default_factory=dict)
-    default_type: WorkloadType = WorkloadType.BATCH
-    window: Window = field(default_factory=Window)
+    jobs: Annotated[str, TEXT("File of workloads.")]
+    columns: Annotated[JobColumns, section(JobColumns, "What they are called there.")]
+    directory: Annotated[
+        str, DIRECTORY("Of its files.", default="where the scenario lies, or `trace:DIR`")
+    ] = ""
+    nodes: Annotated[str | None, TEXT("File of servers.")] = None
+    node_columns: Annotated[
+        NodeColumns | None, section(NodeColumns, "What they are called there.")
+    ] = None
+    units: Annotated[Units, section(Units, "Of both files.")] = field(default_factory=Units)
+    types: Annotated[
+        Mapping[str, WorkloadType],
+        TYPES("Kind of workload by what the column says.", default="none"),
+    ] = field(default_factory=dict)
+    default_type: Annotated[
+        WorkloadType, TYPE("Where it says something else.", name="otherType")
+    ] = WorkloadType.BATCH
+    window: Annotated[Window, WINDOW] = field(default_factory=Window)
 
     def __post_init__(self) -> None:
         if (self.nodes is None) != (self.node_columns is None):
@@ -200,7 +187,7 @@ def read_csv_trace(trace: CsvTrace) -> Trace:
     skipped: Counter[str] = Counter()
     path = directory / trace.jobs
     needed = [name for name in _job_columns(trace.columns) if name]
-    rows = (_job(line, trace, skipped) for line in csv_lines(path, needed, exact=False))
+    rows = (_job(line, trace, skipped) for line in read_table(path, needed, exact=False))
     jobs = in_window((job for job in rows if job), trace.window, skipped)
     if not jobs:
         raise InvalidInput(f"{path}: no row can be used: {tell(skipped) or 'there is none'}")
@@ -256,7 +243,7 @@ def _job_columns(columns: JobColumns) -> tuple[str | None, ...]:
     )
 
 
-def _job(line: Line, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
+def _job(line: TableLine, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
     """One row; ``None`` where it can't be used, whose reason is counted."""
     columns, units = trace.columns, trace.units
     arrival = _number(line, columns.arrival)
@@ -268,12 +255,12 @@ def _job(line: Line, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
         return None
     memory = _number(line, columns.memory) if _has(line, columns.memory) else 0.0
     return TraceJob(
-        line.fields[columns.name] if columns.name else f"row-{line.number}",
+        line[columns.name] if columns.name else f"row-{line.number}",
         arrival * units.seconds,
         duration * units.seconds,
         cpu,
         max(MIB, round(memory * units.memory_bytes)),
-        trace.types.get(line.fields[columns.type], trace.default_type)
+        trace.types.get(line[columns.type], trace.default_type)
         if columns.type
         else trace.default_type,
     )
@@ -290,32 +277,20 @@ def _unusable(arrival: float, cpu: int, duration: float) -> str:
     return "that ask for no CPU" if cpu <= 0 else ""
 
 
-def _duration(line: Line, columns: JobColumns, arrival: float) -> float:
+def _duration(line: TableLine, columns: JobColumns, arrival: float) -> float:
     if columns.duration is not None:
         return _number(line, columns.duration)
     start = arrival if columns.start is None else _number(line, columns.start)
     return _number(line, columns.end) - start if _has(line, columns.end) else nan
 
 
-def _has(line: Line, column: str | None) -> bool:
-    return column is not None and line.fields[column].strip().lower() not in ("", "nan")
+def _has(line: TableLine, column: str | None) -> bool:
+    return column is not None and line[column].strip().lower() not in ("", "nan")
 
 
-def _number(line: Line, column: str | None) -> float:
-    """A number; NaN where the field is empty.
-
-    Raises:
-        InvalidInput: It is something else: then the mapping is wrong, not the row.
-    """
-    if column is None or not line.fields[column].strip():
-        return nan
-    try:
-        number = float(line.fields[column])
-    except ValueError:
-        raise line.wrong(column, " is not a number; map another column") from None
-    if isinf(number):
-        raise line.wrong(column, " is not finite; leave it empty where it is not known")
-    return number
+def _number(line: TableLine, column: str | None) -> float:
+    """A number; NaN where there is none."""
+    return nan if column is None else line.measured(column)
 
 
 def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:
@@ -325,19 +300,21 @@ def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:
     path = directory / trace.nodes
     needed = [columns.cpu, columns.memory, *columns.platform]
     return tuple(
-        _server(line, columns, trace.units) for line in csv_lines(path, needed, exact=False)
+        _server(line, columns, trace.units) for line in read_table(path, needed, exact=False)
     )
 
 
-def _server(line: Line, columns: NodeColumns, units: Units) -> TraceServer:
+def _server(line: TableLine, columns: NodeColumns, units: Units) -> TraceServer:
     cpu = round(line.number_of(columns.cpu) * units.millicpus)
     memory = round(line.number_of(columns.memory) * units.memory_bytes)
     if cpu < 1:
-        raise line.wrong(columns.cpu, " is no CPU; leave the server out")
+        raise line.wrong(columns.cpu, "is no CPU", "leave the server out")
     if memory < MIB:
-        raise line.wrong(columns.memory, f" is less than {format_bytes(MIB)}; leave the server out")
+        raise line.wrong(
+            columns.memory, f"is less than {format_bytes(MIB)}", "leave the server out"
+        )
     return TraceServer(
-        "-".join(text for text in (line.fields[name].strip() for name in columns.platform) if text),
+        "-".join(text for text in (line[name].strip() for name in columns.platform) if text),
         cpu,
         memory,
     )

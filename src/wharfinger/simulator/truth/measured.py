@@ -21,12 +21,11 @@ from math import exp, log, prod
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from wharfinger.model.arrays import Array
 from wharfinger.simulator.truth.ground_truth import Resident, Untouched
 from wharfinger.simulator.truth.tables import Tables
 
-Array: TypeAlias = NDArray[np.float64]
 Fill: TypeAlias = Callable[[Array], Array]
 """(platforms, workloads, beside) of performance in a pair over performance alone, NaN where it was
 not measured, above 0 elsewhere; gives the same with every NaN replaced by more than 0, at most 1.

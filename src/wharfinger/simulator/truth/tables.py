@@ -12,15 +12,15 @@ Performance is in one unit per workload, higher is better, 0 = it does not fit. 
 measured is absent. ``wharfinger.simulator.truth.measured`` makes a ground truth of them.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from wharfinger.errors import InvalidInput
+from wharfinger.files.tabular import TableLine, read_table
 from wharfinger.manifest.kinds import closest
 from wharfinger.model.units import quoted
-from wharfinger.simulator.truth.csv_lines import Line, csv_lines
 
 ISOLATED, PAIRS = "isolated.csv", "pairs.csv"
 SCALE_OUT, GROUPS = "scale_out.csv", "groups.csv"
@@ -83,10 +83,10 @@ def read_tables(directory: Path) -> Tables:
     )
 
 
-def _isolated_key(line: Line) -> tuple[str, str]:
+def _isolated_key(line: TableLine) -> tuple[str, str]:
     workload = line.text("workload")
     if JOINED in workload:
-        raise line.wrong("workload", f" holds {JOINED!r}, which joins names; write another name")
+        raise line.wrong("workload", f"holds {JOINED!r}, which joins names", "write another name")
     return workload, line.text("platform")
 
 
@@ -97,50 +97,49 @@ class _Names:
         self._isolated = isolated
         self._workloads = {workload for workload, _ in isolated}
 
-    def pair(self, line: Line) -> Pair:
+    def pair(self, line: TableLine) -> Pair:
         workload, platform = self._alone(line)
         return platform, workload, self._known(line, line.text("beside"))
 
-    def group(self, line: Line) -> Group:
+    def group(self, line: TableLine) -> Group:
         workload, platform = self._alone(line)
         others = tuple(sorted(line.text("beside").split(JOINED)))
         for other in others:
             self._known(line, other)
         return platform, workload, others
 
-    def scale(self, line: Line) -> tuple[str, str, int]:
+    def scale(self, line: TableLine) -> tuple[str, str, int]:
         scale = line.number_of("scale")
         if not 1 <= scale <= _MAX_SCALE or scale != int(scale):
-            raise line.wrong("scale", " is not a number of servers; write a whole one, e.g. 4")
+            raise line.wrong("scale", "is not a number of servers", "write a whole one, e.g. 4")
         return *self._alone(line), int(scale)
 
-    def within(self, line: Line, key: Pair | Group, performance: float) -> None:
+    def within(self, line: TableLine, key: Pair | Group, performance: float) -> None:
         """Refuse that one runs beside others where it does not alone."""
         platform, workload, _ = key
         if performance and not self._isolated[workload, platform]:
-            raise line.wrong("performance", f" though {ISOLATED} has 0 alone; mend one of the two")
+            raise line.wrong("performance", f"though {ISOLATED} has 0 alone", "mend one of the two")
 
-    def _alone(self, line: Line) -> tuple[str, str]:
+    def _alone(self, line: TableLine) -> tuple[str, str]:
         key = self._known(line, line.text("workload"), "workload"), line.text("platform")
         if key not in self._isolated:
-            raise line.wrong(
-                "workload", f" was not measured alone on {key[1]!r}; add its line to {ISOLATED}"
-            )
+            words = f"was not measured alone on {key[1]!r}"
+            raise line.wrong("workload", words, f"add its line to {ISOLATED}")
         return key
 
-    def _known(self, line: Line, name: str, column: str = "beside") -> str:
+    def _known(self, line: TableLine, name: str, column: str = "beside") -> str:
         if name in self._workloads:
             return name
         near = closest(name, list(self._workloads))
         mend = f"did you mean {near}?" if near else f"add its line to {ISOLATED}"
-        raise line.wrong(column, f": no workload {quoted(name)} in {ISOLATED}; {mend}")
+        raise line.wrong(column, f"names {quoted(name)}, which is not in {ISOLATED}", mend)
 
 
 def _optional(
     path: Path,
     columns: tuple[str, ...],
-    key: Callable[[Line], K],
-    check: Callable[[Line, K, float], None] | None = None,
+    key: Callable[[TableLine], K],
+    check: Callable[[TableLine, K, float], None] | None = None,
 ) -> dict[K, float]:
     return _read(path, columns, key, check) if path.exists() else {}
 
@@ -148,25 +147,20 @@ def _optional(
 def _read(
     path: Path,
     columns: tuple[str, ...],
-    key: Callable[[Line], K],
-    check: Callable[[Line, K, float], None] | None = None,
+    key: Callable[[TableLine], K],
+    check: Callable[[TableLine, K, float], None] | None = None,
 ) -> dict[K, float]:
     """Performance by key; the same line twice is once."""
     values: dict[K, float] = {}
     first: dict[K, int] = {}
-    for line in _lines(path, columns):
+    for line in read_table(path, (*columns, "performance")):
         name, performance = key(line), line.number_of("performance")
         if values.setdefault(name, performance) != performance:
-            raise line.wrong(
-                "performance", f" contradicts line {first[name]}, {values[name]:g}; remove one"
-            )
+            words = f"contradicts line {first[name]}, {values[name]:g}"
+            raise line.wrong("performance", words, "remove one")
         first.setdefault(name, line.number)
         if check is not None:
             check(line, name, performance)
     if not values:
         raise InvalidInput(f"{path}: no line follows the header; give at least one")
     return values
-
-
-def _lines(path: Path, columns: tuple[str, ...]) -> Iterator[Line]:
-    return csv_lines(path, (*columns, "performance"))

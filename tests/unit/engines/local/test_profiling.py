@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.readings import Heard
 from wharfinger.engines.local.profiling.storage import cap, choose_upper
 from wharfinger.host.cgroups import discover
@@ -79,16 +79,16 @@ def test_the_cap_is_a_tenth_of_the_room_at_most(tmp_path: Path):
     assert cap(tmp_path, 1 << 62) <= room // 9
 
 
-def make_job(tmp_path: Path) -> Job:
+def make_job(tmp_path: Path) -> ProfilingJob:
     nothing = tmp_path / "nothing"
     nothing.touch()
     [server, *_] = discover_servers(None)
     workload = Workload("w", WorkloadType.BATCH, Run(("true",), {"A": "ü"}, "/"))
     plan = ProfilingPlan("a", (500, 1000), 1 << 20, (SharedResource.INTEGER,), 8.0)
     control = discover("test-job", cgroup_file=nothing, mountinfo_file=nothing)
-    return Job("k", workload, plan, server, control, tmp_path, (1, 2), 3, {66305: 1e9})
+    return ProfilingJob("k", workload, plan, server, control, tmp_path, (1, 2), 3, {66305: 1e9})
 
 
 def test_a_job_comes_through_as_it_was(tmp_path: Path):
     job = make_job(tmp_path)
-    assert Job.decode(job.encode()) == job
+    assert ProfilingJob.decode(job.encode()) == job

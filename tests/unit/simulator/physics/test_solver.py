@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support import reference_contention as reference
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulator.truth.physics import reference
 from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, MIB

@@ -23,7 +23,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
 from wharfinger.engines.local.measuring import Measuring
 from wharfinger.engines.local.profiling import storage
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import check_key, list_keys
 from wharfinger.engines.local.run import Run
 from wharfinger.engines.local.start import OpenFiles
@@ -44,7 +44,7 @@ MAX_ANSWERS = 256
 """Kept to be told again to a core that asks again."""
 CLOSE_SECONDS = 10.0
 """For a worker to clear away when the engine is closed; then it is left to the next one."""
-MOMENT_TOLERANCES, LEAST_MOMENT_TOLERANCE = 2.0, 0.1
+MOMENT_TOLERANCES, MIN_MOMENT_TOLERANCE = 2.0, 0.1
 """How far below its target a neighbour may be in a single second: that is noisier than what is
 smoothed, and a withdrawal costs the measurement."""
 
@@ -74,7 +74,7 @@ class _Plan:
     below: set[str] = field(default_factory=set)
 
 
-class Profiling:
+class ProfilingClient:
     """All plans of one engine.
 
     Args:
@@ -102,7 +102,7 @@ class Profiling:
         self._plans: dict[str, _Plan] = {}
         self._answers: dict[str, Answer] = {}
         self._cleaning: tuple[subprocess.Popen[bytes], int] | None = None
-        self._waiting: dict[str, Callable[[], Job]] = {}
+        self._waiting: dict[str, Callable[[], ProfilingJob]] = {}
         self._fallen: set[str] = set()
 
     def open(self) -> None:
@@ -122,9 +122,7 @@ class Profiling:
         """End what is under way; the core asks again for it."""
         self._waiting.clear()
         for plan in self._plans.values():
-            if plan.channel is not None:
-                self._watcher.remove(plan.channel.fileno())
-                plan.channel.close()
+            self._close_channel(plan)
             self._watcher.remove(plan.pidfd)
         for plan in self._plans.values():
             _wait_or_kill(plan.process)
@@ -144,9 +142,9 @@ class Profiling:
         server: LocalServer,
         control: CgroupControl,
         open_files: OpenFiles,
-    ) -> Job:
+    ) -> ProfilingJob:
         """All that the profiler's process needs to know."""
-        return Job(
+        return ProfilingJob(
             key=action.key,
             workload=action.workload,
             plan=action.plan,
@@ -160,7 +158,7 @@ class Profiling:
 
     # --- actions -----------------------------------------------------------------------------
 
-    def profile(self, action: act.ProfileWorkload, make_job: Callable[[], Job]) -> None:
+    def profile(self, action: act.ProfileWorkload, make_job: Callable[[], ProfilingJob]) -> None:
         """Run a plan once; a key whose plan is over is answered as it was."""
         key = action.key
         if key in self._plans or key in self._waiting:
@@ -195,7 +193,7 @@ class Profiling:
         """Drop an answer."""
         self._answers.pop(key, None)
 
-    def _begin(self, key: str, make_job: Callable[[], Job]) -> None:
+    def _begin(self, key: str, make_job: Callable[[], ProfilingJob]) -> None:
         try:
             job = make_job()
             plan = self._launch(job)
@@ -206,7 +204,7 @@ class Profiling:
         self._plans[key] = plan
         self._measuring.hasten(self._take_newest)
 
-    def _launch(self, job: Job) -> _Plan:
+    def _launch(self, job: ProfilingJob) -> _Plan:
         ours, its = make_pair()
         with its:
             try:
@@ -234,9 +232,7 @@ class Profiling:
             except BlockingIOError:
                 return
             if message is None:
-                self._watcher.remove(plan.channel.fileno())
-                plan.channel.close()
-                plan.channel = None
+                self._close_channel(plan)
                 return
             if "answer" in message:
                 kind, payload = message["answer"]
@@ -269,12 +265,15 @@ class Profiling:
     def _reap(self, plan: _Plan) -> int:
         self._watcher.remove(plan.pidfd)
         os.close(plan.pidfd)
+        self._close_channel(plan)
+        plan.injecting = False
+        return plan.process.wait()
+
+    def _close_channel(self, plan: _Plan) -> None:
         if plan.channel is not None:
             self._watcher.remove(plan.channel.fileno())
             plan.channel.close()
             plan.channel = None
-        plan.injecting = False
-        return plan.process.wait()
 
     def _clear_after(self, plan: _Plan) -> bool:
         """Have cleared away what a dead worker left; whether that is under way."""
@@ -355,7 +354,7 @@ def _is_below(run: Run, sample: Sample, *, of_a_moment: bool = False) -> bool:
         return False
     tolerance = workload.tolerance
     if of_a_moment:
-        tolerance = max(LEAST_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
+        tolerance = max(MIN_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
     # When it was handed in is the core's to know; since its start it has had this long at least.
     found = achieved(Performance(time.time(), sample.readings), run.started_at_seconds)
     return meets(workload.target, tolerance, found) is False

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.profiling.cleanup import clear_run
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.lifeline import Lifeline
 from wharfinger.engines.local.profiling.runs import make_run
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
@@ -30,13 +30,15 @@ LOOK_SECONDS = 0.02
 KEPT_BACK = 0.05
 """Of a server's CPU, for the kernel, the manager and the profiler: with none left for them a copy
 is slowed by them, and that would be taken for interference."""
-LEAST_LEFT_MILLICPUS = 100
+MIN_LEFT_MILLICPUS = 100
 """With less no source could do anything."""
+EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
+"""Shared by all servers of this machine, and seen at the source."""
 
 
 @contextmanager
 def begin_source(
-    job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
 ) -> Iterator[RunningSource]:
     """A source at intensity 0; afterwards nothing of it is left.
 
@@ -47,7 +49,7 @@ def begin_source(
     name = f"{job.key}.{resource.value}"
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
-    if left_millicpus < LEAST_LEFT_MILLICPUS:
+    if left_millicpus < MIN_LEFT_MILLICPUS:
         raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbours")
     allocation = Allocation(left_millicpus, SOURCE_MEMORY_BYTES)
     try:
@@ -65,7 +67,8 @@ def begin_source(
         clear_run(job.directory / name)
         raise SourceSilent(str(error)) from error
     try:
-        yield source
+        with lifeline.injecting(everywhere=resource in EVERYWHERE):
+            yield source
     finally:
         with suppress(Unavailable):
             source.withdraw()
@@ -73,7 +76,9 @@ def begin_source(
         clear_run(job.directory / name)
 
 
-def _setting(job: Job, resource: SharedResource, upper_base: Path, lifeline: Lifeline) -> Setting:
+def _setting(
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> Setting:
     setting = Setting(
         source_named(resource.value),
         cpus=job.server.cpus,

@@ -20,7 +20,7 @@ LIMIT_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ProfilingJob:
     """One plan to be run.
 
     Attributes:
@@ -55,7 +55,7 @@ class Job:
         return msgspec.json.encode(self, enc_hook=_encode).decode()
 
     @classmethod
-    def decode(cls, text: str) -> "Job":
+    def decode(cls, text: str) -> "ProfilingJob":
         """As it was sent."""
         return msgspec.json.decode(text, type=cls, dec_hook=_decode)
 

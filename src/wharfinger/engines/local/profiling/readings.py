@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.runs import SandboxedRun, load_output
 from wharfinger.engines.local.start import environment
 from wharfinger.host.processes import KEY_VARIABLE
@@ -129,7 +129,7 @@ class Readings:
         init_pid: Process 1 of its namespaces.
     """
 
-    def __init__(self, job: Job, copy: SandboxedRun, init_pid: int) -> None:
+    def __init__(self, job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> None:
         self.heard = Heard()
         self.since = time.monotonic()
         spec = _spec(job, copy, init_pid)
@@ -158,7 +158,7 @@ class Readings:
             self._inside.close()
 
 
-def _spec(job: Job, copy: SandboxedRun, init_pid: int) -> WatchSpec:
+def _spec(job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> WatchSpec:
     workload = job.workload
     name = copy.run_dir.name
     has_load = workload.measure.load_command is not None

@@ -13,7 +13,7 @@ from wharfinger.core import actions as act
 from wharfinger.engines.local.loads import LOAD_ALLOCATION
 from wharfinger.engines.local.measuring import cpu_file
 from wharfinger.engines.local.profiling.cleanup import clear_run
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.engines.local.start import launch_spec, limits, pace_of
 from wharfinger.errors import EngineFault, OutOfSpace
@@ -54,7 +54,9 @@ class RunEnd:
 class SandboxedRun:
     """One start of the copy, until it is ended by :meth:`clear`."""
 
-    def __init__(self, job: Job, run_dir: Path, group: Group, supervisor: Supervisor) -> None:
+    def __init__(
+        self, job: ProfilingJob, run_dir: Path, group: Group, supervisor: Supervisor
+    ) -> None:
         self.run_dir = run_dir
         self.group = group
         self._job = job
@@ -187,7 +189,7 @@ class SandboxedRuns:
         cap_bytes: How much each may write.
     """
 
-    def __init__(self, job: Job, upper_base: Path, cap_bytes: int) -> None:
+    def __init__(self, job: ProfilingJob, upper_base: Path, cap_bytes: int) -> None:
         self.started = 0
         self._job = replace(job, cap_bytes=cap_bytes)
         self._upper_base = upper_base
@@ -256,7 +258,7 @@ def load_output(run_dir: Path) -> Path:
     return load_dir(run_dir) / "load-output"
 
 
-def make_run(job: Job, name: str, placement: Placement) -> Group:
+def make_run(job: ProfilingJob, name: str, placement: Placement) -> Group:
     """A run directory, and then the cgroups that it names.
 
     Raises:

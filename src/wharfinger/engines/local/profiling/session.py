@@ -11,15 +11,14 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.injection import begin_source, reports_at_most
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.injection import EVERYWHERE, begin_source, reports_at_most
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.lifeline import Lifeline
 from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
 from wharfinger.engines.local.profiling.runs import RunEnd, SandboxedRun, SandboxedRuns
 from wharfinger.engines.local.profiling.runs import wait_until_begun as _wait_until_begun
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.ibench.driver import RunningSource
-from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
@@ -50,11 +49,11 @@ MIN_STARTS = 4
 """Of a plan: Quasar's has at most four runs; one with more to measure has as many."""
 FIRST_NUMBER_SECONDS, SOON_SECONDS = 30.0, 1e-6
 """For a program to get ready until it says its first number; and between that and the next."""
-EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
-"""Shared by all servers of this machine, and seen at the source."""
 
 
-def measure(job: Job, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline) -> Measurements:
+def measure(
+    job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
+) -> Measurements:
     """Carry the plan out.
 
     Raises:
@@ -103,7 +102,9 @@ class ProfilingSession:
         by_rate: The program tells how it performs while it runs.
     """
 
-    def __init__(self, job: Job, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline) -> None:
+    def __init__(
+        self, job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
+    ) -> None:
         self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
         self._job = job
         self._plan = job.plan
@@ -145,8 +146,6 @@ class ProfilingSession:
             self._source = self._source_ends.enter_context(
                 begin_source(self._job, step.resource, self._upper_base, self._lifeline)
             )
-            everywhere = step.resource in EVERYWHERE
-            self._source_ends.enter_context(self._lifeline.injecting(everywhere=everywhere))
         if step.intensity != self._source.intensity:
             try:
                 self._source.set_intensity(step.intensity)
@@ -170,8 +169,8 @@ class ProfilingSession:
             return None
         shared = caused_by_sharing(asked, achieved) if step.slowed else None
         maximum = source.setting.maximum_per_second
-        found = caused_on_device(maximum, self._use.io_bytes_per_second, shared)
-        return found or "the kernel does not say its I/O, and the device was not congested"
+        caused = caused_on_device(maximum, self._use.io_bytes_per_second, shared)
+        return caused or "the kernel does not say its I/O, and the device was not congested"
 
     def now(self) -> float:
         """On the clock of ``time.monotonic``."""
@@ -243,9 +242,9 @@ class ProfilingSession:
         primary = self._primary
         if primary is None:
             return None
-        found = self._heard.heard.stretch(primary, self._since, seconds)
-        if found is not None:
-            self._since, stretch = found
+        heard = self._heard.heard.stretch(primary, self._since, seconds)
+        if heard is not None:
+            self._since, stretch = heard
             if self._source is None and self._cpu_millicpus == self._plan.cpu_millicpus[0]:
                 self._use.look_at_io(self._present)
             return replace(stretch, used_cpus=self._use.look(self._present))

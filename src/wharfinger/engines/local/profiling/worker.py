@@ -16,7 +16,7 @@ from pathlib import Path
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
 from wharfinger.engines.local.profiling import cleanup
-from wharfinger.engines.local.profiling.job import Job
+from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.lifeline import Lifeline, ManagerGone
 from wharfinger.engines.local.profiling.runs import SandboxedRuns
 from wharfinger.engines.local.profiling.session import measure
@@ -31,7 +31,7 @@ CLEAR = "--clear"
 _PR_SET_PDEATHSIG = 1
 
 
-def answer(job: Job, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingFailed:
+def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingFailed:
     """Run the plan.
 
     Raises:
@@ -48,7 +48,7 @@ def answer(job: Job, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingF
         return ev.ProfilingFailed(job.key, f"{where}{error.strerror}")
 
 
-def _prepare(job: Job) -> Path:
+def _prepare(job: ProfilingJob) -> Path:
     """Clear away what is left of an earlier asking, and make the places of this one."""
     cleanup.clear(job.directory)
     job.directory.mkdir(mode=0o700, parents=True)
@@ -63,7 +63,7 @@ def _prepare(job: Job) -> Path:
     return _make(job, job.directory / "upper")
 
 
-def _make(job: Job, upper_base: Path) -> Path:
+def _make(job: ProfilingJob, upper_base: Path) -> Path:
     cleanup.begin(job.directory, upper_base)
     # From now on it is known that we are here: we may outlive the manager to clear away.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
     os.set_inheritable(descriptor, False)
     lifeline = Lifeline(Channel(socket.socket(fileno=descriptor)))
     try:
-        job = Job.decode(lifeline.receive()["job"])
+        job = ProfilingJob.decode(lifeline.receive()["job"])
     except ManagerGone:
         return
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

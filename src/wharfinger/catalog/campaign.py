@@ -1,0 +1,371 @@
+"""Measures the known programs exhaustively, one after another, so that a killed run goes on.
+
+Each program is profiled as any workload is (Quasar 3.4), but at every allocation and with every
+source. What it gave is kept at once, in a file of its own; the matrices are made of these files
+at the end. ``wharfinger classify measure`` calls ``run``.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from wharfinger import __version__
+from wharfinger.catalog.known import KnownProgram, KnownPrograms, MeasuringMachine
+from wharfinger.catalog.known_files import save_known
+from wharfinger.catalog.listing import PROGRAMS, SEED, prepare
+from wharfinger.catalog.program import Program
+from wharfinger.catalog.quiet import CpuTimes, Disturbance
+from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
+from wharfinger.files.atomic import write_whole
+from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
+from wharfinger.model.profile import (
+    PROFILED_SOURCES,
+    RAMP_ALLOCATIONS,
+    Measurements,
+    ProfilingPlan,
+)
+from wharfinger.model.workload import Workload
+
+ROWS, WORK = "rows", "work"
+BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
+
+Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
+"""Runs a plan: key, workload, plan; ``LocalProfiler.measure``."""
+
+
+def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
+    """The columns: thousandths of a CPU up to the machine's, denser below and at powers of two.
+
+    Args:
+        cpus: The machine's.
+        fractional: Whether less than a CPU can be given.
+
+    >>> allocations(2)
+    (100, 250, 500, 750, 1000, 1500, 2000)
+    >>> allocations(12, fractional=False)
+    (1000, 2000, 3000, 4000, 6000, 8000, 12000)
+    """
+    whole, step = [], 2
+    while step <= cpus:
+        whole += [step, *([step * 3 // 2] if step * 3 // 2 <= cpus else [])]
+        step *= 2
+    found = {*BASE_MILLICPUS, *(MILLICPUS_PER_CPU * count for count in {*whole, cpus})}
+    most = cpus * MILLICPUS_PER_CPU
+    return tuple(
+        sorted(c for c in found if c <= most and (fractional or c % MILLICPUS_PER_CPU == 0))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSettings:
+    """What a campaign is asked for.
+
+    Attributes:
+        directory: Of what it gives; rows that are there are kept.
+        seconds: Of measuring at each allocation.
+        allocations: Columns, ascending.
+        command: That started it, for ``machine.json``.
+        provisional: Say in ``machine.json`` that it is for tests only.
+        idle: What went on here before it began.
+    """
+
+    directory: Path
+    seconds: float
+    allocations: tuple[int, ...]
+    command: str
+    provisional: bool = False
+    idle: Disturbance = field(default_factory=lambda: Disturbance(0.0, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Rows can stand in one matrix when these agree."""
+
+    cpu_model: str
+    cpus: int
+    allocations: tuple[int, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """One program's file.
+
+    Attributes:
+        program: Its name.
+        group: Its group.
+        digest: Of what was run.
+        conditions: Under which.
+        measured_at: RFC 3339 in UTC.
+        seconds: It took.
+        steal_share: Of all CPUs' time meanwhile.
+        measurements: What was found.
+    """
+
+    program: str
+    group: str
+    digest: str
+    conditions: Conditions
+    measured_at: str
+    seconds: float
+    steal_share: float
+    measurements: Measurements
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStep:
+    """What is being done, for whoever watches.
+
+    Attributes:
+        number: From 1.
+        count: Of programs that are to be measured.
+        program: The one that begins now.
+        left_seconds: Until all is done, by those that are done.
+    """
+
+    number: int
+    count: int
+    program: str
+    left_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignOutcome:
+    """What a campaign came to.
+
+    Attributes:
+        known: All rows that there are now.
+        measured: Names of those that were measured now.
+        kept: Names of those that were there already.
+        skipped: Those that can't run here, and the packages that they need.
+        failed: Those that gave nothing, and why.
+    """
+
+    known: KnownPrograms
+    measured: tuple[str, ...]
+    kept: tuple[str, ...]
+    skipped: Mapping[str, str]
+    failed: Mapping[str, str]
+
+
+def plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
+    """The exhaustive plan: every allocation, every source.
+
+    A whole CPU comes first, because interference is injected at the first allocation.
+    """
+    first = min(settings.allocations, key=lambda cpu: abs(cpu - MILLICPUS_PER_CPU))
+    others = [cpu for cpu in settings.allocations if cpu != first]
+    return ProfilingPlan(
+        server=server,
+        cpu_millicpus=(first, *others),
+        memory_bytes=program.memory_bytes,
+        sources=PROFILED_SOURCES,
+        seconds=settings.seconds
+        * (len(settings.allocations) + RAMP_ALLOCATIONS * len(PROFILED_SOURCES)),
+    )
+
+
+def run(
+    programs: Sequence[Program],
+    settings: CampaignSettings,
+    server: Server,
+    measure: Measure,
+    progress: Callable[[CampaignStep], None] = lambda _: None,
+) -> CampaignOutcome:
+    """Measure what is not measured yet, and write the matrices.
+
+    Args:
+        programs: Of the catalog.
+        settings: What is asked for.
+        server: Where.
+        measure: Runs one plan.
+        progress: Told of each program before it is measured.
+
+    Raises:
+        Conflict: The directory holds rows of other conditions.
+        Unavailable: The directory can't be written, or nothing at all could be measured.
+    """
+    try:
+        return _Campaign(settings, server, measure, progress).run(programs)
+    except OSError as error:
+        raise Unavailable(
+            f"{error.filename or settings.directory}: {error.strerror}; free it, or name another "
+            "directory by --out"
+        ) from error
+
+
+class _Campaign:
+    def __init__(
+        self,
+        settings: CampaignSettings,
+        server: Server,
+        measure: Measure,
+        progress: Callable[[CampaignStep], None],
+    ) -> None:
+        self._settings = settings
+        self._server = server
+        self._measure = measure
+        self._progress = progress
+        self._rows = settings.directory / ROWS
+        self._work = settings.directory / WORK
+        self._conditions = Conditions(
+            server.platform.cpu_model, cpus_of(server), settings.allocations, settings.seconds
+        )
+
+    def run(self, programs: Sequence[Program]) -> CampaignOutcome:
+        self._rows.mkdir(parents=True, exist_ok=True)
+        here = read_rows(self._rows)
+        self._check(here)
+        skipped = {p.name: f"needs {', '.join(p.missing())}" for p in programs if p.missing()}
+        possible = [program for program in programs if program.name not in skipped]
+        kept = [p.name for p in possible if p.name in here and here[p.name].digest == p.digest]
+        begun = CpuTimes.read()
+        failed = self._measure_all([p for p in possible if p.name not in kept])
+        known = self._gather({**skipped, **failed}, begun)
+        done = tuple(p.name for p in possible if p.name not in {*kept, *failed})
+        return CampaignOutcome(known, done, tuple(kept), skipped, failed)
+
+    def _check(self, here: Mapping[str, MeasuredRow]) -> None:
+        for row in here.values():
+            if row.conditions != self._conditions:
+                raise Conflict(
+                    f"{self._rows}: {row.program} was measured under other conditions "
+                    f"({describe(row.conditions)}; now {describe(self._conditions)}); "
+                    "name another directory by --out, or measure all anew by --anew"
+                )
+
+    def _measure_all(self, programs: Sequence[Program]) -> dict[str, str]:
+        """Those that gave nothing, and why."""
+        failed = {}
+        begun = time.monotonic()
+        for number, program in enumerate(programs, start=1):
+            plan = plan_for(program, self._server.name, self._settings)
+            left = _left_seconds(plan.seconds, number, len(programs), time.monotonic() - begun)
+            self._progress(CampaignStep(number, len(programs), program.name, left))
+            try:
+                self._measure_one(program, plan)
+            except (EngineFault, Unavailable) as error:
+                failed[program.name] = str(error)
+        return failed
+
+    def _measure_one(self, program: Program, plan: ProfilingPlan) -> None:
+        directory = self._work / program.name
+        prepare(program, directory)
+        earlier, begun = CpuTimes.read(), time.monotonic()
+        found = self._measure(program.name, program.workload(directory), plan)
+        if not KnownProgram.of(program.name, program.group, found).performance:
+            raise EngineFault(_silence(found))
+        row = MeasuredRow(
+            program.name,
+            program.group,
+            program.digest,
+            self._conditions,
+            _now(),
+            time.monotonic() - begun,
+            Disturbance.between(earlier, CpuTimes.read()).steal_share,
+            found,
+        )
+        write_whole(self._rows / f"{program.name}.json", msgspec.json.encode(row))
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def _gather(self, skipped: Mapping[str, str], begun: CpuTimes) -> KnownPrograms:
+        rows = read_rows(self._rows)
+        if not rows:
+            words = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+            raise Unavailable(f"no program could be measured: {words or 'none was named'}")
+        order = {program.name: number for number, program in enumerate(PROGRAMS)}
+        ordered = sorted(rows.values(), key=lambda row: order.get(row.program, len(order)))
+        programs = tuple(KnownProgram.of(r.program, r.group, r.measurements) for r in ordered)
+        spent = sum(row.seconds for row in ordered)
+        steal = sum(row.steal_share * row.seconds for row in ordered) / max(spent, 1e-9)
+        known = KnownPrograms(programs, self._described(ordered, skipped, steal))
+        save_known(known, self._settings.directory)
+        return known
+
+    def _described(
+        self, rows: Sequence[MeasuredRow], skipped: Mapping[str, str], steal_share: float
+    ) -> MeasuringMachine:
+        system = os.uname()
+        return MeasuringMachine(
+            cpu_model=self._conditions.cpu_model,
+            cpus=self._conditions.cpus,
+            memory_bytes=self._server.platform.memory_bytes,
+            kernel=f"{system.sysname} {system.release} {system.machine}",
+            measured_at=max(row.measured_at for row in rows),
+            wharfinger=__version__,
+            command=self._settings.command,
+            seed=SEED,
+            seconds_per_allocation=self._settings.seconds,
+            idle_busy_share=self._settings.idle.busy_share,
+            steal_share=steal_share,
+            skipped=dict(skipped),
+            provisional=self._settings.provisional,
+        )
+
+
+def read_rows(directory: Path) -> dict[str, MeasuredRow]:
+    """Rows that are done, by program.
+
+    Raises:
+        InvalidInput: One of them is broken.
+    """
+    rows = {}
+    for path in sorted(directory.glob("*.json")):
+        try:
+            row = msgspec.json.decode(path.read_bytes(), type=MeasuredRow)
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(f"{path}: {error}; remove it to measure it again") from error
+        rows[row.program] = row
+    return rows
+
+
+def forget(directory: Path) -> None:
+    """Drop all rows, so that everything is measured anew; the matrices stay until then.
+
+    Raises:
+        Unavailable: They can't be removed.
+    """
+    try:
+        for path in (directory / ROWS).glob("*.json"):
+            path.unlink()
+    except OSError as error:
+        raise Unavailable(f"{error.filename}: {error.strerror}") from error
+
+
+def clear(directory: Path) -> None:
+    """Remove inputs and the engine's directory; the engine must be closed."""
+    shutil.rmtree(directory / WORK, ignore_errors=True)
+
+
+def cpus_of(server: Server) -> int:
+    """How many it has, whole."""
+    return server.platform.cpu_millicpus // MILLICPUS_PER_CPU
+
+
+def describe(conditions: Conditions) -> str:
+    """In a few words."""
+    return (
+        f"{conditions.cpus} CPUs of {conditions.cpu_model or 'an unknown model'}, "
+        f"{len(conditions.allocations)} allocations, {conditions.seconds:g} s each"
+    )
+
+
+def _left_seconds(planned: float, number: int, count: int, passed: float) -> float:
+    """By what the first ones took; before any is done, by the plan."""
+    each = passed / (number - 1) if number > 1 else planned
+    return each * (count - number + 1)
+
+
+def _silence(found: Measurements) -> str:
+    words = "; ".join(f"{name}: {reason}" for name, reason in found.silent.items())
+    return f"nothing was measured: {words or 'no reason is known'}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

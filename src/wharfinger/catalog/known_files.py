@@ -1,0 +1,243 @@
+"""The files of the known programs, which docs/known-programs.md specifies, to ``known`` and back.
+
+Four tables and a description lie in one directory:
+
+* ``scale_up.csv``: a row for each program and quantity, a column for each allocation in
+  thousandths of a CPU; in the quantity's unit.
+* ``tolerated.csv``, ``caused.csv``: a row for each program, a column for each source; 0-100.
+* ``noise.csv``: the standard error of every entry above.
+* ``machine.json``: where, when and how they were measured.
+
+What is measured on several servers or platforms lies beside them where a site has it, as
+``scale-out.csv`` and ``heterogeneity.csv`` (``files.utility_matrices``). An empty field was not
+measured. Numbers are written with as many digits as bring back the same value.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from wharfinger.catalog.known import FORMAT, KnownProgram, KnownPrograms, MeasuringMachine
+from wharfinger.classification.utility import Aspect
+from wharfinger.errors import InvalidInput
+from wharfinger.files.atomic import write_whole
+from wharfinger.files.tabular import Table, TableLine, csv_text, read_table
+from wharfinger.files.utility_matrices import read_utility
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry
+
+SHIPPED = Path(__file__).with_name("measured")
+"""Measured by those who made this version, on the machine that its ``machine.json`` names."""
+SCALE_UP, NOISE, MACHINE = "scale_up.csv", "noise.csv", "machine.json"
+SCORES = ("tolerated", "caused")
+BESIDE = (Aspect.SCALE_OUT, Aspect.HETEROGENEITY)
+MEND = "measure again with wharfinger classify measure, or restore the file"
+
+_NAMES = ("program", "group")
+_NOISE_HEADER = ("program", "quantity", "entry", "error", "censored")
+Key = tuple[str, str, str]
+"""Program, quantity (or ``tolerated``, ``caused``), column."""
+C = TypeVar("C", int, SharedResource)
+
+
+def site_directory() -> Path:
+    """Where a site's own measurements lie: ``wharfinger/known`` in the user's XDG data folder."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    if not base.startswith("/"):
+        base = "~/.local/share"  # the XDG specification: a relative one is no base
+    return Path(base).expanduser() / "wharfinger" / "known"
+
+
+# --- reading ------------------------------------------------------------------------------
+
+
+def load_known(path: Path | None = None) -> KnownPrograms:
+    """Read the files in a directory.
+
+    Args:
+        path: ``None`` = the site's own measurements, where there are any, else those that are
+            shipped.
+
+    Raises:
+        InvalidInput: They are missing or broken: file, line, value, mend, in one line.
+
+    >>> known = load_known(SHIPPED)
+    >>> known.scale_up.columns[:2], known.scale_up.transform.value
+    (('100', '250'), 'log')
+    """
+    if path is None:
+        site = site_directory()
+        path = site if (site / MACHINE).exists() else SHIPPED
+    machine = _read_machine(path / MACHINE)
+    programs = tuple(_Reader(path).read().values())
+    beside = {kind: path / f"{kind.value}.csv" for kind in BESIDE}
+    further = {kind: read_utility(kind, file) for kind, file in beside.items() if file.exists()}
+    return KnownPrograms(programs, machine, path, further)
+
+
+def _read_machine(path: Path) -> MeasuringMachine:
+    try:
+        plain = msgspec.json.decode(path.read_bytes())
+        stated = plain.get("format") if isinstance(plain, dict) else None
+        if stated != FORMAT:
+            raise InvalidInput(f"{path}: format {stated!r}; this version reads {FORMAT}; {MEND}")
+        return msgspec.convert(plain, MeasuringMachine)
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror}; name a directory that holds it") from None
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"{path}: {error}; {MEND}") from None
+
+
+class _Reader:
+    """Puts one program's rows of the several tables together."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._errors: dict[Key, float] = {}
+        self._censored: set[Key] = set()
+        self._rows: dict[str, KnownProgram] = {}
+
+    def read(self) -> dict[str, KnownProgram]:
+        """All programs by name, in the order of the tables."""
+        self._read_noise()
+        for line, columns in _lines(self._path / SCALE_UP, (*_NAMES, "quantity"), _allocation):
+            quantity = _quantity(line)
+            entries = {int(cpu): self._entry(line, quantity, cpu) for cpu in columns}
+            known = self._known(line)
+            self._put(replace(known, performance={**known.performance, quantity: entries}))
+        for kind in SCORES:
+            for line, columns in _lines(self._path / f"{kind}.csv", _NAMES, _source):
+                scores = {SharedResource(c): self._entry(line, kind, c, 100.0) for c in columns}
+                known = self._known(line)
+                if kind == "tolerated":
+                    self._put(replace(known, tolerated=scores))
+                else:
+                    self._put(replace(known, caused=scores))
+        return self._rows
+
+    def _known(self, line: TableLine) -> KnownProgram:
+        name, group = line.text("program"), line.text("group")
+        return self._rows.get(name, KnownProgram(name, group))
+
+    def _put(self, known: KnownProgram) -> None:
+        self._rows[known.name] = known
+
+    def _entry(self, line: TableLine, kind: str, column: str, high: float = inf) -> Entry:
+        value = line.number_of(column, high=high)
+        if not value and kind not in SCORES:
+            raise line.wrong(column, "is no performance, which is above 0")
+        key = (line["program"], str(kind), column)
+        return Entry(value, self._errors.get(key, 0.0), key in self._censored)
+
+    def _read_noise(self) -> None:
+        """Standard errors by entry, and the entries that are lower bounds."""
+        for line in read_table(self._path / NOISE, _NOISE_HEADER, exact=False, mend=MEND):
+            key = (line["program"], line["quantity"], line["entry"])
+            self._errors[key] = line.number_of("error")
+            if line["censored"] not in {"", "censored"}:
+                raise line.wrong("censored", "is neither censored nor empty")
+            if line["censored"]:
+                self._censored.add(key)
+
+
+def _lines(
+    path: Path, names: tuple[str, ...], problem_of: Callable[[str], str]
+) -> Iterator[tuple[TableLine, list[str]]]:
+    """The rows of a table with names in front and numbers behind, with what was measured of each.
+
+    ``problem_of`` says what is wrong with a column's name.
+    """
+    table = Table(path, MEND)
+    columns = table.header[len(names) :]
+    if table.header[: len(names)] != names or not columns:
+        raise table.problem(f"the header is not {','.join(names)} and columns of numbers")
+    table.refuse_twice()
+    for column in columns:
+        if words := problem_of(column):
+            raise table.problem(f"column {column!r}: {words}")
+    seen = set()
+    for line in table.lines():
+        row = (line.text("program"), *line.fields[2 : len(names)])
+        if row in seen:
+            raise line.wrong("program", "stands there twice")
+        seen.add(row)
+        yield line, [column for column in columns if line[column]]
+    if not seen:
+        raise table.problem("no row follows the header")
+
+
+def _quantity(line: TableLine) -> Quantity:
+    try:
+        return Quantity(line["quantity"])
+    except ValueError:
+        raise line.wrong("quantity", f"is none; there are {', '.join(Quantity)}") from None
+
+
+def _allocation(column: str) -> str:
+    fine = column.isascii() and column.isdecimal() and 0 < int(column) < 10**9
+    return "" if fine else "a column is a whole number of thousandths of a CPU"
+
+
+def _source(column: str) -> str:
+    return "" if column in set(SharedResource) else "that is no source of interference"
+
+
+# --- writing ------------------------------------------------------------------------------
+
+
+def save_known(known: KnownPrograms, directory: Path) -> None:
+    """Write the files, each whole; the description comes last, so that what has it is whole.
+
+    Raises:
+        OSError: They can't be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    tables = {SCALE_UP: _scale_up(known), NOISE: _noise(known)}
+    tables |= {f"{kind}.csv": _scores(known, kind) for kind in SCORES}
+    for name, lines in tables.items():
+        write_whole(directory / name, csv_text(lines).encode())
+    described = msgspec.json.format(msgspec.json.encode(known.machine), indent=2)
+    write_whole(directory / MACHINE, described + b"\n")
+
+
+def _scale_up(known: KnownPrograms) -> Iterator[Sequence[str]]:
+    columns = known.allocations
+    yield (*_NAMES, "quantity", *map(str, columns))
+    for program in known.programs:
+        for quantity, entries in program.performance.items():
+            fields = [_written(entries.get(cpu)) for cpu in columns]
+            yield (program.name, program.group, str(quantity), *fields)
+
+
+def _scores(known: KnownPrograms, kind: str) -> Iterator[Sequence[str]]:
+    rows = [p.tolerated if kind == "tolerated" else p.caused for p in known.programs]
+    columns = [source for source in SharedResource if any(source in scores for scores in rows)]
+    yield (*_NAMES, *map(str, columns))
+    for program, scores in zip(known.programs, rows, strict=True):
+        if scores:
+            yield (program.name, program.group, *(_written(scores.get(c)) for c in columns))
+
+
+def _written(entry: Entry | None) -> str:
+    return "" if entry is None else repr(float(entry.value))
+
+
+def _noise(known: KnownPrograms) -> Iterator[Sequence[str]]:
+    yield _NOISE_HEADER
+    for program in known.programs:
+        for quantity, entries in program.performance.items():
+            yield from _errors(program.name, str(quantity), entries)
+        yield from _errors(program.name, "tolerated", program.tolerated)
+        yield from _errors(program.name, "caused", program.caused)
+
+
+def _errors(program: str, quantity: str, entries: Mapping[C, Entry]) -> Iterator[Sequence[str]]:
+    for column, entry in entries.items():
+        mark = "censored" if entry.censored else ""
+        yield program, quantity, str(column), repr(float(entry.error)), mark

@@ -1,0 +1,73 @@
+"""An SQLite database: inserts with a sync each (I/O bound), or queries in memory (CPU bound).
+
+``insert`` commits with ``synchronous = FULL``: every transaction waits for the disk. The table
+is emptied after each 20,000 rows, so that the file stays small however long it runs.
+"""
+
+import argparse
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from wharfinger.catalog.programs.steps import Step, add_total, repeat, stop_in_order
+
+TRANSACTIONS = 30
+ROWS = 20
+ROWS_KEPT = 20_000
+READ_ROWS = 80_000
+
+
+def inserts(database: sqlite3.Connection) -> Step:
+    """Transactions of a few rows, each synced to disk before the next."""
+    database.execute("PRAGMA journal_mode = DELETE")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, value REAL)")
+    database.execute("CREATE INDEX item_name ON item (name)")
+
+    def step(number: int) -> None:
+        for transaction in range(TRANSACTIONS):
+            first = (number * TRANSACTIONS + transaction) * ROWS
+            rows = [(f"item {row * 7919 % 10007}", row / 3) for row in range(first, first + ROWS)]
+            with database:
+                database.execute("BEGIN")
+                if first % ROWS_KEPT == 0:
+                    database.execute("DELETE FROM item")
+                database.executemany("INSERT INTO item (name, value) VALUES (?, ?)", rows)
+
+    return step
+
+
+def queries(database: sqlite3.Connection) -> Step:
+    """Grouping and ordering of a table that lies in memory."""
+    database.execute("CREATE TABLE sale (customer INTEGER, amount REAL)")
+    database.executemany(
+        "INSERT INTO sale VALUES (?, ?)", ((row % 997, row / 7) for row in range(READ_ROWS))
+    )
+    query = (
+        "SELECT customer, count(*), sum(amount), max(amount) FROM sale "
+        "WHERE amount > ? GROUP BY customer ORDER BY sum(amount) DESC LIMIT 20"
+    )
+    return lambda number: database.execute(query, (number % 100,)).fetchall()
+
+
+def main() -> int:
+    """Use the database until the total is reached."""
+    parser = argparse.ArgumentParser(prog="database", description="Use an SQLite database.")
+    parser.add_argument("--work", choices=["insert", "query"], default="insert")
+    parser.add_argument(
+        "--directory", metavar="DIR", help="for the file (default: $TMPDIR, else the system's)"
+    )
+    add_total(parser)
+    arguments = parser.parse_args()
+    stop_in_order()
+    with tempfile.TemporaryDirectory(prefix="database-", dir=arguments.directory) as folder:
+        path = ":memory:" if arguments.work == "query" else str(Path(folder, "items.db"))
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            step = queries(database) if arguments.work == "query" else inserts(database)
+            return repeat(step, arguments.total)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,380 @@
+"""A load generator for both services that does not flatter them.
+
+*Open loop* (``--rate``): requests come at their times, whether or not earlier ones were answered,
+as those of many independent users do. Latency counts from the time at which a request was to be
+sent, also when it had to wait for a connection: a service that stalls is charged for every
+request that came meanwhile, not for one ("coordinated omission"). *Closed loop* (without
+``--rate``): each connection sends its next request as soon as it is answered; that finds how much
+a service can do.
+
+Each second (``--every``) one line tells the last ``--window`` seconds:
+
+    second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
+
+``latency_ms`` is at ``--percentile``. In ``spec.measure.load`` it is read by
+
+    regex: 'throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)'
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wharfinger.catalog.programs.load_clients import CLIENTS, LoadClient, Request
+from wharfinger.catalog.programs.serving import port
+from wharfinger.catalog.programs.steps import stop_in_order, whole
+
+RECONNECT_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How many requests a second come when.
+
+    Attributes:
+        rate_per_second: From the beginning.
+        steps: (second, rate from then on), in order.
+    """
+
+    rate_per_second: float
+    steps: tuple[tuple[float, float], ...] = ()
+
+    def rate(self, second: float) -> float:
+        """Requests a second at a time.
+
+        >>> [Schedule(200, ((40, 320), (80, 200))).rate(second) for second in (0, 40, 79, 80)]
+        [200, 320, 320, 200]
+        """
+        found = self.rate_per_second
+        for since, rate in self.steps:
+            if second >= since:
+                found = rate
+        return found
+
+    def after(self, second: float, share: float = 1.0) -> float | None:
+        """When the next request comes; ``None`` = never.
+
+        Args:
+            second: When the one before came.
+            share: Of the mean distance; 1 = evenly spaced.
+
+        >>> Schedule(0, ((40, 2),)).after(3), Schedule(0).after(3)
+        (40.5, None)
+        """
+        while not self.rate(second):
+            second = min((since for since, _ in self.steps if since > second), default=-1.0)
+            if second < 0:
+                return None
+        return second + share / self.rate(second)
+
+
+@dataclass(slots=True)
+class LoadWindow:
+    """What became of the requests of the last seconds.
+
+    Attributes:
+        seconds: How far back it goes.
+        ended: (when, latency in seconds, whether it succeeded), oldest first.
+    """
+
+    seconds: float
+    ended: deque[tuple[float, float, bool]] = field(default_factory=deque)
+
+    def add(self, now: float, latency_seconds: float, *, succeeded: bool) -> None:
+        """One request has ended."""
+        self.ended.append((now, latency_seconds, succeeded))
+
+    def forget(self, now: float) -> None:
+        """Drop what is older than the window."""
+        while self.ended and self.ended[0][0] < now - self.seconds:
+            self.ended.popleft()
+
+    def latencies(self, pending_seconds: Sequence[float] = ()) -> list[float]:
+        """All latencies, sorted; what has waited for longer than the window counts as well."""
+        overdue = [age for age in pending_seconds if age > self.seconds]
+        return sorted([latency for _, latency, _ in self.ended] + overdue)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """By nearest rank; 0 where there is nothing.
+
+    >>> percentile([1, 2, 3, 4], 50), percentile([1, 2, 3, 4], 99), percentile([], 99)
+    (2, 4, 0.0)
+    """
+    if not ordered:
+        return 0.0
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(0, int(rank) - 1)]
+
+
+class Generator:
+    """Keeps requests coming and their results counted, within one event loop.
+
+    Args:
+        options: As the command line gives them.
+        schedule: ``None`` = closed loop.
+    """
+
+    def __init__(self, options: argparse.Namespace, schedule: Schedule | None) -> None:
+        self._options = options
+        self._schedule = schedule
+        self._random = random.Random(options.seed)
+        self._window = LoadWindow(options.window)
+        self._idle: list[LoadClient] = []
+        self._busy: set[LoadClient] = set()
+        self._waiting: deque[float] = deque()
+        self._number = 0
+        self._connected_at: float | None = None
+        self._next = 0.0
+        # Second 0 on the loop's clock.
+        behind = max(0.0, time.time() - options.epoch) if options.epoch else 0.0
+        self._zero = time.monotonic() - behind
+
+    async def run(self) -> None:
+        """Until the stated time is over, or for ever."""
+        end = self._options.seconds
+        many = range(self._options.connections)
+        await asyncio.gather(*(self._connect(patient=True) for _ in many))
+        self._connected_at = self._now()
+        self._begin()
+        tick = self._now() + self._options.every
+        while not end or tick <= self._connected_at + end + 0.5:
+            await asyncio.sleep(max(0.0, tick - self._now()))
+            self._give_up()
+            self._report()
+            # After a stop of this program itself: no line for every second that it missed.
+            tick = max(tick + self._options.every, self._now())
+
+    def _now(self) -> float:
+        return time.monotonic() - self._zero
+
+    def _begin(self) -> None:
+        self._next = self._now()
+        if self._schedule is None:
+            for client in list(self._idle):
+                self._send(client, self._now())
+        else:
+            self._arrive()
+
+    # --- arrivals ------------------------------------------------------------------------------
+
+    def _arrive(self) -> None:
+        """Take in every request whose time has come, and wait for the next."""
+        assert self._schedule is not None
+        now = self._now()
+        upcoming: float | None = self._next
+        while upcoming is not None and upcoming <= now:
+            self._waiting.append(upcoming)
+            share = self._random.expovariate(1.0) if self._options.poisson else 1.0
+            upcoming = self._schedule.after(upcoming, share)
+        if upcoming is not None:
+            self._next = upcoming
+            asyncio.get_running_loop().call_later(upcoming - now, self._arrive)
+        while self._waiting and self._idle:
+            self._send(self._idle[-1], self._waiting.popleft())
+
+    def _send(self, client: LoadClient, intended: float) -> None:
+        self._idle.remove(client)
+        self._busy.add(client)
+        self._number += 1
+        client.send(Request(self._number, intended))
+
+    # --- ends ----------------------------------------------------------------------------------
+
+    def ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
+        """A client has its answer, or will never have one."""
+        now = self._now()
+        latency = now - request.intended
+        self._window.add(
+            now,
+            latency if succeeded else max(latency, self._options.timeout),
+            succeeded=succeeded,
+        )
+        self._busy.discard(client)
+        if client.closed:
+            return
+        self._idle.append(client)
+        if self._schedule is None:
+            self._send(client, now)
+        elif self._waiting:
+            self._send(client, self._waiting.popleft())
+
+    def lost(self, client: LoadClient) -> None:
+        """A connection has ended; another takes its place."""
+        if client in self._idle:
+            self._idle.remove(client)
+        self._busy.discard(client)
+        task = asyncio.ensure_future(self._connect(patient=False))
+        _TASKS.add(task)
+        task.add_done_callback(_TASKS.discard)
+
+    def _give_up(self) -> None:
+        """Users don't wait for ever: what took longer than the timeout has failed."""
+        now, timeout = self._now(), self._options.timeout
+        while self._waiting and self._waiting[0] < now - timeout:
+            self._window.add(now, now - self._waiting.popleft(), succeeded=False)
+        for client in list(self._busy):
+            if client.request is not None and client.request.intended < now - timeout:
+                client.abort()
+
+    async def _connect(self, *, patient: bool) -> None:
+        """Connect, again and again until it succeeds."""
+        loop, options = asyncio.get_running_loop(), self._options
+        while True:
+            try:
+                _, client = await loop.create_connection(
+                    lambda: CLIENTS[options.protocol](self, options), options.host, options.port
+                )
+            except OSError:
+                await asyncio.sleep(RECONNECT_SECONDS)
+                continue
+            self._idle.append(client)
+            if not patient and self._schedule is None:
+                self._send(client, self._now())
+            return
+
+    # --- the report ----------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        now = self._now()
+        assert self._connected_at is not None
+        self._window.forget(now)
+        pending = [now - intended for intended in self._waiting]
+        pending += [now - c.request.intended for c in self._busy if c.request is not None]
+        latencies = self._window.latencies(pending)
+        succeeded = sum(done for _, _, done in self._window.ended)
+        span = min(self._window.seconds, now - self._connected_at)
+        chosen, median, high = (
+            1000 * percentile(latencies, percent)
+            for percent in (self._options.percentile, 50.0, 99.0)
+        )
+        line = (
+            f"second={now:.0f} throughput={succeeded / span:.1f} latency_ms={chosen:.2f} "
+            f"p50_ms={median:.2f} p99_ms={high:.2f} failed={len(self._window.ended) - succeeded} "
+            f"waiting={len(self._waiting)}"
+        )
+        print(line, flush=True)
+        if self._options.log is not None:
+            with self._options.log.open("a") as log:
+                log.write(line + "\n")
+
+
+_TASKS: set["asyncio.Future[None]"] = set()
+"""The event loop itself holds tasks only weakly."""
+
+
+def step(text: str) -> tuple[float, float]:
+    """One step of a schedule.
+
+    Raises:
+        ArgumentTypeError: It is none.
+
+    >>> step("40:320")
+    (40.0, 320.0)
+    """
+    second, _, rate = text.partition(":")
+    try:
+        found = (positive(second), positive(rate))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a step; write SECOND:RATE, e.g. 40:320"
+        ) from None
+    return found
+
+
+def positive(text: str) -> float:
+    """A number that is not negative.
+
+    Raises:
+        ArgumentTypeError: It is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number; write e.g. 12.5")
+    return value
+
+
+def interval(text: str) -> float:
+    """A time between two lines.
+
+    Raises:
+        ArgumentTypeError: It is none.
+
+    >>> interval("0.25")
+    0.25
+    """
+    if (value := positive(text)) < 0.01:
+        raise argparse.ArgumentTypeError(f"{text!r} is too short; write 0.01 or more")
+    return value
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """All options."""
+    add = parser.add_argument
+    add("--protocol", choices=list(CLIENTS), default="http", help="default: http")
+    add("--host", default="127.0.0.1", help="default: 127.0.0.1")
+    add("--port", type=port, required=True, metavar="N", help="of the service")
+    add("--connections", type=whole, default=16, metavar="N", help="default: 16")
+    add("--rate", type=positive, metavar="R", help="requests a second (default: closed loop)")
+    add(
+        "--step",
+        type=step,
+        action="append",
+        default=[],
+        metavar="SECOND:RATE",
+        help="the rate from that second on; repeatable",
+    )
+    add(
+        "--epoch",
+        type=positive,
+        default=0.0,
+        metavar="SECONDS",
+        help="when second 0 was, in seconds since 1970 (default: now)",
+    )
+    add("--poisson", action="store_true", help="random distances, not even ones")
+    add("--seed", type=whole, default=0, metavar="N", help="of --poisson (default: 0)")
+    add("--percentile", type=positive, default=95.0, metavar="P", help="of latency_ms (95)")
+    add("--window", type=positive, default=3.0, metavar="SECONDS", help="default: 3")
+    add("--every", type=interval, default=1.0, metavar="SECONDS", help="between lines (1)")
+    add("--timeout", type=positive, default=3.0, metavar="SECONDS", help="users wait (3)")
+    add("--log", type=Path, metavar="FILE", help="append the lines to this file too")
+    add("--seconds", type=positive, default=0.0, metavar="S", help="to run (default: no end)")
+    add("--keys", type=whole, default=100, metavar="N", help="documents or keys asked for (100)")
+    add("--write-every", type=whole, default=0, metavar="N", help="each N-th request is a SET")
+    add("--value-bytes", type=whole, default=262144, metavar="N", help="of a SET (262144)")
+
+
+def main() -> int:
+    """Drive a service until the time is over."""
+    parser = argparse.ArgumentParser(prog="load", description="Drive a service.")
+    add_options(parser)
+    options = parser.parse_args()
+    if options.connections < 1 or options.keys < 1 or not options.window:
+        parser.error("--connections, --keys and --window must be more than 0")
+    if options.step and options.rate is None:
+        parser.error("--step: needs --rate; without it the service's answers set the pace")
+    steps = tuple(sorted(options.step))
+    schedule = None if options.rate is None else Schedule(options.rate, steps)
+    stop_in_order()
+    try:
+        asyncio.run(_run(options, schedule))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def _run(options: argparse.Namespace, schedule: Schedule | None) -> None:
+    await Generator(options, schedule).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

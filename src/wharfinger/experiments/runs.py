@@ -1,0 +1,396 @@
+"""Experiments that are policies × scenarios × seeds, as data.
+
+A ``RunExperiment`` says which runs, which numbers of them stand beside which published ones, and
+what is drawn. docs/experiments.md shows one of 30 lines. ``registry.py`` lists those that there
+are; the command line runs them.
+"""
+
+import fnmatch
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wharfinger.errors import InvalidInput
+from wharfinger.experiments import plots
+from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
+from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare
+from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
+from wharfinger.experiments.workspace import INPUTS, Workspace
+from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.run import RunSpec
+from wharfinger.simulator.scenario.scenario_files import shipped
+from wharfinger.simulator.truth.physics.regimes import REGIMES, find_regime
+from wharfinger.simulator.truth.tables import GROUPS, ISOLATED, PAIRS, SCALE_OUT, read_tables
+
+if TYPE_CHECKING:
+    from matplotlib import figure as mpl
+
+WHOLE = "performance_mean"
+"""Of which the losses are parts: what loses less to one may lose more to another."""
+TABLES = "$tables"
+"""Stands in a scenario's text for the directory of measured tables."""
+SERIES = {"utilization": plots.utilization, "cores": plots.cores, "latency": plots.latency}
+"""Kinds of figures of how the cluster was over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMeasure:
+    """A number of each run.
+
+    Attributes:
+        key: In the report (docs/simulator.md), or a new one.
+        unit: Of it.
+        better: 1 = higher is better, -1 = lower; 0 = neither.
+        of: Takes it from the outcome where the report does not have it; a module's function.
+    """
+
+    key: str
+    unit: str = "fraction"
+    better: int = 0
+    of: Callable[[Outcome], float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a paper says of a measure under a policy, and in which section or figure."""
+
+    scenario: str
+    policy: str
+    measure: str
+    value: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is drawn of the runs.
+
+    ``{scenario}`` and ``{regime}`` in name and title are filled in; cases that come to the same
+    name are drawn in one picture.
+
+    Attributes:
+        kind: ``"ranked"``: a field of each workload's fate, from worst to best. ``"bars"``: a
+            measure's means, beside those that were published. ``"utilization"``: a heat map of
+            servers over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
+        name: Of the file.
+        title: In words.
+        of: The field, or the measure.
+        label: Of the axis.
+        scenarios: A pattern: which of them.
+        policies: Which of them; empty = all.
+    """
+
+    kind: str
+    name: str
+    title: str
+    of: str = "performance"
+    label: str = plots.PERFORMANCE
+    scenarios: str = "*"
+    policies: tuple[str, ...] = ()
+
+    def shows(self, scenario: str, policy: str) -> bool:
+        """Whether the runs of that policy are in it."""
+        among = not self.policies or policy in self.policies
+        return among and fnmatch.fnmatchcase(scenario, self.scenarios)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One scenario in one regime; empty = the scenario's own."""
+
+    scenario: str
+    regime: str = ""
+
+    @property
+    def name(self) -> str:
+        """As rows begin."""
+        return f"{self.regime}/{self.scenario}" if self.regime else self.scenario
+
+    def fill(self, template: str) -> str:
+        """``{scenario}`` and ``{regime}`` in it."""
+        return template.replace("{scenario}", self.scenario).replace("{regime}", self.regime)
+
+
+_Comparisons = Mapping[Case, Comparison]
+_Shown = Mapping[tuple[Case, str], Compared]
+_Lead = tuple[Case, Compared, RunMeasure, MeanInterval]
+"""A policy's difference from the ceiling's in a measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunExperiment:
+    """Policies × scenarios × seeds: a table beside published numbers, and figures.
+
+    Attributes:
+        name: As it is asked for.
+        about: One line.
+        source: Paper and section, table or figure; where nothing was published, it says so.
+        policies: With their settings; the others are held against the first.
+        measures: In the order in which they are shown.
+        scenarios: Files, names, or patterns of the names of those that are shipped.
+        documents: Texts of further scenarios, by name. ``$tables`` in them stands for the
+            measured tables, which ``--tables`` must name then.
+        regimes: Each scenario runs in each; empty = each in its own.
+        more_policies: By a pattern of scenarios, further policies that run there.
+        published: Numbers of papers.
+        figures: What is drawn.
+        notes: Sentences about the numbers.
+        label: How a case is called in comparisons, such as ``"{scenario} load"``; empty = as in
+            rows.
+        ceiling: A policy that knows the truth. Notes say which published numbers it does not
+            reach; and if it is the first, what beats it in a measure that has a better side.
+        repeats: Seeds.
+        servers: Of the cluster; ``None`` = the scenario's. So is ``workloads``.
+    """
+
+    name: str
+    about: str
+    source: str
+    policies: tuple[str, ...]
+    measures: tuple[RunMeasure, ...]
+    scenarios: tuple[str, ...] = ()
+    documents: Mapping[str, str] = field(default_factory=dict)
+    regimes: tuple[str, ...] = ()
+    more_policies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    notes: tuple[str, ...] = ()
+    label: str = ""
+    ceiling: str = ""
+    repeats: int = 7
+    servers: int | None = None
+    workloads: int | None = None
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The cluster's size always, and what its scenarios ask for."""
+        asked = {"regime": bool(self.regimes), "tables": self._on_tables}
+        return frozenset({"servers", "workloads", *(name for name in asked if asked[name])})
+
+    @property
+    def _on_tables(self) -> bool:
+        return any(TABLES in text for text in self.documents.values())
+
+    def check(self, arguments: Arguments) -> None:
+        """Refuse a regime that there is not, and tables that are missing or wrong."""
+        if arguments.regime:
+            find_regime(arguments.regime)
+        if self._on_tables:
+            self._tables(arguments.tables)
+
+    def _tables(self, directory: Path | None) -> Path:
+        if directory is None:
+            raise InvalidInput(
+                f"{self.name} needs --tables DIR, with isolated.csv (workload,platform,performance)"
+                " and pairs.csv (platform,workload,beside,performance), as docs/scenarios.md says; "
+                "no data are shipped"
+            )
+        read_tables(directory)
+        return directory
+
+    def run(self, context: Context) -> ExperimentResult:
+        """Each policy in each case with each seed."""
+        arguments = context.arguments
+        files = self._files(context.space, arguments)
+        groups = {case: self._group(case, files, arguments) for case in self.cases(arguments)}
+        compared = compare(
+            context.run,
+            list(groups.values()),
+            arguments.repeats,
+            context.processes,
+            context.progress,
+            context.space.fates,
+        )
+        comparisons = dict(zip(groups, compared, strict=True))
+        return ExperimentResult(
+            self.name,
+            arguments.seeds,
+            tuple(self._rows(comparisons)),
+            tuple(self._notes(comparisons)),
+            {self._label(case): each for case, each in comparisons.items()},
+            self._pictures(comparisons),
+        )
+
+    # --- what is run ------------------------------------------------------------------------
+
+    def cases(self, arguments: Arguments) -> list[Case]:
+        """Every scenario in every regime, or in the one that was asked for."""
+        names_shipped = list(shipped())
+        # What matches none that are shipped is a file.
+        matching = (fnmatch.filter(names_shipped, each) or [each] for each in self.scenarios)
+        names = dict.fromkeys(name for group in (*matching, self.documents) for name in group)
+        regimes = (arguments.regime,) if arguments.regime else self.regimes or ("",)
+        return [Case(name, regime) for regime in regimes for name in names]
+
+    def policies_in(self, scenario: str) -> list[str]:
+        """Those that run there, the first of all first."""
+        names = list(self.policies)
+        for pattern, more in self.more_policies.items():
+            names += more if fnmatch.fnmatchcase(scenario, pattern) else ()
+        return names
+
+    def _files(self, space: Workspace, arguments: Arguments) -> dict[str, str]:
+        """Where scenarios are that have a text here; they name tables that are kept beside them."""
+        place = ""
+        if self._on_tables:
+            files = (ISOLATED, PAIRS, SCALE_OUT, GROUPS)
+            tables = space.read(self._tables(arguments.tables), files)
+            place = f"../{INPUTS}" if tables.name == INPUTS else str(tables)
+        # Any string of JSON is one of YAML.
+        texts = {n: text.replace(TABLES, json.dumps(place)) for n, text in self.documents.items()}
+        return {name: str(space.write(f"scenarios/{name}.yaml", texts[name])) for name in texts}
+
+    def _group(self, case: Case, files: Mapping[str, str], arguments: Arguments) -> RunGroup:
+        policies = self.policies_in(case.scenario)
+        drawn = {
+            policy: [each for each in self.figures if each.shows(case.scenario, policy)]
+            for policy in policies
+        }
+        specs = [
+            RunSpec(
+                files.get(case.scenario, case.scenario),
+                policy,
+                seed=arguments.seed,
+                regime=case.regime or None,
+                servers=arguments.servers or self.servers,
+                workloads=arguments.workloads or self.workloads,
+                series=any(each.kind in SERIES for each in drawn[policy]),
+            )
+            for policy in policies
+        ]
+        ranked = (each for figures in drawn.values() for each in figures if each.kind == "ranked")
+        fields = dict.fromkeys(each.of for each in ranked)
+        derived = {each.key: each.of for each in self.measures if each.of is not None}
+        return RunGroup(self._label(case), specs, tuple(fields), derived)
+
+    def _label(self, case: Case) -> str:
+        return case.fill(self.label) or case.name
+
+    # --- what is told -----------------------------------------------------------------------
+
+    def _published(self, scenario: str, policy: str, measure: str) -> float | None:
+        for each in self.published:
+            if (each.scenario, each.policy, each.measure) == (scenario, policy, measure):
+                return each.value
+        return None
+
+    def _rows(self, comparisons: _Comparisons) -> Iterator[ResultRow]:
+        for case, comparison in comparisons.items():
+            for policy in comparison.policies:
+                for measure in self.measures:
+                    yield ResultRow.of(
+                        f"{case.name}/{policy.name}/{measure.key}",
+                        policy.metrics.get(measure.key),
+                        measure.unit,
+                        self._published(case.scenario, policy.name, measure.key),
+                    )
+
+    def _notes(self, comparisons: _Comparisons) -> Iterator[str]:
+        for regime in dict.fromkeys(case.regime for case in comparisons if case.regime):
+            yield f"{regime}: {REGIMES[regime].about}."
+        if self.ceiling == self.policies[0] and any(measure.better for measure in self.measures):
+            yield from self.leads(comparisons)
+        yield from self.notes
+        for case, comparison in comparisons.items():
+            for each in self.published:
+                if (each.scenario, each.policy) != (case.scenario, self.ceiling):
+                    continue
+                mean = comparison[self.ceiling].metrics.get(each.measure)
+                if mean is not None and mean.mean < each.value:
+                    yield (
+                        f"{case.name}: the {self.ceiling}'s {each.measure} is {mean.mean:.3g}, "
+                        f"below the published {each.value:g} ({each.where})."
+                    )
+
+    def leads(self, comparisons: _Comparisons) -> list[str]:
+        """Says in words whether anything beats the ceiling, so that it can be explained.
+
+        It knows the truth but may decide one workload at a time, so it can be beaten; what is
+        beaten in a loss may be paid for in another.
+        """
+        differences: list[_Lead] = [
+            (case, policy, measure, difference)
+            for case, comparison in comparisons.items()
+            for policy in comparison.policies
+            for measure in self.measures
+            if measure.better
+            and (difference := policy.difference.get(measure.key)) is not None
+            and difference.excludes_zero is not None
+        ]
+        if not differences:
+            return [f"Whether anything beats the {self.ceiling} can't be told from one seed."]
+        better: dict[str, list[str]] = {}
+        for each in differences:
+            _, policy, measure, difference = each
+            if difference.excludes_zero and difference.mean * measure.better > 0:
+                better.setdefault(policy.name, []).append(self._lead(each))
+        by_chance = len(differences) * (1 - CONFIDENCE) / 2
+        chance = (
+            f"by paired 95% intervals. Of {len(differences)} comparisons about {by_chance:.0f} "
+            "would seem better by chance alone."
+        )
+        if not better:
+            return [f"Nothing beats the {self.ceiling} in any metric, {chance}"]
+        times = sum(map(len, better.values()))
+        return [
+            f"The {self.ceiling} is beaten {times} times, {chance}",
+            *(f"{name} beats the {self.ceiling} in {'; '.join(better[name])}." for name in better),
+        ]
+
+    def _lead(self, lead: _Lead) -> str:
+        """A smaller loss is told with what became of performance in all."""
+        case, policy, measure, by = lead
+        words = (
+            f"{measure.key} at {self._label(case)} by {abs(by.mean):.2g} "
+            f"({by.low:+.2g} to {by.high:+.2g})"
+        )
+        whole = policy.difference.get(WHOLE)
+        if measure.better > 0 or whole is None:
+            return words
+        return f"{words}, where its {WHOLE} differs by {whole.mean:+.2g}"
+
+    # --- what is drawn ----------------------------------------------------------------------
+
+    def _pictures(self, comparisons: _Comparisons) -> "dict[str, Callable[[], mpl.Figure]]":
+        drawn: dict[str, Callable[[], mpl.Figure]] = {}
+        for figure in self.figures:
+            together: dict[str, dict[tuple[Case, str], Compared]] = {}
+            for case, comparison in comparisons.items():
+                for policy in comparison.policies:
+                    if figure.shows(case.scenario, policy.name):
+                        shown = together.setdefault(case.fill(figure.name), {})
+                        shown[case, policy.name] = policy
+            for name, shown in together.items():
+                drawn[plots.file_name(name)] = partial(self._draw, figure, shown)
+        return drawn
+
+    def _draw(self, figure: Figure, shown: _Shown) -> "mpl.Figure":
+        cases = list(dict.fromkeys(case for case, _ in shown))
+        title = cases[0].fill(figure.title)
+        if figure.kind == "bars":
+            return self._bars(figure, shown, title)
+        named = {
+            policy if len(cases) == 1 else f"{case.name}, {policy}": each
+            for (case, policy), each in shown.items()
+        }
+        if figure.kind == "ranked":
+            values = {name: each.values(figure.of) for name, each in named.items()}
+            return plots.ranked(values, title, figure.label)
+        series = {name: each.runs[0].series for name, each in named.items()}
+        recorded = {name: each for name, each in series.items() if each is not None}
+        return SERIES[figure.kind](recorded, title)
+
+    def _bars(self, figure: Figure, shown: _Shown, title: str) -> "mpl.Figure":
+        groups: dict[str, dict[str, MeanInterval]] = {}
+        published: dict[tuple[str, str], float] = {}
+        regimes = {case.regime for case, _ in shown}
+        for (case, name), policy in shown.items():
+            label = case.name if len(regimes) > 1 else case.scenario
+            if (mean := policy.metrics.get(figure.of)) is not None:
+                groups.setdefault(label, {})[name] = mean
+            if (value := self._published(case.scenario, name, figure.of)) is not None:
+                published[label, name] = value
+        return plots.bars(groups, title, figure.label, published)

@@ -1,0 +1,1 @@
+"""Tables, matrices and fitted recommenders in files; what they hold is pure and knows none."""

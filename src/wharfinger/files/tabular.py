@@ -1,0 +1,221 @@
+"""CSV files (RFC 4180, UTF-8, one line of names first), line by line.
+
+All tables that wharfinger reads are read here. What is wrong with one is told in one line: file,
+line, column, value, mend.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.errors import InvalidInput
+from wharfinger.manifest.kinds import closest
+from wharfinger.model.units import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class TableLine:
+    """One line below the header; ``line[column]`` is the text of a field.
+
+    Attributes:
+        table: That it stands in.
+        number: In the file, from 1.
+        fields: In the order of the header.
+    """
+
+    table: "Table"
+    number: int
+    fields: Sequence[str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.fields[self.table.places[column]]
+
+    def problem(self, words: str, mend: str = "") -> InvalidInput:
+        """What to raise over the line."""
+        return self.table.problem(words, mend, self.number)
+
+    def wrong(self, column: str, words: str, mend: str = "") -> InvalidInput:
+        """What to raise over one of its fields."""
+        return self.problem(f"column {column!r}: {quoted(self[column])} {words}", mend)
+
+    def text(self, column: str) -> str:
+        """A field that may not be empty.
+
+        Raises:
+            InvalidInput: It is.
+        """
+        if text := self[column].strip():
+            return text
+        raise self.wrong(column, "is empty", "write a name")
+
+    def number_of(self, column: str, low: float = 0.0, high: float = math.inf) -> float:
+        """A finite number from ``low`` to ``high``.
+
+        Raises:
+            InvalidInput: It is none.
+        """
+        value = self._parsed(column, "write one, e.g. 12.5")
+        if not math.isfinite(value):
+            raise self.wrong(column, "is not finite", "leave the line out if it was not measured")
+        if low <= value <= high:
+            return value
+        allowed = f"{low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
+        words = "is negative" if value < 0 == low else "is out of range"
+        raise self.wrong(column, words, f"write {allowed}")
+
+    def measured(self, column: str) -> float:
+        """A finite number; NaN where the field is empty (or ``nan``).
+
+        Raises:
+            InvalidInput: It is something else.
+        """
+        if not self[column].strip():
+            return math.nan
+        value = self._parsed(column, "leave the field empty if it was not measured")
+        if math.isinf(value):
+            raise self.wrong(column, "is not finite", "leave it empty if it was not measured")
+        return value
+
+    def _parsed(self, column: str, mend: str) -> float:
+        try:
+            return float(self[column])
+        except ValueError:
+            raise self.wrong(column, "is not a number", mend) from None
+
+
+class Table:
+    """An open CSV file; ``lines`` can be read once.
+
+    Attributes:
+        path: The file.
+        header: Names of the columns.
+        places: Where each column stands.
+        mend: Ends every message, where it is given, in the place of what mends one field.
+    """
+
+    def __init__(self, path: Path | str, mend: str = "") -> None:
+        self.path, self.mend = path, mend
+        self._lines = self._fields()
+        self._first, names = next(self._lines, (1, []))
+        self.header = tuple(name.strip() for name in names)
+        self.places: Mapping[str, int] = {name: place for place, name in enumerate(self.header)}
+
+    def problem(self, words: str, mend: str = "", number: int | None = None) -> InvalidInput:
+        """What to raise over one of its lines; ``None`` = the header."""
+        place = f"{self.path}:{self._first if number is None else number}"
+        return InvalidInput("; ".join(filter(None, [f"{place}: {words}", self.mend or mend])))
+
+    def lines(self) -> Iterator[TableLine]:
+        """Those below the header that are not empty.
+
+        Raises:
+            InvalidInput: The file can't be read on, or a line has too many fields or too few.
+        """
+        for number, fields in self._lines:
+            if len(fields) != len(self.header):
+                raise self.problem(
+                    f"{len(fields)} fields where the header has {len(self.header)}",
+                    "leave what was not measured empty, and quote names with commas",
+                    number,
+                )
+            yield TableLine(self, number, fields)
+
+    def _fields(self) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(text_lines(self.path, mend=self.mend), strict=True)
+        try:
+            for fields in reader:
+                if fields:
+                    yield reader.line_num, fields
+        except csv.Error as error:
+            raise self.problem(
+                str(error), "write it as comma-separated values", reader.line_num
+            ) from None
+
+    def require(
+        self, columns: Sequence[str], optional: Sequence[str] = (), *, exact: bool = True
+    ) -> "Table":
+        """The same table, whose header has these columns, in any order.
+
+        Args:
+            columns: That must be there.
+            optional: That may be there.
+            exact: No others may.
+
+        Raises:
+            InvalidInput: It does not have them.
+        """
+        self.refuse_twice()
+        wanted = [*columns, *optional]
+        for name in self.header if exact else ():
+            if name not in wanted:
+                mend = _meant(name, wanted, f"the columns are {', '.join(wanted)}")
+                raise self.problem(f"unknown column {quoted(name)}", mend)
+        for name in columns:
+            if name not in self.places:
+                there = f"the header has {', '.join(self.header) or 'none'}"
+                mend = _meant(name, self.header, there)
+                raise self.problem(f"no column {quoted(name)}", mend)
+        return self
+
+    def refuse_twice(self, begin: int = 0) -> None:
+        """From that column on, each has its own name.
+
+        Raises:
+            InvalidInput: Two have the same.
+        """
+        for place, name in enumerate(self.header[begin:], start=begin):
+            if self.places[name] != place:
+                raise self.problem(f"column {quoted(name)} stands twice", "remove one")
+
+
+def _meant(word: str, words: Sequence[str], otherwise: str) -> str:
+    near = closest(word, list(words))
+    return f"did you mean {near}?" if near else otherwise
+
+
+def read_table(
+    path: Path | str,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    exact: bool = True,
+    mend: str = "",
+) -> Iterator[TableLine]:
+    """The lines of a file of named columns; see ``Table.require``.
+
+    Raises:
+        InvalidInput: It can't be read, or is no such file.
+    """
+    return Table(path, mend).require(columns, optional, exact=exact).lines()
+
+
+def text_lines(
+    path: Path | str, kind: str = "a CSV file", errors: str = "strict", mend: str = ""
+) -> Iterator[str]:
+    """The lines of a UTF-8 file, with their ends.
+
+    Raises:
+        InvalidInput: It can't be read.
+    """
+    number = 0
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="", errors=errors) as file:
+            for line in file:
+                number += 1
+                yield line
+    except UnicodeDecodeError:
+        mend = mend or "save it as UTF-8"
+        raise InvalidInput(f"{path}: not UTF-8 after line {number}; {mend}") from None
+    except (OSError, ValueError) as error:
+        words = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"{path}: {words}; {mend or f'name {kind}'}") from None
+
+
+def csv_text(lines: Iterable[Sequence[str]]) -> str:
+    """Lines of fields as CSV, quoted where they need it."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()

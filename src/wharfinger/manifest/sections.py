@@ -1,0 +1,311 @@
+"""The schema engine: tables of fields, and reading a document by one.
+
+A document's format is a ``Section``: its fields by name, each of a ``Kind``, and the dataclass
+that they make. Defaults, and which fields are required, are the dataclass's. ``load_manifests``
+and ``wharfinger.simulator.scenario.scenario_files`` read by their tables here; ``output`` writes
+by them. A wrong field does not stop the others from being read.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeAlias
+
+from wharfinger.errors import InvalidInput
+from wharfinger.manifest import tree
+from wharfinger.manifest.kinds import Field, Kind, Several, closest
+from wharfinger.manifest.problems import Problems
+from wharfinger.manifest.tree import Node, Scalar, describe
+from wharfinger.model.units import quoted
+
+NOT_SUPPORTED = "not-supported"
+"""The stable reason in the message of a field that this version does not honor."""
+
+Maker: TypeAlias = "Callable[..., object] | None"
+"""Makes an object of a section's attributes."""
+
+_WRONG = object()
+_UNITS = ("", "_seconds", "_per_second", "_bytes", "_millicpus")
+_UNIT = re.compile("(_seconds|_per_second|_bytes|_millicpus)$")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Section:
+    """One field that holds other fields.
+
+    Attributes:
+        doc: What it says.
+        fields: By name, in the order in which they are written.
+        make: Makes its object from the attributes of its fields; an ``InvalidInput`` that it
+            raises is a problem of the section. ``None`` = it has no object of its own, and its
+            fields belong to the object around it.
+        attribute: Where the object around it keeps its object; empty = as its name says.
+        required: Whether the section around it must have it; ``None`` = if the attribute has no
+            default.
+        many: Whether it is a list of such; then its attribute is a tuple of objects.
+        short: What may stand in its place instead of a mapping; ``None`` = nothing.
+    """
+
+    doc: str
+    fields: "Mapping[str, Field | Section]"
+    make: Maker = None
+    attribute: str = ""
+    required: bool | None = None
+    many: bool = False
+    short: Kind | None = None
+
+
+def section(make: type, doc: str, **options: Any) -> Section:
+    """The section of a dataclass whose annotations tell its fields; see ``Section``."""
+    return Section(doc, fields_of(make), make, **options)
+
+
+def fields_of(make: type) -> dict[str, Field | Section]:
+    """The fields that a dataclass's annotations tell: ``Annotated[float, TIME("When.")]``."""
+    told: dict[str, Field | Section] = {}
+    for each in dataclasses.fields(make):
+        for part in getattr(each.type, "__metadata__", ()):
+            first, *rest = _UNIT.sub("", each.name).split("_")
+            name = getattr(part, "name", "") or first + "".join(map(str.title, rest))
+            told[name] = dataclasses.replace(part, attribute=each.name)
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field of a section, held against the dataclass that keeps it.
+
+    Attributes:
+        name: Its key.
+        part: What it is.
+        attribute: Of the object that keeps it; ``None`` = it is kept nowhere.
+        required: Whether the section must have it.
+        default: Of the attribute; ``None`` = none, or one that can't be written.
+        make: Of the object that its own fields belong to.
+    """
+
+    name: str
+    part: Field | Section
+    attribute: str | None
+    required: bool
+    default: object
+    make: Maker
+
+
+@cache
+def rows(section: Section, make: Maker) -> tuple[Row, ...]:
+    """The fields of a section whose attributes ``make`` takes."""
+    return tuple(_row(name, part, make) for name, part in section.fields.items())
+
+
+def _row(name: str, part: Field | Section, make: Maker) -> Row:
+    own = part.make or make if isinstance(part, Section) else make
+    if part.attribute is None or (isinstance(part, Section) and part.make is None):
+        return Row(name, part, None, bool(part.required), None, own)
+    keeps: Any = dataclasses.fields(make) if isinstance(make, type) else ()
+    kept = {each.name: each for each in keeps}
+    snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+    derived = next((snake + unit for unit in _UNITS if snake + unit in kept), name)
+    attribute = part.attribute or derived
+    holder = kept.get(attribute)
+    if holder is None:
+        return Row(name, part, attribute, bool(part.required), None, own)
+    missing = holder.default is dataclasses.MISSING
+    required = missing and holder.default_factory is dataclasses.MISSING
+    return Row(
+        name,
+        part,
+        attribute,
+        required if part.required is None else part.required,
+        None if missing else holder.default,
+        own,
+    )
+
+
+@dataclass(slots=True)
+class Document:
+    """What was read of one document.
+
+    Attributes:
+        problems: Takes what is wrong with it.
+        working_directory: What relative paths start from.
+        line: Where it begins.
+        table: What such a document may hold.
+        lines: The line of each field that is there, by path.
+        values: The value of each field and section that is right, by path.
+    """
+
+    problems: Problems
+    working_directory: str
+    line: int
+    table: Section
+    lines: dict[str, int] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def wrong(self, path: str, message: str) -> None:
+        """Note a problem of a field, in its line or that of the nearest section around it."""
+        place = path
+        while place and place not in self.lines:
+            place = place.rpartition(".")[0]
+        self.problems.add(self.lines.get(place, self.line), path, message)
+
+
+def read_document(root: Node, table: Section, problems: Problems, directory: str) -> Document:
+    """Read one document; what is wrong with it goes to ``problems``.
+
+    Args:
+        root: The document.
+        table: What it may hold.
+        problems: Takes what is wrong.
+        directory: Absolute; what relative paths start from.
+
+    Returns:
+        With the attributes of its object as the value of the path ``""``, where all is right.
+    """
+    document = Document(problems, directory, root.line, table)
+    attributes = _read_section(document, table, table.make, root, "")
+    if attributes is not None:
+        document.values[""] = attributes
+    return document
+
+
+def _read_section(
+    document: Document, section: Section, make: Maker, node: Node, path: str
+) -> dict[str, object] | None:
+    """The attributes that a section's fields give; ``None`` when one of them is wrong."""
+    if not isinstance(node, tree.Mapping):
+        document.wrong(path, _not_a_mapping(section, node))
+        return None
+    whole = _only_known(document, section, node, path)
+    attributes: dict[str, object] = {}
+    for row in rows(section, make):
+        where = f"{path}.{row.name}" if path else row.name
+        entry = node.entries.get(row.name)
+        if entry is not None:
+            document.lines[where] = entry.line
+            given = _read_row(document, row, entry.node, where)
+            whole = whole and given is not None
+            attributes |= given or {}
+        elif row.required:
+            document.wrong(where, f"is missing; {_example(row)}")
+            whole = False
+    return attributes if whole else None
+
+
+def _read_row(document: Document, row: Row, node: Node, path: str) -> "dict[str, object] | None":
+    """The attributes that one field or section gives; ``None`` when it is wrong."""
+    part = row.part
+    if isinstance(part, Field):
+        value = _field(document, row, part, node, path)
+    elif part.make is None:
+        return _read_section(document, part, row.make, node, path)
+    else:
+        value = (_list if part.many else _object)(document, part, node, path)
+    if value is _WRONG:
+        return None
+    document.values[path] = value
+    return {} if row.attribute is None else {row.attribute: value}
+
+
+def _field(document: Document, row: Row, part: Field, node: Node, path: str) -> object:
+    refused = bool(part.not_supported) and row.default is None
+    value = _WRONG if refused else _value(document, part.kind, node, path)
+    if refused or (part.not_supported and value not in (_WRONG, row.default)):
+        document.wrong(path, f"{NOT_SUPPORTED}: this version {part.not_supported}; remove it")
+        return _WRONG
+    return value
+
+
+def _value(document: Document, kind: Kind, node: Node, path: str) -> object:
+    try:
+        return kind.read(node, document.working_directory)
+    except Several as several:
+        for line, inside, message in several.parts:
+            document.problems.add(line, path + inside, message)
+    except InvalidInput as error:
+        document.wrong(path, str(error))
+    return _WRONG
+
+
+def _list(document: Document, section: Section, node: Node, path: str) -> object:
+    """The objects of a section that stands in a list."""
+    if not isinstance(node, tree.Sequence):
+        known = ", ".join(section.fields)
+        document.wrong(path, f"is {describe(node)}, not a list; write - and a mapping of {known}")
+        return _WRONG
+    made = []
+    for index, item in enumerate(node.items):
+        where = f"{path}[{index}]"
+        document.lines[where] = item.line
+        made.append(_object(document, section, item, where))
+    return _WRONG if _WRONG in made else tuple(made)
+
+
+def _object(document: Document, section: Section, node: Node, path: str) -> object:
+    """The object that a section makes, or what its short form says."""
+    if section.short is not None and isinstance(node, Scalar) and node.value is not None:
+        return _value(document, section.short, node, path)
+    attributes = _read_section(document, section, section.make, node, path)
+    if attributes is None or section.make is None:
+        return _WRONG
+    try:
+        return section.make(**attributes)
+    except InvalidInput as error:
+        document.wrong(path, str(error))
+        return _WRONG
+
+
+def _not_a_mapping(section: Section, node: Node) -> str:
+    known = ", ".join(section.fields)
+    if isinstance(node, Scalar) and node.value is None:
+        return f"is empty; write one of {known}, or remove the line"
+    given = f"{quoted(node.text)} is " if isinstance(node, Scalar) else ""
+    return f"{given}{describe(node)}, not a mapping; write a mapping of {known}"
+
+
+def _only_known(document: Document, section: Section, node: tree.Mapping, path: str) -> bool:
+    """Whether all fields are known; each that is not is a problem."""
+    unknown = [name for name in node.entries if name not in section.fields]
+    for name in unknown:
+        # A file of nothing but unknown fields must not cost a search for each.
+        message = "" if document.problems.full else _unknown(section, name, document.table)
+        document.problems.add(node.entries[name].line, path, message)
+    return not unknown
+
+
+def _unknown(section: Section, name: str, table: Section) -> str:
+    """What to say of an unknown field."""
+    mend = f"the fields here are {', '.join(section.fields)}"
+    near = closest(name, list(section.fields))
+    elsewhere = next((path for path, other in _sections("", table) if name in other.fields), None)
+    if name == "<<":
+        mend = "YAML 1.2 has no merge keys, write the fields out"
+    elif near:
+        mend = f"did you mean {near}?"
+    elif elsewhere is not None:
+        mend = f"it belongs to {elsewhere or 'the top of the document'}"
+    return f"unknown field {quoted(name)}; {mend}"
+
+
+def _sections(path: str, section: Section) -> Iterator[tuple[str, Section]]:
+    """All sections of a table with their paths, the outer ones first."""
+    waiting = [(path, section)]
+    while waiting:
+        path, section = waiting.pop(0)
+        yield path, section
+        for name, part in section.fields.items():
+            if isinstance(part, Section):
+                waiting.append((f"{path}.{name}" if path else name, part))
+
+
+def _example(row: Row) -> str:
+    """How to write a field that is missing."""
+    if isinstance(row.part, Section):
+        return f"write {row.name}: with {', '.join(row.part.fields)}"
+    schema: Any = row.part.kind.schema
+    first = schema["examples"][0]
+    if isinstance(first, list):
+        first = "[" + ", ".join(f'"{item}"' if " " in item else item for item in first) + "]"
+    return f"write e.g. {row.name}: {first}"

@@ -1,0 +1,29 @@
+"""Arrays of numbers: the usual type, and what tables of columns do with them."""
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Number = TypeVar("Number", bound=np.generic)
+
+
+def frozen(array: NDArray[Number]) -> NDArray[Number]:
+    """The same array, or view, that can't be written to any more."""
+    array.flags.writeable = False
+    return array
+
+
+def grown(array: NDArray[Number], rows: int, width: int | None = None) -> NDArray[Number]:
+    """With at least so many rows, twice as many as before where that is not enough, and so wide.
+
+    >>> grown(np.ones((1, 1)), 2, width=2).shape
+    (16, 2)
+    """
+    if rows > len(array):
+        rows = max(rows, 2 * len(array), 16)
+    tail = array.shape[1:] if width is None else (width,)
+    larger = np.zeros((rows, *tail), dtype=array.dtype)
+    larger[(slice(len(array)), *(slice(size) for size in array.shape[1:]))] = array
+    return larger

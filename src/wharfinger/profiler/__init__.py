@@ -1,1 +1,0 @@
-"""The known programs: ``campaign`` measures the catalogue and keeps it as matrices."""

@@ -1,0 +1,46 @@
+"""The load generator's arithmetic: when requests come, what a window says."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wharfinger.catalog.programs.load import LoadWindow, Schedule, percentile
+
+
+def times(schedule, until):
+    found, second = [], 0.0
+    while True:
+        following = schedule.after(second)
+        if following is None or following > until:
+            return found
+        found.append(following)
+        second = following
+
+
+def test_as_many_requests_come_as_the_schedule_says():
+    schedule = Schedule(100, ((5, 300), (8, 0), (12, 50)))
+    came = times(schedule, 14)
+    counts = [sum(a < t <= b for t in came) for a, b in ((0, 5), (5, 8), (8, 12), (12, 14))]
+    assert all(
+        abs(count - wanted) <= 2 for count, wanted in zip(counts, (500, 900, 0, 100), strict=True)
+    )
+
+
+def test_what_is_stalled_counts_although_it_has_not_ended():
+    window = LoadWindow(3.0)
+    window.add(0.5, 0.01, succeeded=True)
+    window.forget(10.0)
+    assert window.latencies([4.0, 1.0]) == [4.0]
+
+
+@given(
+    st.lists(st.floats(0, 1e6), min_size=1, max_size=50).map(sorted),
+    st.floats(0.1, 99.9),
+)
+def test_so_many_percent_are_not_above_the_percentile(ordered, percent):
+    found = percentile(ordered, percent)
+    assert found in ordered
+    assert sum(value <= found for value in ordered) >= math.ceil(
+        len(ordered) * percent / 100 - 1e-9
+    )

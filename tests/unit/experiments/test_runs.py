@@ -1,0 +1,98 @@
+"""Experiments as data: the example of the docs, and names that are more than letters."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.simulated_runs import simulate
+from wharfinger.experiments import plots
+from wharfinger.experiments.base import Arguments, Context, ExperimentResult
+from wharfinger.experiments.registry import EXPERIMENTS
+from wharfinger.experiments.runs import Figure, RunExperiment, RunMeasure
+from wharfinger.experiments.workspace import Workspace, workspace
+from wharfinger.simulator.run import run
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "experiments.md"
+SETTINGS = "quasar[confidence=0.9,classes=4]"
+
+
+@pytest.fixture
+def example() -> RunExperiment:
+    (block,) = re.findall(r"^```python\n(.*?)^```", DOCS.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(block.splitlines()) <= 32
+    names: dict[str, RunExperiment] = {}
+    exec(block, names)
+    return names["PARAGON_LOCAL"]
+
+
+def result_of(experiment: RunExperiment, folder: Path, **given: int) -> ExperimentResult:
+    arguments = Arguments(repeats=2, **given)
+    experiment.check(arguments)
+    return experiment.run(Context(simulate, arguments, Workspace(folder), processes=1))
+
+
+def test_the_example_of_the_docs_runs(example: RunExperiment, tmp_path: Path):
+    arguments = Arguments(repeats=2, servers=10, workloads=5, regime="moderate")
+    example.check(arguments)
+    result = example.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    rows = {row.name: row for row in result.rows}
+    row = rows["moderate/paragon-local-low/least-loaded/performance_mean"]
+    assert row.published == 0.54
+    assert row.low <= row.measured <= row.high
+    assert rows["moderate/paragon-local-low/random/failed"].unit == "workloads"
+    assert any("oracle" in note for note in result.notes)
+    assert set(result.pictures) == {
+        "performance-moderate-paragon-local-low",
+        "performance-moderate-paragon-local-medium",
+        "kept-moderate",
+    }
+
+
+def test_bars_show_all_cases_and_what_was_published(example: RunExperiment, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    result = result_of(example, tmp_path, seed=3)
+    (axes,) = result.pictures["kept-contended"]().axes
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels == ["paragon-local-low", "paragon-local-medium"]
+    assert len(axes.patches) == 6
+    published = [line for line in axes.collections if line.get_segments()[0][0][1] == 0.07]
+    assert len(published) == 1
+
+
+def test_policies_with_settings_are_opaque(tmp_path: Path):
+    experiment = RunExperiment(
+        name="settings",
+        about="settings",
+        source="ours",
+        policies=("oracle", SETTINGS),
+        scenarios=("made",),
+        measures=(RunMeasure("performance_mean"),),
+        figures=(Figure("ranked", "{scenario}/performance", "Performance", policies=(SETTINGS,)),),
+    )
+    result = result_of(experiment, tmp_path)
+    assert f"made/{SETTINGS}/performance_mean" in {row.name for row in result.rows}
+    assert list(result.pictures) == ["made-performance"]
+    assert plots.file_name(SETTINGS) == "quasar-confidence-0.9-classes-4"
+
+
+def test_fates_are_not_in_memory_and_are_written_where_results_are_kept(tmp_path: Path):
+    experiment = replace(EXPERIMENTS["paragon-figure2"], figures=(), scenarios=("made",))
+    with workspace(tmp_path / "out") as space:
+        arguments = Arguments(repeats=1, regime="moderate")
+        result = experiment.run(Context(simulate, arguments, space, processes=1))
+        assert len(list(space.fates.iterdir())) == len(experiment.policies)
+    for policy in result.comparisons["moderate/made"].policies:
+        assert policy.runs[0].values == {}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+def test_everything_that_is_drawn_has_a_file_of_its_own(experiment):
+    if isinstance(experiment, RunExperiment):
+        names = [figure.name for figure in experiment.figures]
+        assert all(figure.of for figure in experiment.figures)
+    else:
+        names = [picture.name for picture in experiment.pictures]
+    assert len(names) == len(set(names))
+    assert all(plots.file_name(name) for name in names)

@@ -1,0 +1,89 @@
+"""The passes that quasar makes over servers, beside the same in NumPy: equal to the last bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wharfinger.native import add_drop, add_exceeded, first_enough
+
+
+def reference_first(medians, variances, drop, drop_variance, z):
+    low = medians[:, None] - z * np.sqrt(variances[:, None] + drop_variance)
+    enough = low >= drop
+    return np.where(enough.any(axis=0), enough.argmax(axis=0), len(medians))
+
+
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 80),
+    st.sampled_from([-0.5, 0.0, 0.84, 3.0]),
+    st.booleans(),
+)
+def test_the_first_size_that_is_enough(seed, sizes, z, rising):
+    rng = np.random.default_rng(seed)
+    medians = np.round(rng.normal(0, 0.5, sizes), 1)
+    if rising:
+        medians.sort()
+    variances = rng.choice([0.0, 0.01, 0.3], sizes)
+    # Some servers are alike, and some where it is just enough.
+    drop = np.concatenate([np.zeros(3), np.round(rng.normal(0, 0.6, 40), 1), rng.normal(0, 1, 40)])
+    doubt = np.concatenate([np.zeros(3), rng.choice([0.0, 0.02], 40), rng.random(40)])
+    found = first_enough(medians, variances, drop, doubt, z)
+    assert found.tolist() == reference_first(medians, variances, drop, doubt, z).tolist()
+
+
+def test_no_size_and_no_server():
+    none, one = np.zeros(0), np.zeros(1)
+    assert first_enough(none, none, one, one, 0.8).tolist() == [0]
+    assert first_enough(one, one, none, none, 0.8).tolist() == []
+    with pytest.raises(ValueError, match="length"):
+        first_enough(one, none, one, one, 0.8)
+
+
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.84]))
+def test_scores_that_are_exceeded(seed, causes, tolerates, z):
+    rng = np.random.default_rng(seed)
+    tolerated, caused = rng.integers(0, 100, (2, 50)).astype(float)
+    doubt, doubt_of_caused = rng.choice([0.0, 25.0], (2, 50))
+    residents = rng.integers(0, 2, 50)
+    own_caused, own_tolerated = ((float(m), 9.0) for m in rng.integers(0, 100, 2))
+    exceeded, norm = rng.random((2, 50))
+    over, difference = exceeded.copy(), np.zeros(50)
+    if causes:
+        d1 = tolerated - own_caused[0]
+        low = d1 - z * np.sqrt(doubt + own_caused[1])
+        by = np.where(residents > 0, np.maximum(-low, 0), 0)
+        difference = difference + d1
+    else:
+        by = np.zeros(50)
+    if tolerates:
+        d2 = own_tolerated[0] - caused
+        low = d2 - z * np.sqrt(doubt_of_caused + own_tolerated[1])
+        by = by + np.where(caused > 0, np.maximum(-low, 0), 0)
+        difference = difference + d2
+    over, wanted = over + by, norm + np.abs(difference)
+    own = own_caused if causes else None, own_tolerated if tolerates else None
+    columns = tolerated, doubt, caused, doubt_of_caused, residents
+    add_exceeded(*columns, *own, z, exceeded, norm)
+    assert exceeded.tolist() == over.tolist()
+    assert norm.tolist() == wanted.tolist()
+
+
+@given(st.integers(0, 2**32), st.floats(0.001, 0.5), st.floats(1, 100), st.floats(0, 20))
+def test_the_drop_by_one_source(seed, slope, score, std):
+    rng = np.random.default_rng(seed)
+    caused, doubt, drop, variance = rng.random((4, 50)) * 100
+    wanted = drop + slope * caused
+    wanted_variance = variance + (slope**2 * doubt + (slope * caused / score * std) ** 2)
+    add_drop(caused, doubt, slope, score, std, drop, variance)
+    assert drop.tolist() == wanted.tolist()
+    assert variance.tolist() == pytest.approx(wanted_variance.tolist(), rel=1e-15)
+
+
+def test_columns_of_other_lengths_are_refused():
+    two, three = np.zeros(2), np.zeros(3)
+    with pytest.raises(ValueError, match="length"):
+        add_drop(two, three, 1.0, 1.0, 1.0, two, two)
+    with pytest.raises(ValueError, match="length"):
+        add_exceeded(two, two, two, two, np.zeros(3, np.int64), None, None, 0.8, two, two)
