@@ -10,16 +10,15 @@ from wharfinger.contention.by_source import BySource, SourceSettings, SourceTabl
 from wharfinger.contention.combined import Combined
 from wharfinger.contention.none import NoContention
 from wharfinger.core.seams.contention import Assessment, ContentionModel, LogEstimates, Resident
-from wharfinger.policies.registry import POLICIES
+from wharfinger.policies.registry import CONTENTIONS
 from wharfinger.testing import check_contention
 
 MODELS = {model.name: model for model in (NoContention, BySource, ByPair)}
 
 
-OF_POLICIES = [bundle.contention for bundle in POLICIES.values() if bundle.contention]
 
 
-@pytest.mark.parametrize("make_model", [*MODELS.values(), Combined, *OF_POLICIES])
+@pytest.mark.parametrize("make_model", [*MODELS.values(), Combined, *(part.make for part in CONTENTIONS.values())])
 def test_model(make_model) -> None:
     check_contention(make_model)
 

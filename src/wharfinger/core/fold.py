@@ -276,6 +276,8 @@ def _migrated(world: World, time: float, event: ev.WorkloadMigrated) -> None:
     record = _stopped(world, time, event.name, event.decision, AdjustmentKind.MIGRATED)
     record.excluded = tuple(p.server for p in record.placements)
     record.migrations += 1
+    if event.placements:
+        record.predicted = event.decision.predicted
     world.hold_destination(record, event.placements)
 
 

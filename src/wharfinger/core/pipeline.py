@@ -29,6 +29,7 @@ from wharfinger.core.ordered import Ordered
 from wharfinger.core.own_decisions import behind_others, conflict, not_preempted
 from wharfinger.core.pending import owed
 from wharfinger.core.queues import Entry, entry_of
+from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.seams.adaptation import (
     Migrate,
     Reclassify,
@@ -39,7 +40,6 @@ from wharfinger.core.seams.adaptation import (
     Unchanged,
 )
 from wharfinger.core.seams.admission import AdmissionView
-from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
 from wharfinger.core.seams.verdicts import (
@@ -63,8 +63,8 @@ from wharfinger.model.decisions import (
     Stage,
     recommended,
 )
-from wharfinger.model.profile import Estimate, Measurements
-from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.profile import Measurements
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
@@ -120,7 +120,7 @@ class Manager:
             policy.contention,
             policy.placement.index(),
         )
-        self._residents = _Residents(self._world, policy, recommends=self.recommends)
+        self._residents = ClusterResidents(self._world, policy, recommends=self.recommends)
         self._note_key = f"placement:{policy.placement.name}"
         self._admission_key = f"admission:{policy.admission.name}"
         self._asked: dict[str, list[tuple[object, ...]]] = {}
@@ -673,7 +673,7 @@ class Manager:
         """Platforms of which nothing is ordered, and until when; not after a clock was set back."""
         longest = self._settings.reorder_seconds
         failed = self.state.not_acquired.items()
-        return {name: at + longest for name, at in failed if at <= now < at + longest}
+        return {name: at + longest for name, at in failed if 0 <= now - at < longest}
 
     def _provisioning_view(self, now: float) -> ProvisioningView:
         ordered: dict[str, int] = {}
@@ -684,9 +684,8 @@ class Manager:
             for name, since in self.state.acquired.items()
             if name in self.state.servers and name not in self.state.releasing
         }
-        not_acquired = self._not_acquired(now)
-        waiting = self.queue_lengths()
-        return ProvisioningView(self.view, waiting, ordered, acquired, not_acquired, now)
+        waiting, failed = self.queue_lengths(), self._not_acquired(now)
+        return ProvisioningView(self.view, waiting, ordered, acquired, failed, now)
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log what an adaptation wants; a core that only recommends says so instead."""
@@ -792,58 +791,6 @@ class Manager:
         due = [action for action in wanted if action not in self._asked_for]
         self._asked_for = set(wanted)
         return due
-
-
-class _Residents:
-    """What an adaptation reads; see ``Residents``."""
-
-    def __init__(self, world: World, policy: Policy, *, recommends: bool) -> None:
-        self._world = world
-        self.placement: PlacementPolicy = policy.placement
-        self.estimates = policy.estimation.name if policy.estimation else ""
-        self.recommends = recommends
-        self._note_key = f"placement:{policy.placement.name}"
-
-    @property
-    def state(self) -> ManagerState:
-        return self._world.state
-
-    def view(self) -> ClusterView:
-        return self._world.view()
-
-    def request(
-        self,
-        record: WorkloadRecord,
-        now: float,
-        *,
-        off_target: OffTarget | None = None,
-        load: float | None = None,
-    ) -> PlacementRequest:
-        note = self.state.notes.get(self._note_key, "")
-        return self._world.request(record, now, off_target=off_target, load=load, note=note)
-
-    def running(self, key: str) -> WorkloadRecord | None:
-        return self._world.running(key)
-
-    def neighbors(self, record: WorkloadRecord) -> list[WorkloadRecord]:
-        if not record.on_server:
-            return []
-        residents = (r for p in record.placements for r in self._world.residents_of(p.server))
-        return list({r.uid: r for r in residents if r is not record}.values())
-
-    def suspended(self) -> list[WorkloadRecord]:
-        return [self.state.workloads[name] for name in self._world.suspended]
-
-    def wants_resize(self) -> list[WorkloadRecord]:
-        world = self._world
-        names = world.resize_wanted if world.room_changed else world.touched
-        return [self.state.workloads[name] for name in names if name in world.resize_wanted]
-
-    def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
-        return self._world.slowdown_of(record)
-
-    def platform_of(self, record: WorkloadRecord) -> str:
-        return self._world.platform_of(record)
 
 
 def _identity(action: act.Action) -> tuple[object, ...]:
