@@ -26,14 +26,15 @@ from _harness import machine, spread
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.policy import Policy
+from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, Refusal
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
-from wharfinger.policies.admission.fifo import Fifo
-from wharfinger.policies.placement.common import Policy
 from wharfinger.policies.registry import make_policy
 
 GIB = 2**30
@@ -48,21 +49,23 @@ CHUNKS = 10
 
 
 class Scanning:
-    """A policy that is shown no index."""
+    """A placement that is shown no index."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.name = policy.name
-        self.adapts = policy.adapts
-        self.follows_load = policy.follows_load
+    def __init__(self, placement: PlacementPolicy) -> None:
+        self._placement = placement
+        self.name = placement.name
+        self.settings = placement.settings
+
+    def index(self) -> None:
+        return None
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
-        return self._policy.place(request, replace(view, loads=None))
+        return self._placement.place(request, replace(view, loads=None, index=None))
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal | None:
-        return self._policy.resize(request, placements, view)
+        return self._placement.resize(request, placements, view)
 
 
 def server(at: int) -> Server:
@@ -187,7 +190,7 @@ def life(servers: int, policy: Policy, options: argparse.Namespace) -> Life:
     random = Random(options.seed)
     state = loaded(servers, 1.0 if options.crowded else ALLOCATED, random)
     there = [(r.key, r.placements[0].allocation.cpu_millicpus) for r in state.workloads.values()]
-    manager = Manager(policy, Fifo(), state=state, keep_ended=options.keep_ended)
+    manager = Manager(policy, state=state, settings=CoreSettings(keep_ended=options.keep_ended))
     begun = Life(manager, random, there, 0)
     for _ in range(options.waiting if options.crowded else 0):
         begun.come()
@@ -215,7 +218,8 @@ def run(servers: int, options: argparse.Namespace) -> dict[str, object]:
     for name, policy in policies.items():
         contenders = {name: policy}
         if not options.no_peer:
-            contenders[f"{name}, scanning"] = Scanning(policy)
+            scanning = Scanning(policy.placement)
+            contenders[f"{name}, scanning"] = replace(policy, placement=scanning)
         for called, contender in contenders.items():
             driven = life(servers, contender, options)
             turn = driven.replace_one if options.crowded else driven.turn
@@ -231,8 +235,9 @@ def memory(servers: int, options: argparse.Namespace) -> dict[str, object]:
     """Bytes that are allocated for each server, each that runs, and each that has ended."""
     options = argparse.Namespace(**{**vars(options), "keep_ended": 10**9})
     tracemalloc.start()
-    manager = Manager(make_policy("least-loaded"), keep_ended=10**9)
-    manager.handle(0.0, ev.ManagerStarted("n", "0", "least-loaded", "fifo", "none", Capabilities()))
+    settings = CoreSettings(keep_ended=10**9)
+    manager = Manager(make_policy("least-loaded"), settings=settings)
+    manager.handle(0.0, manager.started("n", "0", "none", Capabilities()))
     for at in range(servers):
         manager.handle(0.0, ev.ServerReported(server(at)))
     manager.handle(0.0, ev.EngineSynced((), tuple(manager.state.servers)))

@@ -25,6 +25,7 @@ from tests.support.drawn import (
 from tests.support.histories import (
     adjusted_calmly,
     columns,
+    folds_alike_under_any_settings,
     placed_within_capacity,
     recommended_only,
 )
@@ -35,7 +36,7 @@ from wharfinger.core.codec import encode_state
 from wharfinger.core.lifecycle import ON_SERVER, Phase
 from wharfinger.core.pipeline import Mode
 from wharfinger.errors import Conflict
-from wharfinger.model.decisions import ReasonCode, Refusal
+from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
@@ -125,10 +126,11 @@ class AnyHistory(RuleBasedStateMachine):
     def server_left(self, name: str) -> None:
         self.cluster.tell(ev.ServerLeft(name, "gone"))
 
-    @rule(mode=st.sampled_from(Mode))
-    def crash(self, mode: Mode) -> None:
-        """The manager dies and the next takes over from the log, perhaps only to recommend."""
+    @rule(mode=st.sampled_from(Mode), policy=st.sampled_from([None, None, *POLICIES, *SPREADING]))
+    def crash(self, mode: Mode, policy: str | None) -> None:
+        """The manager dies and the next takes over from the log, perhaps by another policy."""
         self.cluster.mode = mode
+        self.cluster.policy = policy or self.cluster.policy
         self.cluster.manager = self.cluster.replayed(len(self.cluster.log) // 2)
         self.cluster.start()
         self.cluster.sync()
@@ -148,7 +150,7 @@ class AnyHistory(RuleBasedStateMachine):
         except Conflict:
             return
         if new:
-            self.cluster.tell(ev.WorkloadSubmitted(submitted))
+            self.tell_as_previewed(ev.WorkloadSubmitted(submitted))
             self.acknowledged.add(submitted.name)
 
     @rule(changed=WORKLOADS)
@@ -157,7 +159,25 @@ class AnyHistory(RuleBasedStateMachine):
         if record is None or record.ended or record.revoking:
             return
         if record.workload.type == changed.type:
-            self.cluster.tell(ev.WorkloadUpdated(changed))
+            self.tell_as_previewed(ev.WorkloadUpdated(changed))
+
+    def tell_as_previewed(self, request: ev.WorkloadSubmitted | ev.WorkloadUpdated) -> None:
+        """A preview changes nothing, and is of just what is decided then."""
+        cluster, name = self.cluster, request.workload.name
+        before = encode_state(cluster.manager.state)
+        previewed = cluster.manager.preview(request.workload, cluster.now)
+        assert encode_state(cluster.manager.state) == before
+        decided = [
+            event.decision
+            for event in cluster.tell(request).events
+            if getattr(event, "name", "") == name and getattr(event, "decision", None)
+        ]
+        assert list(map(_ranked_alike, previewed[: len(decided)])) == list(
+            map(_ranked_alike, decided)
+        )
+        further = previewed[len(decided) :]
+        waits = cluster.record(name).phase is Phase.QUEUED
+        assert not further or (waits and all(d.stage is Stage.PLACEMENT for d in further))
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
@@ -340,6 +360,13 @@ class AnyHistory(RuleBasedStateMachine):
         placed_within_capacity(self.cluster)
         adjusted_calmly(self.cluster)
         recommended_only(self.cluster)
+        folds_alike_under_any_settings(self.cluster)
+
+
+def _ranked_alike(decision: Decision) -> Decision:
+    """Servers that have left, and hold something still, stand last after a snapshot."""
+    candidates = sorted(decision.candidates, key=lambda candidate: candidate.server)
+    return replace(decision, candidates=tuple(candidates))
 
 
 def _sample(key: str, pace: float | None) -> Sample:

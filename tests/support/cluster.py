@@ -161,6 +161,12 @@ class Cluster:
             manager.apply(entry[0], decode_event(*entry[1:]))
         return manager
 
+    def folded(self, manager: Manager) -> Manager:
+        """A core of any policy and settings, once it has the whole log."""
+        for time, kind, payload in self.log:
+            manager.apply(time, decode_event(kind, payload))
+        return manager
+
     def record(self, name: str) -> WorkloadRecord:
         return self.manager.find(name)
 

@@ -1,9 +1,11 @@
 """What holds of a whole history, looked at when it is over."""
 
 from tests.support.cluster import Cluster
+from tests.support.spreading import other_settings, policy_named
 from wharfinger.core import events as ev
-from wharfinger.core.codec import decode_event
+from wharfinger.core.codec import decode_event, encode_state
 from wharfinger.core.pipeline import Manager, Mode
+from wharfinger.core.settings import CoreSettings
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.view import ClusterView
 from wharfinger.policies.adaptation.slack import TargetSettings
@@ -91,3 +93,14 @@ def _put_within_capacity(
             assert view.cpu_allocated[row] <= view.cpu_capacity[row]
         if now.memory_bytes > was.memory_bytes:
             assert view.memory_allocated[row] <= view.memory_capacity[row]
+
+
+def folds_alike_under_any_settings(cluster: Cluster) -> None:
+    """The log gives its state whatever a later program's policy and settings are."""
+    end = encode_state(cluster.manager.state)
+    other = other_settings(cluster.policy)
+    tuned = policy_named(cluster.policy, cluster.planner, cluster.contention, **other)
+    tightened = CoreSettings(max_start_failures=1, max_backoff_seconds=1.5, keep_ended=1)
+    for policy in (tuned, *map(policy_named, ("least-loaded", "quasar", "autoscale"))):
+        manager = Manager(policy, settings=tightened)
+        assert encode_state(cluster.folded(manager).state) == end, policy.name

@@ -1,6 +1,7 @@
 """Policies for tests of the core that put workloads on several servers, and change on which."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,14 @@ from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stag
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.common import refuse, with_room
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.policies.registry import Bundle, Part, make_policy
+from wharfinger.policies.registry import (
+    ADAPTATIONS,
+    ADMISSIONS,
+    Bundle,
+    Part,
+    bundle_of,
+    make_policy,
+)
 
 
 class Spreading(LeastLoaded):
@@ -100,3 +108,22 @@ def policy_named(
     """One of these, or of wharfinger's own."""
     made = make_policy(name, estimation=planner, extra=EXTRA, defaults=settings)
     return replace(made, contention=contention)
+
+
+def other_settings(name: str) -> dict[str, Any]:
+    """Another value than the usual one for every setting of a policy's parts."""
+    bundle = bundle_of(name, EXTRA)
+    parts = (bundle.placement, ADMISSIONS[bundle.admission], ADAPTATIONS[bundle.adaptation])
+    usual = {key: value for part in parts for key, value in part.defaults().items()}
+    return {key: _another(value) for key, value in usual.items()}
+
+
+def _another(value: Any) -> Any:
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value / 2 + 0.125
+    return f"{value}-other"

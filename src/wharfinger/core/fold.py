@@ -44,13 +44,14 @@ def _server_reported(world: World, _time: float, event: ev.ServerReported) -> No
 
 
 def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
-    if world.state.servers.pop(event.name, None) is None:
+    server = world.state.servers.pop(event.name, None)
+    if server is None:
         return
     world.state.acquired.pop(event.name, None)
     if event.name in world.state.releasing:
         world.state.releasing.remove(event.name)
+    world.put_server(server, joins=True)  # Behind those that are there, as in a new table.
     world.columns.close(event.name)
-    world.review_contention(event.name)
     world.drop_if_empty(event.name)
     world.servers_changed()
 

@@ -280,6 +280,9 @@ class Manager:
             mode=self.mode,
         )
         request = ev.WorkloadSubmitted(workload) if known is None else ev.WorkloadUpdated(workload)
+        if self.state.synced:
+            # Who waits for room, and keeps others waiting, is derived by trying.
+            fork._place_waiting(now)
         step = fork.handle(now, request)
         made: list[Decision] = []
         for event in step.events:
