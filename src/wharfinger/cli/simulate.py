@@ -26,7 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("scenario", metavar="SCENARIO", nargs="?", help="a file, or a name; see --list")
     add("--list", action="store_true", help="list the scenarios that are shipped")
-    add("--policy", default=None, help="who places and sizes (default: quasar)")
+    add(
+        "--policy",
+        default=None,
+        help="the policy, perhaps with settings in brackets (default: quasar)",
+    )
     add(
         "--compare",
         metavar="P,Q,...",

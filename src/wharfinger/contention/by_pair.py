@@ -41,8 +41,8 @@ class PairSettings:
     """Constants of the model.
 
     Attributes:
-        max_unfit: Probability that two do not fit on one server from which on that is not tried,
-            whatever waits.
+        max_unfit: Probability that two do not fit on one server from which on they are never placed
+            together.
     """
 
     max_unfit: float = 0.5

@@ -45,11 +45,11 @@ class SourceSettings:
     """Constants of the model.
 
     Attributes:
-        drop_at_tolerated: By how much performance has fallen at the tolerated score (Paragon 2.3).
-        min_score: Tolerated scores below are taken for this: no ramp tries a lower intensity, so
-            what is found below is a line drawn from nothing, and mostly noise.
-        max_drop: No pressure takes more than this off the logarithm: nine tenths.
-        max_variance: Nor is in more doubt.
+        drop_at_tolerated: Share of performance that is lost at the tolerated score (Paragon 2.3).
+        min_score: Lower bound of tolerated scores: no ramp tries a lower intensity, so a lower
+            score is extrapolated, and mostly noise.
+        max_drop: Largest slowdown by one source, of the logarithm: nine tenths.
+        max_variance: Largest variance of that.
     """
 
     drop_at_tolerated: float = 0.05
