@@ -150,7 +150,7 @@ def _locate_configuration(columns: Sequence[str], value: str) -> AxisPoint:
 
 
 def _between(amounts: Mapping[int, float], wanted: float) -> AxisPoint:
-    """By the logarithms of two neighbours; beyond the last as it, with more doubt."""
+    """By the logarithms of two neighbors; beyond the last as it, with more doubt."""
     if not amounts:
         return _UNKNOWN
     order = sorted(amounts, key=lambda j: amounts[j])

@@ -92,7 +92,7 @@ class JointPlanner:
         """Allocations to choose from, ascending, in thousandths of a CPU.
 
         At most half of the server where that is possible: the other half is for the sources,
-        which stand for neighbours, and neighbours are never given what a workload has.
+        which stand for neighbors, and neighbors are never given what a workload has.
         """
         most_millicpus = int(room[row])
         if most_millicpus < MIN_MILLICPUS:

@@ -153,7 +153,7 @@ def learn(
 
     Args:
         names: K programs.
-        logs: (K, K) victim by neighbour; NaN where it was not measured.
+        logs: (K, K) victim by neighbor; NaN where it was not measured.
         groups: (K,) number of each program's group.
         how: Fills in rows and columns: a name in ``wharfinger.estimators.registry``.
         seed: The same gives the same.

@@ -32,7 +32,7 @@ class Phase(StrEnum):
     ADJUSTING = "adjusting"
     """It runs while its allocation changes."""
     SUSPENDED = "suspended"
-    """It gets no CPU time for a while, so that a neighbour keeps its target."""
+    """It gets no CPU time for a while, so that a neighbor keeps its target."""
     MIGRATING = "migrating"
     """It is stopped to be started again: on another server, or once there is room."""
     COMPLETED = "completed"

@@ -60,7 +60,7 @@ COLOURS = (
 DASHES: tuple[Any, ...] = (
     "-", (0, (6, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2)),
 )  # fmt: skip
-"""Five against nine colours: no two lines share both, and neighbours in lightness never dashes."""
+"""Five against nine colours: no two lines share both, and neighbors in lightness never dashes."""
 LIGHT = "#b9d3ea"
 """Of areas."""
 BUSY = "YlGnBu"

@@ -57,7 +57,7 @@ class ReasonCode(StrEnum):
     PLACED_FOR_TARGET = "placed-for-target"
     """Another place is expected to keep the target that is missed here; it is moved."""
     SUSPENDED_FOR_TARGET = "suspended-for-target"
-    """A neighbour misses its target; it goes on when that is kept again."""
+    """A neighbor misses its target; it goes on when that is kept again."""
     RECOMMENDED = "recommended"
     """The manager only recommends; nothing is done."""
     PREEMPTING = "preempting"
@@ -125,7 +125,7 @@ class Prediction:
         high: Not exceeded with ``confidence``.
         confidence: From one half to 1.
         performance: The same in the target's own terms, for those that are classified.
-        alone: The mean without neighbours there; ``None`` where their part is not known between
+        alone: The mean without neighbors there; ``None`` where their part is not known between
             pairs.
         alone_std: Of its logarithm.
     """

@@ -87,7 +87,7 @@ class AdjustmentModel(ApiModel):
 
     time: str
     kind: str = Field(
-        description="resized, suspended, resumed, relieved (a neighbour was suspended for it), "
+        description="resized, suspended, resumed, relieved (a neighbor was suspended for it), "
         "migrated, preempted, unchanged (for the reason given) or reclassified."
     )
     source: list[PlacementModel] = Field(
@@ -265,7 +265,7 @@ class WorkloadModel(ApiModel):
     adjustments: list[AdjustmentModel] = Field(
         description="What was done about it since it was placed: the newest, oldest first."
     )
-    suspensions: int = Field(description="How often it gave way to a neighbour.")
+    suspensions: int = Field(description="How often it gave way to a neighbor.")
     measured: list[MeasuredModel] = Field(
         description="All that was measured of it last; nothing remaining once it has ended."
     )

@@ -144,7 +144,7 @@ def raise_open_files() -> OpenFiles:
 def groups_of(plain: Mapping[str, str], key: str) -> Group:
     """The groups that a start record names.
 
-    A record that was meddled with must not lead us to a neighbour's groups.
+    A record that was meddled with must not lead us to a neighbor's groups.
     """
     try:
         group = Group.from_plain(plain)

@@ -221,7 +221,7 @@ class CgroupControl:
 def weigh(claim: Claim, directory: Path, cpu_count: int) -> None:
     """Make a group of ours weigh as much as one ordinary process on each CPU.
 
-    All workloads together would otherwise weigh as much as a single process of our neighbours.
+    All workloads together would otherwise weigh as much as a single process of our neighbors.
 
     Raises:
         EngineFault: The kernel refuses.

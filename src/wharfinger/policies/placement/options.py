@@ -84,7 +84,7 @@ class ServerOptions:
         return (
             reason,
             f"it would disturb those on {server}: {self.contention.refusal(row)}",
-            f"fewer or less sensitive neighbours on {server}, or another server",
+            f"fewer or less sensitive neighbors on {server}, or another server",
         )
 
     def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:

@@ -132,10 +132,10 @@ class Account:
         starts: How often it was to be started.
         failed: It was killed, vanished or could not start.
         running_seconds: Of the run that counts: what was begun anew does not.
-        alone_seconds: That its work so far would have taken with no neighbours.
+        alone_seconds: That its work so far would have taken with no neighbors.
         most_seconds: The same with whole servers.
         kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
-        kept_alone_seconds: The same with no neighbours; ``kept_most_seconds`` with whole servers.
+        kept_alone_seconds: The same with no neighbors; ``kept_most_seconds`` with whole servers.
         done: Work.
         ideal_seconds: That this much would have taken alone on its best platform.
         on: Seconds by platform.
@@ -212,7 +212,7 @@ class Run:
         since: What came before is in the account.
         rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``Part``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
-        kept_alone: The same without neighbours; so is ``kept_most`` with whole servers.
+        kept_alone: The same without neighbors; so is ``kept_most`` with whole servers.
         handle: The event of its end in the loop.
         end: The report of it; ``None`` = it has not ended.
         measured: Somebody wants to know how it does.

@@ -36,7 +36,7 @@ class Member:
         number: Short for that.
         part: Of what it does altogether, what it is to do here.
         level: Its value, over all phases, over that of the phase that is looked at.
-        alone: Its value there with no neighbours.
+        alone: Its value there with no neighbors.
         done: Work, here, as far as it is added up.
     """
 

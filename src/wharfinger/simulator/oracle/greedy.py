@@ -117,7 +117,7 @@ class Choice:
         given: What the newcomer would get.
         score: What would be lost, in targets; lower is better.
         value: The newcomer's there.
-        alone: The same with no neighbours.
+        alone: The same with no neighbors.
         short: Its own target would be missed.
         disturbed: How many others' targets would be missed for it.
         lost: Of the logarithm of the others' performance.
@@ -134,7 +134,7 @@ class Choice:
 
 
 class GreedyOracle:
-    """True rates beside true neighbours, one workload at a time.
+    """True rates beside true neighbors, one workload at a time.
 
     Args:
         setup: With the ground truth.
@@ -287,7 +287,7 @@ class GreedyOracle:
     def _worth_giving(
         self, asked: _Asked, platform: str, row: int, view: ClusterView
     ) -> tuple[int, ...]:
-        """What would be enough with no neighbours, the least first; else the most that is free."""
+        """What would be enough with no neighbors, the least first; else the most that is free."""
         sizes = self._knowledge.sizes(asked.wants, platform)
         if asked.best_effort:
             return sizes
@@ -417,7 +417,7 @@ class GreedyOracle:
                     f"{best.disturbed} of those on {view.names[best.row]} would miss their targets "
                     "for it, and fewer nowhere"
                 ),
-                would_change="fewer or less sensitive neighbours, or another server",
+                would_change="fewer or less sensitive neighbors, or another server",
                 considered=len(tried),
                 candidates=tuple(
                     _shown(choice, view, ReasonCode.INTERFERENCE)

@@ -61,7 +61,7 @@ class Row:
         footprint: Bytes of memory.
         active: Share of its time that it computes, alone.
         bound: Share of its computing time that it waits for caches and memory, alone.
-        identity: Number by which it is known to its neighbours.
+        identity: Number by which it is known to its neighbors.
         pressure: (7,) how much of each private resource a sibling thread of it takes, 0 to 1.
         sensitivity: (7,) ns per instruction that it loses where a sibling takes all of one.
         curve: (K,) misses of the last level per instruction on the grid of sizes.

@@ -361,7 +361,7 @@ def _all_whims(
     disk: float,
     whim: float,
 ) -> tuple[Array, Array]:
-    """By how much neighbours slow each, beyond the model, and its disk."""
+    """By how much neighbors slow each, beyond the model, and its disk."""
     if whim <= 0:
         return np.ones(len(rows)), np.ones(len(rows))
     bound = [sqrt(row.bound) for row in rows]
@@ -385,7 +385,7 @@ def _whims(
     whim: float,
     kind: int,
 ) -> float:
-    """Logarithm of what its neighbours do to it beyond the model, bounded."""
+    """Logarithm of what its neighbors do to it beyond the model, bounded."""
     own = rows[at].identity
     total = sum(
         waits[at] * waits[place] * near[place] * _normal(own + kind, other.identity)

@@ -35,7 +35,7 @@ class Constants:
         smt: CPUs of platforms that have them are hardware threads; else all are cores.
         smt_cost: Scale of what a sibling thread costs.
         bandwidth: Scale of every platform's memory bandwidth.
-        whim: Standard deviation of the logarithm of what one neighbour does, beyond the model, to a
+        whim: Standard deviation of the logarithm of what one neighbor does, beyond the model, to a
             program where both do nothing but wait for memory, or for the disk.
     """
 
