@@ -105,7 +105,7 @@ class Axis:
         if value == self.reference:
             return 0.0, 0.0
         origin = self.point(self.reference)
-        if not origin.weights:  # Relative to what nobody knows, nothing is known.
+        if not origin.weights:  # Relative to an unknown, nothing is known.
             return 0.0, _UNKNOWN.variance + self.noise_variance
         point = self.point(value)
         used = sorted({*point.weights, *origin.weights})

@@ -194,7 +194,7 @@ def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Ar
 
     Returns:
         (P,) mean of the drop, negative where it is faster, and (P,) its variance: on a platform
-        that nobody was measured on, wide.
+        without measurements, wide.
     """
     known, here = classification.platforms, classification.platform
     changes = [

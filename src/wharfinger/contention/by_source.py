@@ -2,9 +2,9 @@
 
 What a server tolerates is the least that any resident does; what it causes is the sum over them
 (docs/papers.md). D1 is what residents tolerate less what the newcomer causes, D2 what the newcomer
-tolerates less what residents cause. Where both are 0 or more for every source, nobody is slowed
-beyond the tolerance; among those servers the one with the least ‖D1 + D2‖₁ wastes the least of what
-could be tolerated. Scores are uncertain: D counts as kept when it is with the stated confidence.
+tolerates less what residents cause. Where both are 0 or more for every source, no workload is
+slowed beyond its tolerance; among those servers the one with the least ‖D1 + D2‖₁ wastes the least
+of what could be tolerated. Scores are uncertain: D is kept when it is with the stated confidence.
 
 The slowdown is read off the sensitivity curve: a line through the tolerated score, where 5% of
 performance are gone. Variances are added.

@@ -40,7 +40,7 @@ class Phase(StrEnum):
     FAILED = "failed"
     """It ended otherwise, or could not be started."""
     VANISHED = "vanished"
-    """It is gone and nobody saw how; there is no exit status."""
+    """It is gone and its exit status is unknown."""
     REVOKED = "revoked"
     """Its user wanted it stopped, and it is."""
     REJECTED = "rejected"

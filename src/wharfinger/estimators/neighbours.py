@@ -60,7 +60,7 @@ class NeighboursLearned:
         return Gaussian(mean, covariance)
 
     def relearn(self, values: Array, groups: Indices) -> "NeighboursLearned":
-        """Anew."""
+        """Learn again."""
         return _learn(values, groups, self.prior.free_level)
 
     def arrays(self) -> dict[str, Array]:

@@ -38,7 +38,7 @@ class Point:
     Attributes:
         intensity: Asked for.
         achieved: Reached, on the same scale.
-        left: What nobody used of the resource meanwhile, on the same scale; ``None`` where that
+        left: What was idle of the resource meanwhile, on the same scale; ``None`` where that
             can't be told.
         rate_per_second: Of the source's work.
         cpu_share: Of one CPU, what the source used.

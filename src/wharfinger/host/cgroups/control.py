@@ -153,7 +153,7 @@ class CgroupControl:
         return f"{what} is not there for this process; {mend_v2()}"
 
     def create(self, server: str, key: str, limits: Limits) -> Group:
-        """Make a workload's group with its limits, or find it there and set them anew.
+        """Make a workload's group with its limits, or find it there and set them again.
 
         Nothing is left behind when it fails.
 

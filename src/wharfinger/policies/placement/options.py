@@ -37,8 +37,8 @@ class ServerOptions:
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
         contention: The residents and it.
-        violation: (S,) in points; 0 = nobody is slowed beyond what it bears.
-        relaxed: No server keeps everyone within that; the least harm was taken.
+        violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
+        relaxed: No server keeps all workloads within that; the smallest violation was taken.
     """
 
     need: NDArray[np.int64]

@@ -50,7 +50,7 @@ def by_proportion(held: Allocation, off: OffTarget, settings: ResizeSettings = D
 
 
 def room_on(server: str, view: ClusterView) -> int:
-    """Thousandths of a CPU that nobody has been given there; below 0 = more than there is."""
+    """Thousandths of a CPU that are not allocated there; below 0 = more than there is."""
     row = view.row(server)
     return int(view.cpu_capacity[row] - view.cpu_allocated[row])
 

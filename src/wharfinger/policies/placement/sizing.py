@@ -266,7 +266,7 @@ def _most_that_fits(
     most: NDArray[np.int64],
     view: ClusterView,
 ) -> NDArray[np.int64]:
-    """What to give where no allocation reaches the target: nobody waits for more to be sure.
+    """What to give where no allocation reaches the target: it does not wait for more.
 
     Args:
         medians: (G,) of the logarithm of performance over target, by size, without neighbors,

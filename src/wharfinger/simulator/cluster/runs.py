@@ -49,7 +49,7 @@ class Part:
         resident: As the ground truth sees it; ``None`` = something about it has changed.
         changed: Its run does not know of it yet.
         rate: Work per second done here; of a service, what it could do.
-        alone: The same if nobody else were there.
+        alone: The same without co-runners.
         most: The same with the whole server to itself.
         alone_cpus: Of a service, CPUs that answering all that kept busy; so is ``most_cpus``.
         used_millicpus: CPU time per second that does something, in thousandths.
@@ -131,7 +131,7 @@ class Account:
         ended_at: When it ended; ``None`` = it has not.
         starts: How often it was to be started.
         failed: It was killed, vanished or could not start.
-        running_seconds: Of the run that counts: what was begun anew does not.
+        running_seconds: Of the run that counts: an earlier one does not.
         alone_seconds: That its work so far would have taken with no neighbors.
         most_seconds: The same with whole servers.
         kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
@@ -139,7 +139,7 @@ class Account:
         done: Work.
         ideal_seconds: That this much would have taken alone on its best platform.
         on: Seconds by platform.
-        recorder: Is told of a service's latency; ``None`` = nobody wants to know.
+        recorder: Is told of a service's latency; ``None`` = none.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Ground truth from measured tables: nobody here wrote the numbers, only how to go beyond them.
+"""Ground truth from measured tables; ours is only the extrapolation.
 
 ``scenario`` makes one of ``simulator.truth.tables``; the cluster asks it. Beyond what was
 measured these rules hold, and ``docs/scenarios.md`` states them for readers:

@@ -307,7 +307,7 @@ class ProfilingClient:
     # --- neighbors ------------------------------------------------------------------------------
 
     def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
-        """Who is below the target now; who was not when a source came has suffered by it."""
+        """Workloads below their targets now; the source slowed those that were not before."""
         for newest, smoothed in samples:
             run = self._runs.get(newest.key)
             if run is None:

@@ -13,7 +13,7 @@ from wharfinger.profiling.steps import NeighborFell
 
 
 class ManagerGone(Exception):
-    """Nobody wants to know any more."""
+    """The manager has died."""
 
 
 class Lifeline:

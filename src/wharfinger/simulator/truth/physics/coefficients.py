@@ -48,9 +48,9 @@ class Row:
 
     Attributes:
         core: ns per instruction in the core and its own caches, of a thread alone on its core.
-        cache: ns per instruction of waiting for the last level, where nobody else uses it.
+        cache: ns per instruction of waiting for the last level, without co-runners.
         access: Accesses to the last level per instruction.
-        miss_time: ns that a miss takes of a thread, where nobody else uses memory.
+        miss_time: ns that a miss takes of a thread, without co-runners.
         line: Bytes to and from memory for each miss.
         disk_time: ns per instruction of its own disk stream, ``disk`` bytes per instruction.
         network_time: The same of the network, ``network``.

@@ -139,7 +139,7 @@ def solve(
     constants: Constants,
     start: State | None = None,
 ) -> Found:
-    """Rates of those who are on one server together.
+    """Rates of the residents of one server.
 
     Args:
         asked: Of the residents.
@@ -229,7 +229,7 @@ def _bisected(
 
 
 def _filled(group: _Group, state: State, does: Array) -> Array:
-    """Cache in proportion to what each brings in; nobody more than it can fill, nor no line."""
+    """Cache in proportion to what each brings in; none more than it can fill, nor no line."""
     pressure = does * (group.misses(state.shares) + HIT_PRESSURE * group.access)
     few = pressure * group.llc <= LEAST_SHARE * pressure.sum()
     fixed, shares = few, np.where(few, LEAST_SHARE, group.reach)
