@@ -9,12 +9,14 @@ graphs, so it needs no Graphviz and does not depend on its version.
 
 import argparse
 import configparser
+import inspect
 import itertools
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from wharfinger.core import events as ev
@@ -34,9 +36,23 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Run, Target, Workload, WorkloadType
-from wharfinger.policies.registry import make_policy
+from wharfinger.policies.registry import (
+    ADAPTATIONS,
+    ADMISSIONS,
+    CONTENTIONS,
+    POLICIES,
+    PROVISIONINGS,
+    make_policy,
+)
 
 DOCS = Path(__file__).parent
+PARTS = {
+    "placement": {name: bundle.placement for name, bundle in POLICIES.items()},
+    "admission": ADMISSIONS,
+    "adaptation": ADAPTATIONS,
+    "contention": CONTENTIONS,
+    "provisioning": PROVISIONINGS,
+}
 HEAD = """digraph {name} {{
   // Made by docs/generate.py; do not edit.
   graph [fontname="Helvetica", rankdir={direction}, nodesep=0.3, ranksep=0.45, pad=0.2]
@@ -216,10 +232,42 @@ def _cell(event: ev.Event) -> str:
     return f"`{type(event).__name__}` {about}".strip()
 
 
-def _with_walk(text: str) -> str:
-    begin, end = "<!-- walk: made by docs/generate.py -->", "<!-- end of walk -->"
-    before, rest = text.split(begin)
-    return f"{before}{begin}\n{walk()}\n{end}{rest.split(end)[1]}"
+def settings() -> str:
+    """Every setting of every registered part, as a table."""
+    found: dict[tuple[str, type], list[str]] = {}
+    for kind, registered in PARTS.items():
+        for name, part in registered.items():
+            for group in _groups(part.settings) if part.settings else ():
+                found.setdefault((kind, group), []).append(f"`{name}`")
+    rows = ["| part | setting | default | meaning |", "|---|---|---|---|"]
+    for (kind, group), names in found.items():
+        document = inspect.getdoc(group) or ""
+        told = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", document, re.MULTILINE))
+        for each in fields(group):
+            if not is_dataclass(getattr(group(), each.name)):
+                meaning = " ".join(told[each.name].replace("``", "`").split())
+                part = f"{kind} {', '.join(names)}"
+                rows.append(f"| {part} | `{each.name}` | {each.default} | {meaning} |")
+    return "\n".join(rows)
+
+
+def _groups(group: type) -> Iterator[type]:
+    """A dataclass of settings and those within it."""
+    yield group
+    for each in fields(group):
+        if is_dataclass(value := getattr(group(), each.name)):
+            yield from _groups(type(value))
+
+
+def _with_table(name: str, table: Callable[[], str]) -> Callable[[str], str]:
+    """A page with one of these tables as the code has it now."""
+
+    def renew(text: str) -> str:
+        begin, end = f"<!-- {name}: made by docs/generate.py -->", f"<!-- end of {name} -->"
+        before, rest = text.split(begin)
+        return f"{before}{begin}\n{table()}\n{end}{rest.split(end)[1]}"
+
+    return renew
 
 
 def _with_sources(text: str) -> str:
@@ -233,7 +281,11 @@ def _with_sources(text: str) -> str:
     return re.sub(form, block, text, flags=re.DOTALL)
 
 
-PAGES = {"architecture.md": _with_walk, "extending.md": _with_sources}
+PAGES = {
+    "architecture.md": _with_table("walk", walk),
+    "policies.md": _with_table("settings", settings),
+    "extending.md": _with_sources,
+}
 
 
 def outdated() -> list[Path]:
@@ -243,9 +295,10 @@ def outdated() -> list[Path]:
         for name, graph in GRAPHS.items()
         if not (path := DOCS / "pictures" / f"{name}.dot").exists() or path.read_text() != graph()
     ]
-    texts = {DOCS / name: make for name, make in PAGES.items()}
     return found + [
-        page for page, make in texts.items() if page.read_text() != make(page.read_text())
+        DOCS / name
+        for name, make in PAGES.items()
+        if (DOCS / name).read_text() != make((DOCS / name).read_text())
     ]
 
 

@@ -16,9 +16,9 @@ from wharfinger.testing import check_contention
 MODELS = {model.name: model for model in (NoContention, BySource, ByPair)}
 
 
-
-
-@pytest.mark.parametrize("make_model", [*MODELS.values(), Combined, *(part.make for part in CONTENTIONS.values())])
+@pytest.mark.parametrize(
+    "make_model", [*MODELS.values(), Combined, *(part.make for part in CONTENTIONS.values())]
+)
 def test_model(make_model) -> None:
     check_contention(make_model)
 

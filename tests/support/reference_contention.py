@@ -139,7 +139,7 @@ def solve(
     constants: Constants,
     start: State | None = None,
 ) -> Found:
-    """Rates of those who are on one server together.
+    """Rates of the residents of one server.
 
     Args:
         asked: Of the residents.
@@ -229,7 +229,7 @@ def _bisected(
 
 
 def _filled(group: _Group, state: State, does: Array) -> Array:
-    """Cache in proportion to what each brings in; nobody more than it can fill, nor no line."""
+    """Cache in proportion to what each brings in; none more than it can fill, nor no line."""
     pressure = does * (group.misses(state.shares) + HIT_PRESSURE * group.access)
     few = pressure * group.llc <= LEAST_SHARE * pressure.sum()
     fixed, shares = few, np.where(few, LEAST_SHARE, group.reach)
@@ -361,7 +361,7 @@ def _all_whims(
     disk: float,
     whim: float,
 ) -> tuple[Array, Array]:
-    """By how much neighbours slow each, beyond the model, and its disk."""
+    """By how much neighbors slow each, beyond the model, and its disk."""
     if whim <= 0:
         return np.ones(len(rows)), np.ones(len(rows))
     bound = [sqrt(row.bound) for row in rows]
@@ -385,7 +385,7 @@ def _whims(
     whim: float,
     kind: int,
 ) -> float:
-    """Logarithm of what its neighbours do to it beyond the model, bounded."""
+    """Logarithm of what its neighbors do to it beyond the model, bounded."""
     own = rows[at].identity
     total = sum(
         waits[at] * waits[place] * near[place] * _normal(own + kind, other.identity)

@@ -36,13 +36,13 @@ INTEGER, STORAGE = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH
 
 
 class ProfileTargets:
-    """Plans a copy for whatever has a target; the rest goes by its like."""
+    """Plans a copy for whatever has a target; the rest makes a cold start."""
 
     name = "joint-profiling"
 
     def plan(self, wanted: Workload, view: ClusterView) -> Profiling | None:
         if wanted.best_effort or wanted.target is None:
-            message = "it has no target to be sized for: classified by its like"
+            message = "it has no target to be sized for: a cold start"
             return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))
         free = view.cpu_capacity - view.cpu_allocated
         servers = [name for name, room in zip(view.names, free, strict=True) if room >= 250]
@@ -277,7 +277,7 @@ def waiting_for_profiling() -> tuple[Story, str]:
 
 
 def profiling_failed() -> tuple[Story, str]:
-    """The copy gave nothing; it goes by its like."""
+    """The copy gave nothing; it makes a cold start."""
     story = Story()
     story.submit(rate("encode", 120.0))
     silent = {"copy": "the copy ended at once with exit status 2"}
@@ -320,12 +320,12 @@ def _suspending() -> Story:
 
 
 def suspended() -> tuple[Story, str]:
-    """Best-effort work that gave way."""
+    """Best-effort work that is suspended."""
     return _suspending(), "filler"
 
 
 def relieved() -> tuple[Story, str]:
-    """The one that it gave way to."""
+    """The one for which another is suspended."""
     story = _suspending()
     story.measure(10, encode=203.0)
     return story, "encode"

@@ -237,7 +237,7 @@ class _Campaign:
                 raise Conflict(
                     f"{self._rows}: {row.program} was measured under other conditions "
                     f"({describe(row.conditions)}; now {describe(self._conditions)}); "
-                    "name another directory by --out, or measure all anew by --anew"
+                    "name another directory by --out, or measure all again by --anew"
                 )
 
     def _measure_all(self, programs: Sequence[Program]) -> dict[str, str]:
@@ -326,7 +326,7 @@ def read_rows(directory: Path) -> dict[str, MeasuredRow]:
 
 
 def forget(directory: Path) -> None:
-    """Drop all rows, so that everything is measured anew; the matrices stay until then.
+    """Drop all rows, so that everything is measured again; the matrices stay until then.
 
     Raises:
         Unavailable: They can't be removed.

@@ -105,7 +105,7 @@ class Axis:
         if value == self.reference:
             return 0.0, 0.0
         origin = self.point(self.reference)
-        if not origin.weights:  # Relative to what nobody knows, nothing is known.
+        if not origin.weights:  # Relative to an unknown, nothing is known.
             return 0.0, _UNKNOWN.variance + self.noise_variance
         point = self.point(value)
         used = sorted({*point.weights, *origin.weights})
@@ -150,7 +150,7 @@ def _locate_configuration(columns: Sequence[str], value: str) -> AxisPoint:
 
 
 def _between(amounts: Mapping[int, float], wanted: float) -> AxisPoint:
-    """By the logarithms of two neighbours; beyond the last as it, with more doubt."""
+    """By the logarithms of two neighbors; beyond the last as it, with more doubt."""
     if not amounts:
         return _UNKNOWN
     order = sorted(amounts, key=lambda j: amounts[j])

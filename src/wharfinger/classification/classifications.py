@@ -78,7 +78,7 @@ class Classifications:
         return {}
 
     def recommender(self, kind: Aspect, type_: WorkloadType | None = None) -> Recommender | None:
-        """What was learnt for one classification of one type; ``None`` = nobody was measured."""
+        """What was learnt for one classification of one type; ``None`` = no measurements."""
         if (kind, type_) not in self._by_type:
             self._by_type[kind, type_] = self._fit(kind, type_)
         return self._by_type[kind, type_]
@@ -112,7 +112,7 @@ class Classifications:
         return self._by_rows[kind, known.rows]
 
     def axis(self, kind: Aspect, observed: Observations) -> Axis | None:
-        """One of scale-up, scale-out and heterogeneity; ``None`` = nobody was measured along it."""
+        """One of scale-up, scale-out and heterogeneity; ``None`` = no measurements."""
         recommender = self.recommender(kind, observed.type)
         if recommender is None:
             return None

@@ -123,7 +123,7 @@ class Classifier:
         if axis is None:
             return {}
         if kind is Aspect.HETEROGENEITY and axis.reference not in axis.prediction.columns:
-            return {}  # Relative to what nobody knows.
+            return {}  # Relative to an unknown.
         # One by one: what is asked for alone takes no covariance.
         changes = {column: axis.change(column) for column in axis.prediction.columns}
         return {c: Estimate(exp(mean), sqrt(variance)) for c, (mean, variance) in changes.items()}

@@ -2,7 +2,7 @@
 
 Measurements of one number are weighed by their precision, and an old one's falls by half with
 each half-life. So a program that stays as it is becomes better and better known, and one that has
-changed is known anew after a few half-lives.
+changed is known again after a few half-lives.
 """
 
 from dataclasses import replace

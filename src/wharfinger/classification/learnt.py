@@ -49,7 +49,7 @@ def program_of(command: Sequence[str]) -> str:
         return name
     for word in command[1:]:
         if word == "-c":
-            return name  # What follows is the program itself, and nobody else's business.
+            return name  # What follows is the program itself, and is left out.
         if not word.startswith("-") and "=" not in word:
             return _last(word)
     return name
@@ -127,8 +127,8 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
 def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
     """The known programs' matrices with the rows that were learnt, on the columns that they have.
 
-    A workload runs with any amount of CPU; a column for each of them would be known of nobody
-    else. What lies between two that were measured is taken for the column there.
+    A workload runs with any amount of CPU; a column for each would have entries of one
+    program. What lies between two that were measured is taken for the column there.
     """
     made = dict(known)
     for kind, matrix in learnt.items():

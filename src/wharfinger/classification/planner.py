@@ -3,7 +3,7 @@
 One joint plan: a copy at two allocations, two sources of interference beside it at the first; and
 where the engine can, the same copy on several servers and on another platform. Which ones is chosen
 by what they would tell of the whole row (``plan``). Where no copy can be made, or the workload
-would be over before it was copied, it is classified by its like and learnt from as it runs.
+would be over before it was copied, it makes a cold start and is learnt from as it runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,10 +53,10 @@ class JointPlanner:
         self._beside = beside
 
     def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
-        """A plan for a copy where one can and may be made; else it goes by its like."""
+        """A plan for a copy where one can and may be made; else it makes a cold start."""
         why_not = _why_no_copy(workload, view)
         if why_not:
-            return Profiling(self._decision(f"{why_not}: classified by its like"))
+            return Profiling(self._decision(f"{why_not}: a cold start"))
         memory_bytes = workload.reservation.memory_bytes
         room = _room(memory_bytes, view)
         row = int(np.argmax(room)) if room.size else 0
@@ -92,7 +92,7 @@ class JointPlanner:
         """Allocations to choose from, ascending, in thousandths of a CPU.
 
         At most half of the server where that is possible: the other half is for the sources,
-        which stand for neighbours, and neighbours are never given what a workload has.
+        which stand for neighbors, and neighbors are never given what a workload has.
         """
         most_millicpus = int(room[row])
         if most_millicpus < MIN_MILLICPUS:
@@ -214,5 +214,5 @@ def _why_no_copy(workload: Workload, view: ClusterView) -> str:
         )
     is_service = workload.type is WorkloadType.LATENCY_CRITICAL
     if is_service and workload.measure.load_command is None:
-        return "a copy of a service without a load generator would serve nobody"
+        return "a copy of a service without a load generator would have no requests"
     return ""

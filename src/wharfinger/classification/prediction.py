@@ -1,7 +1,7 @@
-"""How a workload should do with so much CPU, beside such neighbours, in its target's terms.
+"""How a workload should do with so much CPU, beside such neighbors, in its target's terms.
 
 The four classifications together (docs/papers.md): in logarithms, the curve over CPU, and what
-the neighbours' pressure takes away by the slope of the sensitivity curve; variances are added.
+the neighbors' pressure takes away by the slope of the sensitivity curve; variances are added.
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ def _service_parts(target: Target, classification: Classification) -> list[Part]
 def performance_with(
     parts: list[Part], cpu_millicpus: int, drop: float, variance: float, confidence: float
 ) -> dict[Term, Interval]:
-    """Performance in the target's own terms, beside neighbours.
+    """Performance in the target's own terms, beside neighbors.
 
     Args:
         parts: Of the target.
@@ -194,7 +194,7 @@ def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Ar
 
     Returns:
         (P,) mean of the drop, negative where it is faster, and (P,) its variance: on a platform
-        that nobody was measured on, wide.
+        without measurements, wide.
     """
     known, here = classification.platforms, classification.platform
     changes = [

@@ -59,7 +59,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add("--stop", type=_share, metavar="SHARE", help=words)
     words = "which values are better (default: lower)"
     add("--direction", choices=["lower", "higher"], help=words)
-    words = "how often to divide the programs anew (default: 20)"
+    words = "how often to divide the programs (default: 20)"
     add("--repeats", type=_count, default=20, metavar="N", help=words)
 
 

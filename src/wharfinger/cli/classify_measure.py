@@ -96,7 +96,7 @@ def _cleared(directory: Path) -> Iterator[None]:
 
 
 def _command(arguments: argparse.Namespace) -> str:
-    """That which gives the same again; where it wrote to is nobody else's business."""
+    """That which gives the same again; where it wrote to is left out."""
     words = ["wharfinger", "classify", "measure"]
     words += ["--only", arguments.only] if arguments.only else []
     words += ["--seconds", f"{arguments.seconds:g}s"] if arguments.seconds else []

@@ -28,7 +28,7 @@ _ENDINGS = {
     "rejected": "was not let in",
 }
 _RESUMES = (
-    "when no neighbour misses its target, at the earliest after 30 s (twice as long each further "
+    "when no neighbor misses its target, at the earliest after 30 s (twice as long each further "
     "time), at the latest after 16 min"
 )
 DONE = {
@@ -171,7 +171,7 @@ def _summary(explanation: Record) -> str:
         ("Beside", beside),
         (
             "Suspended",
-            f"{times}x for neighbours that missed their targets" if workload["suspensions"] else "",
+            f"{times}x for neighbors that missed their targets" if workload["suspensions"] else "",
         ),
         ("Resumes", _RESUMES if workload["phase"] == "suspended" else ""),
         (
@@ -554,7 +554,7 @@ def _ranked(candidate: Record, decision: Record) -> str:
         return f"could be, but takes {_value(_NEEDED, needs - least)} CPU more"
     if (candidate["score"] or 0.0) - (chosen["score"] or 0.0) <= _EQUAL:
         return "just as good; the first is taken"
-    return f"could be, but {'suits its neighbours less' if least else 'is fuller'}"
+    return f"could be, but {'suits its neighbors less' if least else 'is fuller'}"
 
 
 def _short_of(numbers: Record, decision: Record) -> str:

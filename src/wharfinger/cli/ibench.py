@@ -259,7 +259,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     point_seconds = arguments.seconds or DEFAULT_POINT_SECONDS
     with status_line() as progress:
         found = [
-            # One CPU, so that source and neighbour are certain to meet on it.
+            # One CPU, so that source and neighbor are certain to meet on it.
             validate(replace(setting, cpus=setting.cpus[:1] or first), point_seconds, progress)
             for setting in _settings(arguments)
         ]
@@ -319,7 +319,7 @@ def _validation_text(row: dict[str, Any]) -> str:
         *(indented(f"! {problem}") for problem in row["problems"]),
         indented(table(points, _POINT_COLUMNS)),
         indented(
-            f"slope {row['slope']:.3f}; beside intensity 100 a neighbour keeps "
+            f"slope {row['slope']:.3f}; beside intensity 100 a neighbor keeps "
             f"{beside['kept_share']:.0%} of its performance; withdrawn within "
             f"{fmt.latency(max(beside['withdrawal_seconds'], 1e-6))}"
         ),

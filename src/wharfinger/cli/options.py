@@ -34,8 +34,8 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
     """What exchanges a part of the policy: a name, perhaps with settings in brackets."""
     for option, does in (
         ("--admission", "admits and orders"),
-        ("--adaptation", "sees to what runs"),
-        ("--contention", "tells how neighbors slow one another"),
+        ("--adaptation", "adapts what runs"),
+        ("--contention", "predicts how neighbors slow each other"),
     ):
         parser.add_argument(
             option,

@@ -15,9 +15,9 @@ from wharfinger.cli import format as fmt
 
 BAR_WIDTH = 30
 DRAW_SECONDS = 0.1
-"""Between two drawings: more often nobody can read."""
+"""Between two drawings: more often is unreadable."""
 PATIENCE_SECONDS = 1.0
-"""Before this nobody can tell how long it takes."""
+"""Before this an estimate of the time is worthless."""
 _ERASE = "\r\x1b[K"
 
 

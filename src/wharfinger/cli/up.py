@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help="serve the API on TCP too, for those who have the token",
+        help="serve the API on TCP too, for clients that have the token",
     )
     parser.add_argument(
         "--token-file",

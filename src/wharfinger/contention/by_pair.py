@@ -41,8 +41,8 @@ class PairSettings:
     """Constants of the model.
 
     Attributes:
-        max_unfit: Probability that two do not fit on one server from which on that is not tried,
-            whatever waits.
+        max_unfit: Probability that two do not fit on one server from which on they are never placed
+            together.
     """
 
     max_unfit: float = 0.5
@@ -166,7 +166,7 @@ class PairAssessment(Assessment):
         request: Who it is.
         view: The servers.
         rows: Of the residents.
-        confidence: That nobody falls short, for each by itself.
+        confidence: That each workload keeps its target, each by itself.
         settings: Constants.
     """
 
@@ -189,7 +189,7 @@ class PairAssessment(Assessment):
 
     @cached_property
     def suffered(self) -> LogEstimates:
-        """Nothing where nobody is known in its basis."""
+        """Nothing where no resident is known in its basis."""
         newcomer, rows, at = self._newcomer, self._rows, self._platform
         pressure = rows.pressure[: self._servers]
         square = newcomer.sensitivity**2 + newcomer.sensitivity_variance

@@ -2,9 +2,9 @@
 
 What a server tolerates is the least that any resident does; what it causes is the sum over them
 (docs/papers.md). D1 is what residents tolerate less what the newcomer causes, D2 what the newcomer
-tolerates less what residents cause. Where both are 0 or more for every source, nobody is slowed
-beyond the tolerance; among those servers the one with the least ‖D1 + D2‖₁ wastes the least of what
-could be tolerated. Scores are uncertain: D counts as kept when it is with the stated confidence.
+tolerates less what residents cause. Where both are 0 or more for every source, no workload is
+slowed beyond its tolerance; among those servers the one with the least ‖D1 + D2‖₁ wastes the least
+of what could be tolerated. Scores are uncertain: D is kept when it is with the stated confidence.
 
 The slowdown is read off the sensitivity curve: a line through the tolerated score, where 5% of
 performance are gone. Variances are added.
@@ -45,11 +45,11 @@ class SourceSettings:
     """Constants of the model.
 
     Attributes:
-        drop_at_tolerated: By how much performance has fallen at the tolerated score (Paragon 2.3).
-        min_score: Tolerated scores below are taken for this: no ramp tries a lower intensity, so
-            what is found below is a line drawn from nothing, and mostly noise.
-        max_drop: No pressure takes more than this off the logarithm: nine tenths.
-        max_variance: Nor is in more doubt.
+        drop_at_tolerated: Share of performance that is lost at the tolerated score (Paragon 2.3).
+        min_score: Lower bound of tolerated scores: no ramp tries a lower intensity, so a lower
+            score is extrapolated, and mostly noise.
+        max_drop: Largest slowdown by one source, of the logarithm: nine tenths.
+        max_variance: Largest variance of that.
     """
 
     drop_at_tolerated: float = 0.05

@@ -1,4 +1,4 @@
-"""Pairs that nobody has measured, filled in from those that were; for a ground truth with holes.
+"""Pairs without measurements, filled in from those that were; for a ground truth with holes.
 
 ``simulation.scenario`` hands it to the measured ground truth. Where most are missing there is too
 little for factors: then the effects of rows and columns are the better guess.

@@ -55,7 +55,7 @@ class Doubt:
 class Factors:
     """What was learnt from one platform's matrix.
 
-    The first factor is what a neighbour does to everybody, the second what everybody does to one,
+    The first factor is what a neighbor does to everybody, the second what everybody does to one,
     the third what is doubtful where both are new.
 
     Attributes:
@@ -66,7 +66,7 @@ class Factors:
         by_row: Learnt from rows.
         by_column: Learnt from columns.
         left: (K, r) singular vectors of what the means of rows and columns leave, by victim.
-        right: (K, r) the same by neighbour.
+        right: (K, r) the same by neighbor.
         singular: (r,) their singular values.
         omitted: Variance of what further singular vectors would add.
         doubt: Of new programs, beyond what the estimators say.
@@ -92,7 +92,7 @@ class Factors:
 
         Args:
             names: K programs.
-            logs: (K, K) victim by neighbour; NaN where it was not measured.
+            logs: (K, K) victim by neighbor; NaN where it was not measured.
             by_row: Learnt from it.
             by_column: Learnt from it, transposed.
             label: Begins the basis' name.

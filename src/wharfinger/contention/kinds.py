@@ -36,7 +36,7 @@ class Kinds:
 
         Args:
             relative: By platform: (K, K) performance beside over alone; 0 = the two do not fit,
-                NaN = nobody tried.
+                NaN = not measured.
         """
         found = {platform: _unfit(matrix) for platform, matrix in relative.items()}
         _, first, of, counts = np.unique(

@@ -1,4 +1,4 @@
-"""No contention: nobody slows anybody, which costs nothing to keep."""
+"""No contention: no workload slows another, which costs nothing to keep."""
 
 from typing import Any
 

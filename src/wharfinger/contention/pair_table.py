@@ -1,6 +1,6 @@
 """What residents that are known by pairs exert and suffer, as arrays.
 
-Each server's numbers are worked out anew from its residents when one of them changes, in one order,
+Each server's numbers are computed from its residents when one of them changes, in one order,
 whatever has happened before: so a replay from a snapshot gives the same.
 """
 
@@ -76,7 +76,7 @@ class PairRows:
         pressure_variance: (S, F) of that.
         kinds: (S, G) the sum over them of what ``incompatible`` is told by.
         names: Of the R residents.
-        server: (R,) row of each one's server; -1 = nobody has this row now.
+        server: (R,) row of each one's server; -1 = the row is free.
         sensitivity: (R, F).
         sensitivity_variance: (R, F) of that.
         cross: (R, F) twice that times the pressure of its neighbors: how much more its doubt
@@ -106,7 +106,7 @@ class PairRows:
 
         Args:
             row: The server's.
-            residents: All of one basis; empty = nobody there is known by pairs.
+            residents: All of one basis; empty = no resident is known by pairs.
         """
         if not residents and row >= len(self._rows_of):
             return
@@ -192,7 +192,7 @@ class PairRows:
         self.cross = grown(self.cross, residents, factors)
 
     def _clear(self, row: int) -> None:
-        """Nobody is there."""
+        """An empty server."""
         for slot in self._rows_of[row]:
             heappush(self._free, slot)
             self.names[slot] = ""

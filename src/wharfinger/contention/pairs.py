@@ -220,7 +220,7 @@ def _check(platform: str, names: Sequence[str], matrix: Array) -> None:
         i, j = np.argwhere(np.isinf(matrix) | (matrix < 0))[0]
         raise InvalidInput(
             f"{place}: {names[i]!r} beside {names[j]!r}: {matrix[i, j]:g}; write its performance "
-            "over that alone, 0 where the two do not fit, and leave a gap where nobody tried"
+            "over that alone, 0 where the two do not fit, and leave a gap where it is unknown"
         )
     if not (matrix > 0).any():
         raise InvalidInput(f"{place}: no two programs were measured beside one another")

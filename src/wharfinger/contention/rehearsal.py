@@ -42,7 +42,7 @@ def rehearsed(factors: Factors, logs: Array, groups: Indices, seed: int) -> Doub
         factors: Learnt from all programs.
         logs: (K, K) what they were learnt from, NaN where it was not measured.
         groups: (K,) number of each program's group; a group is left out as a whole.
-        seed: Of who is left out, and which of their entries are revealed.
+        seed: Of which rows are left out, and which of their entries are revealed.
     """
     rng = np.random.default_rng(seed)
     folds = [held for held in group_folds(groups, FOLDS, rng) if _can_spare(logs, held)]
@@ -153,7 +153,7 @@ def learn(
 
     Args:
         names: K programs.
-        logs: (K, K) victim by neighbour; NaN where it was not measured.
+        logs: (K, K) victim by neighbor; NaN where it was not measured.
         groups: (K,) number of each program's group.
         how: Fills in rows and columns: a name in ``wharfinger.estimators.registry``.
         seed: The same gives the same.

@@ -86,7 +86,7 @@ class ProfileWorkload:
     """Run the profiling plan; the answer is ``ProfilingFinished`` or ``ProfilingFailed``.
 
     Asked for again after a crash under the same key: what an earlier asking left is cleared
-    away and the plan is run anew, since copies have no effect. ``StopWorkload`` with its key
+    away and the plan is run again, since copies have no effect. ``StopWorkload`` with its key
     ends it.
     """
 
@@ -135,7 +135,7 @@ class DecidePlacement:
 
     Attributes:
         key: The question's identity; asked again after a crash, on a newer snapshot.
-        decider: Who is asked.
+        decider: Which decider is asked.
     """
 
     key: str

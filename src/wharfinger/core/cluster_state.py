@@ -33,7 +33,7 @@ class World:
 
     Attributes:
         state: What a snapshot keeps.
-        lines: Who waits for a place.
+        lines: Workloads that wait for a place.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
@@ -168,7 +168,7 @@ class World:
             self.columns.drop(name)
 
     def put_server(self, server: Server, *, joins: bool) -> None:
-        """A server joins, or something about it has changed: who is there stays."""
+        """A server joins, or something about it has changed: its residents stay."""
         if joins and self.contention and server.name in self.columns:
             self.contention.drop(self.columns.row(server.name))
         self.columns.put(server, joins=joins)

@@ -1,6 +1,6 @@
 """When something is due for each of many: the first is found without looking at the others.
 
-``lines`` keeps by it when delays end, ``world`` who was measured longest ago.
+``lines`` keeps by it when delays end, ``world`` what was measured longest ago.
 """
 
 from heapq import heappop, heappush

@@ -113,7 +113,7 @@ class WorkloadFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadVanished:
-    """It is gone and nobody saw how; there is no exit status and none is guessed."""
+    """It is gone without an exit status, and none is guessed."""
 
     key: str
     reason: str

@@ -468,7 +468,7 @@ def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
         return
     if not record.revoking:
         record.reason, record.message = "start-failed", event.reason
-    # Of several servers nobody says on which it failed.
+    # Of several servers it is unknown on which it failed.
     servers = (placement.server for placement in record.placements)
     settings = settings_in(world.state)
     trigger = trigger_of(event, record, settings)

@@ -3,11 +3,11 @@
 The pipeline of a workload, in the order in which ``Manager._decide`` runs it:
 
     reconcile   what the engine lost sight of is vanished, before anything else is decided
-    admission   who may come in, before anything is spent on them
+    admission   what may come in, before anything is spent on it
     profiling   measure and classify, where a planner wants it
     queueing    by what is known now
-    adaptation  those who run come before those who wait, for the same room
-    placement   who waits, in the admission's order
+    adaptation  what runs comes before what waits, for the same room
+    placement   of what waits, in the admission's order
     retention   the oldest ended records go
 
 The runtime calls ``handle`` with each report and request, appends ``Step.events`` to the

@@ -1,4 +1,4 @@
-"""The lines before the servers: who waits for a place, and who is worth trying.
+"""The queues: what waits for a place, and what is worth trying.
 
 Derived from the records, never kept: a replay makes the same lines. ``World`` enters and
 removes workloads; ``Manager`` goes through the open ones when there may be a place.

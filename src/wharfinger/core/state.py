@@ -108,7 +108,7 @@ class WorkloadRecord:
         adjusted_at: When its allocation was changed last, or a neighbor was suspended for it.
         predicted: How it should do where it is; ``None`` = nothing predicts.
         observed: How it did under each allocation that it had, once that had settled; without
-            its neighbours, where their part is known between pairs.
+            its neighbors, where their part is known between pairs.
         neighbors_changed_at: When a neighbor came or left last.
         reclassifying: It runs, and is being classified again.
         classified_at: When it was to be classified again last.

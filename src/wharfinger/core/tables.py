@@ -28,13 +28,13 @@ class Columns:
     """One row a server. A departed server keeps its row until nothing is left on it.
 
     The arrays grow by doubling, so that a hundred thousand servers can join one by one. A view is
-    of the same memory, so it is made anew only when rows come or go; and what nothing but a pass
-    over all rows would tell is kept beside them: who is unsettled, the load index.
+    of the same memory, so it is rebuilt only when rows come or go; and what nothing but a pass
+    over all rows would tell is kept beside them: which servers are unsettled, the load index.
 
     Args:
         contention: What views carry of that; rows as here.
         index: What the placement keeps; it is told which rows have changed.
-        occupants: Tells views who is on a server.
+        occupants: Tells views what is on a server.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def robust_two_way(values: Array, weights: Array) -> Effects:
 
     An M-estimate of Student's t, reweighted in turns (Lange, Little and Taylor, "Robust
     statistical modeling using the t distribution", 1989). Levels are plain means again at the
-    end: of a row of few entries nobody can say which one is off.
+    end: in a row of few entries the wrong one can't be identified.
 
     Args:
         values: (rows, columns), NaN where missing, no row without an entry.
@@ -91,7 +91,7 @@ def robust_two_way(values: Array, weights: Array) -> Effects:
 
 
 def _fill(columns: Array, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Array:
-    """A column that nobody measured is like the others."""
+    """A column without measurements is like the others."""
     return np.where(known, columns, columns[known].mean())
 
 

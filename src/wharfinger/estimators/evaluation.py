@@ -46,10 +46,10 @@ class EvaluationPlan:
         scale: What a row's level says.
         pairs: Columns bear rows' names: a held-out row's column is unknown with it.
         higher: Higher values are better.
-        repeats: How often to divide the programs anew.
+        repeats: How often to divide the programs.
         seed: Of divisions, revealed entries and estimators.
         satisfied: When ``IMPROVEMENT`` ends before that many are known; ``None`` = never.
-        rows: Known rows at most, of whole programs drawn anew for each division; ``None`` = all
+        rows: Known rows at most, of whole programs drawn for each division; ``None`` = all
             that are not held out.
     """
 

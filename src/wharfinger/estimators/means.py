@@ -47,7 +47,7 @@ class RowColumnLearned:
         return self.prior.condition(row)
 
     def relearn(self, values: Array, groups: Indices) -> "RowColumnLearned":
-        """Anew."""
+        """Learn again."""
         return _row_column(fit_effects(values, groups), self.prior.free_level)
 
     def arrays(self) -> dict[str, Array]:
@@ -107,7 +107,7 @@ class ColumnLearned:
         return Gaussian(mean, covariance)
 
     def relearn(self, values: Array, groups: Indices) -> "ColumnLearned":
-        """Anew."""
+        """Learn again."""
         return _column(values, groups, self.prior.free_level)
 
     def arrays(self) -> dict[str, Array]:

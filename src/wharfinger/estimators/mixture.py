@@ -1,4 +1,4 @@
-"""Mixtures centred on known rows: between the Gaussian and the nearest neighbour.
+"""Mixtures centred on known rows: between the Gaussian and the nearest neighbor.
 
     x | i  ~  N( m + a r_i + β, (1 − a²) Σ ),   i = 1 … rows, with weight w_i
 
@@ -12,7 +12,7 @@ stays about Σ (a kernel density with shrunk centres: Silverman, Density Estimat
     E[x | x_o]  =  that of N(m + a Σ π_i r_i, Σ)
 
 with Q = K_oo⁻¹ / (1 − a²), less its part along the level where that is free. L is normal's or
-Student's: a program may vary more than the known ones do, and then no neighbour is to be
+Student's: a program may vary more than the known ones do, and then no neighbor is to be
 believed too soon.
 """
 

@@ -1,8 +1,8 @@
 """``nearest-neighbours``: the five known rows that are most alike on the known entries.
 
 d(i)² = mean over the known columns of (x_ij − x_j)², after both rows were moved to the same
-level where levels are arbitrary. The neighbours' mean is predicted, their spread is how sure
-that is. A neighbour's gap is filled by the row + column means.
+level where levels are arbitrary. The neighbors' mean is predicted, their spread is how sure
+that is. A neighbor's gap is filled by the row + column means.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class NeighboursLearned:
         return Gaussian(mean, covariance)
 
     def relearn(self, values: Array, groups: Indices) -> "NeighboursLearned":
-        """Anew."""
+        """Learn again."""
         return _learn(values, groups, self.prior.free_level)
 
     def arrays(self) -> dict[str, Array]:
@@ -88,7 +88,7 @@ def _learn(values: Array, groups: Indices, free_level: bool) -> NeighboursLearne
 
 @dataclass(frozen=True, slots=True)
 class NearestNeighbours:
-    """Five nearest neighbours; more where several are equally near."""
+    """Five nearest neighbors; more where several are equally near."""
 
     name: ClassVar[str] = "nearest-neighbours"
     version: ClassVar[int] = 1

@@ -299,7 +299,7 @@ def _unmeasured(values: Array) -> Array:
 
 
 def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:
-    """Per count; one that no row could rehearse takes that of its neighbour."""
+    """Per count; one that no row could rehearse takes that of its neighbor."""
     factors: list[float] = []
     for known in CALIBRATED_COUNTS:
         if ratios[known]:

@@ -63,7 +63,7 @@ def of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatr
 
 
 def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]) -> ProgramMatrix:
-    """Programs by neighbours: what each keeps beside each on half of a server's cores."""
+    """Programs by neighbors: what each keeps beside each on half of a server's cores."""
     residents = [_on_half(hardware, program) for program in programs]
     rows = {
         one.application: [

@@ -1,4 +1,4 @@
-"""All baselines and the oracle on measured co-locations: numbers that nobody here wrote.
+"""All baselines and the oracle on measured co-locations: numbers measured by others.
 
 Named after the tables that it was made for, Gavel's of training jobs on three kinds of GPU (OSDI
 2020), it runs on any directory of measured tables (docs/scenarios.md).

@@ -161,7 +161,7 @@ def matrices(panels: Mapping[str, Square], title: str) -> "Figure":
                 axes.set_yticks(range(len(rows)), labels=rows, fontsize=9)
                 _write_in(axes, values)
             else:
-                axes.set(xlabel="neighbours, the noisiest first", ylabel="programs")
+                axes.set(xlabel="neighbors, the noisiest first", ylabel="programs")
                 axes.set(xticks=[], yticks=[])
         figure.colorbar(shown, ax=all_axes, shrink=0.7, label="kept")
     return figure

@@ -60,7 +60,7 @@ COLOURS = (
 DASHES: tuple[Any, ...] = (
     "-", (0, (6, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2)),
 )  # fmt: skip
-"""Five against nine colours: no two lines share both, and neighbours in lightness never dashes."""
+"""Five against nine colours: no two lines share both, and neighbors in lightness never dashes."""
 LIGHT = "#b9d3ea"
 """Of areas."""
 BUSY = "YlGnBu"
@@ -360,7 +360,7 @@ def latency(series: Mapping[str, Series], title: str) -> "Figure":
 
 
 def _latency_axes(axes: "Axes", slower: Array) -> None:
-    # Where nothing changes any more there is nothing to see: what is saturated is late for ever.
+    # Where nothing changes any more there is nothing to see: what is saturated stays late.
     varying = np.flatnonzero(((slower > slower[:, -1:] + MIN_SHOWN) & (slower < 99)).any(axis=0))
     first, last = (OF_BOUND[varying[0]], OF_BOUND[varying[-1]]) if len(varying) else (1.0, 1.0)
     axes.set(xscale="log", yscale="log", ylim=(MIN_SHOWN, 100))

@@ -1,8 +1,8 @@
-"""Pythia's Figure 6: neighbours together contend less than the sum of what each does alone.
+"""Pythia's Figure 6: neighbors together contend less than the sum of what each does alone.
 
 Source: Pythia 3.2 with Table 1 and Figure 6, 5.2, 5.6 with Table 2 and Figure 14. The sum is
 Bubble-Up's prediction; what comes of a set is read off the service's own curve beside a bubble.
-Nothing here says that neighbours throttle one another: where they do, the solver does it.
+Nothing here says that neighbors throttle one another: where they do, the solver does it.
 """
 
 import itertools
@@ -57,7 +57,7 @@ VARIANTS = {
     "half-bandwidth/": (0.5, False, SERVICES),
     "with-whims/": (1.0, True, PYTHIA_SERVICES),
 }
-"""Share of the memory bandwidth, whether neighbours have whims, and which services are looked at.
+"""Share of the memory bandwidth, whether neighbors have whims, and which services are looked at.
 Whims are as large as what a batch program does to a service here, of either sign, and the same
 beside every set."""
 FIGURE6 = {2: 0.26, 3: 0.45, 4: 0.66}
@@ -109,7 +109,7 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stud
         {
             "additivity": {
                 name: {
-                    f"{degree} neighbours": 100 * errors
+                    f"{degree} neighbors": 100 * errors
                     for degree, errors in sums[name].errors.items()
                 }
                 for name in PYTHIA_SERVICES
@@ -126,7 +126,7 @@ def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -
         regime: Of the physics.
         seed: Of the population.
         bandwidth: Share of what the regime leaves.
-        whims: What one neighbour does to another differs from the model.
+        whims: What one neighbor does to another differs from the model.
     """
     streams = Streams(seed)
     applications = [
@@ -262,8 +262,8 @@ PYTHIA_FIGURE6 = GroundTruthStudy(
             "nothing."
         ),
         (
-            "A cache-bound service loses most of what it can lose to the first neighbour, and "
-            "neighbours take cache and bandwidth from one another: the sum is too high, the more "
+            "A cache-bound service loses most of what it can lose to the first neighbor, and "
+            "neighbors take cache and bandwidth from one another: the sum is too high, the more "
             "the more there are. One that waits for memory loses ever more as the bandwidth "
             "fills, and a bubble that fits into the cache shows it little of that: there the sum "
             "is too low."

@@ -1,4 +1,4 @@
-"""Quasar's Figure 2: what platforms, neighbours, allocations and data do to two applications.
+"""Quasar's Figure 2: what platforms, neighbors, allocations and data do to two applications.
 
 Source: Quasar 2.2, Figure 2 and Table 1: a Hadoop job, of which every server, allocation, pattern
 of interference and data set is tried, and a memcached of which the curve of latency by throughput

@@ -46,7 +46,7 @@ class Workspace:
 
     Args:
         folder: There, and empty.
-        kept: Whether it stays; else nobody will read what lies in it.
+        kept: Whether it stays; else its content is not needed later.
 
     Attributes:
         folder: As above.

@@ -59,7 +59,7 @@ def from_bytes(data: bytes, place: str = "the recommender") -> Recommender:
         header = json.loads(arrays["header"].tobytes())
         return _rebuild(header, arrays, place)
     except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"{place} is damaged ({error}); fit it anew") from None
+        raise InvalidInput(f"{place} is damaged ({error}); fit it again") from None
 
 
 def _rebuild(header: dict[str, object], arrays: dict[str, Array], place: str) -> Recommender:
@@ -68,7 +68,7 @@ def _rebuild(header: dict[str, object], arrays: dict[str, Array], place: str) ->
     if stated != (FORMAT, estimator.version):
         raise InvalidInput(
             f"{place} is of format and version {stated}, this is {(FORMAT, estimator.version)}; "
-            "fit it anew"
+            "fit it again"
         )
     rows, columns, groups = (_names(header[key]) for key in ("rows", "columns", "groups"))
     matrix = Matrix(rows, columns, groups, arrays["values"], Transform(str(header["transform"])))

@@ -1,4 +1,4 @@
-"""A descriptor that becomes readable after a while, also for who waits on it with others.
+"""A descriptor that becomes readable after a while, also together with others.
 
 The local engine tries again by it what there was no room for. ``os.timerfd_create`` would do,
 from Python 3.13 on.

@@ -1,4 +1,4 @@
-"""Tells when an entry appears in a directory, so that nobody has to look again and again.
+"""Tells when an entry appears in a directory, without polling.
 
 The local engine watches the run directories of supervisors that an earlier manager launched
 and that had not started their program yet: their notice went to a process that is gone.

@@ -1,6 +1,6 @@
 """A run directory: what a supervisor leaves behind, and how to read it safely.
 
-    claim               who has the run, or that it is cancelled; taken once, never given back
+    claim               its supervisor, or that it is cancelled; taken once, never given back
     started             the main process, once exec has succeeded
     exit                how it ended
     stop                the grace of a stop that was asked for
@@ -40,13 +40,13 @@ class Claim(Enum):
     """Whose the run is."""
 
     NONE = "none"
-    """Nobody's: nothing was started."""
+    """Not claimed: nothing was started."""
     TAKEN = "taken"
     """A supervisor's; see ``RunRecord.supervisor``."""
     CANCELLED = "cancelled"
-    """Nobody's, for ever: no launch can succeed any more."""
+    """Cancelled: no launch can succeed any more."""
     UNREADABLE = "unreadable"
-    """Somebody's who is dead: claims appear whole, so this one was damaged afterwards."""
+    """Of a dead supervisor: claims appear whole, so this one was damaged afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class ExitRecord:
 class RunRecord:
     """Everything that a run directory tells.
 
-    A taken claim, no exit record and a dead supervisor: the run *vanished*, and nobody knows
+    A taken claim, no exit record and a dead supervisor: the run *vanished*, and it is unknown
     how it ended.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Start a workload under its supervisor, stop it, or make sure that it never starts.
 
 The supervisor (``native/supervisor``) is one small process per workload that outlives the
-manager. Everything known of a run lies in its *run directory*: the claim, who runs, how it
+manager. Everything known of a run lies in its *run directory*: the claim, its supervisor, how it
 ended, its output. So any process can take over the watch: read the records, open a pidfd of the
 supervisor, and wait.
 

@@ -114,7 +114,7 @@ def discover_servers(
 
     Args:
         spec: ``None``: one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``:
-            as many, as even as can be without parting the threads of a core, neighbours in the
+            as many, as even as can be without parting the threads of a core, neighbors in the
             last-level cache together. ``"big=0-3+6,small=4"``: these names with these CPUs,
             several ranges joined by ``+``; CPUs that are not named stay unused.
         sysfs: Where sysfs is mounted.
@@ -270,7 +270,7 @@ def _by_core(cpus: tuple[Cpu, ...]) -> list[tuple[Cpu, ...]]:
 
 
 def _cut(units: list[tuple[Cpu, ...]], count: int) -> Iterable[list[tuple[Cpu, ...]]]:
-    """``count`` neighbouring runs whose lengths differ by one at most."""
+    """``count`` neighboring runs whose lengths differ by one at most."""
     edges = [index * len(units) // count for index in range(count + 1)]
     return [units[first:last] for first, last in pairwise(edges)]
 

@@ -96,7 +96,7 @@ class RunningSource:
         """
         if not 0 <= intensity <= 100:
             raise InvalidInput(f"intensity: {intensity}; give a number from 0 to 100")
-        self.read()  # else a report nobody read could leave no room for the answer
+        self.read()  # else an unread report could leave no room for the answer
         awaited = self._acknowledged + 1
         self._process.tell(f"intensity {intensity:.4f}\n")
         self._wait_for(lambda: self._acknowledged >= awaited)
@@ -267,7 +267,7 @@ def _prepared(setting: Setting, process: SourceProcess) -> RunningSource:
 def measure_maximum(setting: Setting) -> Setting:
     """The setting with the rate that intensity 100 stands for, measured under full pressure.
 
-    Do it while nobody is near, once for each file system, and start sources with the result:
+    Do it while the disk is idle, once for each file system, and start sources with the result:
     they then exert no pressure but what they are asked for.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether a source does here what it says: reach its intensity, slow a neighbour, withdraw.
+"""Whether a source does here what it says: reach its intensity, slow a neighbor, withdraw.
 
 Source: iBench, dissertation section 5.4: the pressure rises linearly with the intensity and
 shows on whoever shares the resource. Who calls: ``wharfinger ibench validate``.
@@ -25,7 +25,7 @@ SHORTFALL_POINTS = 25.0
 RESTING_CPU_SHARE = 0.02
 """Of a CPU, that a source may use at intensity 0, reports included."""
 SLOWED_SHARE = 0.85
-"""Of its performance alone that a neighbour may keep at most beside a source at 100."""
+"""Of its performance alone that a neighbor may keep at most beside a source at 100."""
 EFFECT_ROUNDS = 3
 
 Progress = Callable[[str], None]
@@ -38,7 +38,7 @@ class Point:
     Attributes:
         intensity: Asked for.
         achieved: Reached, on the same scale.
-        left: What nobody used of the resource meanwhile, on the same scale; ``None`` where that
+        left: What was idle of the resource meanwhile, on the same scale; ``None`` where that
             can't be told.
         rate_per_second: Of the source's work.
         cpu_share: Of one CPU, what the source used.
@@ -53,10 +53,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a neighbour of the same kind did alone and beside the source at 100.
+    """What a neighbor of the same kind did alone and beside the source at 100.
 
     Attributes:
-        alone_per_second: The neighbour's rate alone.
+        alone_per_second: The neighbor's rate alone.
         beside_per_second: Its rate beside the source.
         withdrawal_seconds: The longest that the source took to be withdrawn.
     """
@@ -81,7 +81,7 @@ class Validation:
         maximum_per_second: What intensity 100 stands for, where that was measured.
         points: Achieved against asked.
         slope: Of the line through them; 1 is as it should be.
-        effect: On a neighbour.
+        effect: On a neighbor.
         problems: What does not hold, one line each.
     """
 
@@ -103,8 +103,8 @@ def validate(setting: Setting, seconds_per_point: float, progress: Progress) -> 
     """Try one source.
 
     Args:
-        setting: Where; name one CPU, so that source and neighbour are certain to meet on it.
-        seconds_per_point: At each intensity, and for each look at the neighbour.
+        setting: Where; name one CPU, so that source and neighbor are certain to meet on it.
+        seconds_per_point: At each intensity, and for each look at the neighbor.
         progress: Told in a few words what is done.
 
     Raises:
@@ -120,7 +120,7 @@ def validate(setting: Setting, seconds_per_point: float, progress: Progress) -> 
     setting = measure_maximum(setting)
     with start(setting) as source:
         points = tuple(_points(source, seconds_per_point, progress))
-        progress(f"{name}: effect on a neighbour")
+        progress(f"{name}: effect on a neighbor")
         effect = _effect(source, seconds_per_point)
     return Validation(
         source=setting.source,
@@ -225,4 +225,4 @@ def _problem_of(point: Point) -> str:
 def _problems_of_effect(effect: Effect) -> Sequence[str]:
     if effect.kept_share <= SLOWED_SHARE:
         return []
-    return [f"a neighbour keeps {effect.kept_share:.0%} of its performance beside intensity 100"]
+    return [f"a neighbor keeps {effect.kept_share:.0%} of its performance beside intensity 100"]

@@ -89,7 +89,7 @@ def _written_default(row: Row, part: Field) -> Json:
 
 
 def with_reference(document: str, table: Section = MANIFEST) -> str:
-    """A document in Markdown with the part between the two marks written anew.
+    """A document in Markdown with the part between the two marks rewritten.
 
     Args:
         document: In Markdown.

@@ -34,10 +34,10 @@ class ReasonCode(StrEnum):
     NO_ROOM = "no-room"
     """Some server would be large enough when empty; it waits until others end."""
     TOO_LARGE = "too-large"
-    """No server is large enough even when empty; it waits for one, and holds nobody up."""
+    """No server is large enough even when empty; it waits for one, and does not block others."""
     PROBES_BUSY = "probes-busy"
-    """The servers that were drawn for it have no room; it waits for one of them, holding nobody
-    up."""
+    """The servers that were drawn for it have no room; it waits for one of them, blocking
+    none."""
     SERVERS_EXCLUDED = "servers-excluded"
     """The servers with room failed to start it; it waits for another."""
     BEHIND_OTHERS = "behind-others"
@@ -49,15 +49,15 @@ class ReasonCode(StrEnum):
     OFF_PREDICTION = "off-prediction"
     """A resident there runs off its prediction; the server takes new work when it does not."""
     INTERFERENCE = "interference"
-    """It and those who are there would slow one another; it waits until they would not."""
+    """It and the residents would slow each other beyond what they tolerate; it waits."""
     DOES_NOT_FIT = "does-not-fit"
-    """It would not run beside those who are there, large as they are; it waits for their end."""
+    """It would not run beside the residents, which are too large; it waits for their end."""
     TARGET_TOO_HIGH = "target-too-high"
     """No server reaches the target even when empty; it waits for a larger server."""
     PLACED_FOR_TARGET = "placed-for-target"
     """Another place is expected to keep the target that is missed here; it is moved."""
     SUSPENDED_FOR_TARGET = "suspended-for-target"
-    """A neighbour misses its target; it goes on when that is kept again."""
+    """A neighbor misses its target; it goes on when that is kept again."""
     RECOMMENDED = "recommended"
     """The manager only recommends; nothing is done."""
     PREEMPTING = "preempting"
@@ -125,7 +125,7 @@ class Prediction:
         high: Not exceeded with ``confidence``.
         confidence: From one half to 1.
         performance: The same in the target's own terms, for those that are classified.
-        alone: The mean without neighbours there; ``None`` where their part is not known between
+        alone: The mean without neighbors there; ``None`` where their part is not known between
             pairs.
         alone_std: Of its logarithm.
     """

@@ -72,7 +72,7 @@ class Relative:
     """Performance beside others over performance alone, as it is predicted.
 
     Attributes:
-        mean: The median; 1 = nobody is felt.
+        mean: The median; 1 = no slowdown.
         std: Of its logarithm.
         unfit: Probability that they do not fit on one server, or more.
     """

@@ -1,7 +1,7 @@
 """What was measured of a workload, and whether that keeps its target.
 
 Engines report ``Sample`` values, the core keeps the newest as ``Performance``, views and
-policies read ``achieved`` and ``meets``. What nobody could measure is a ``NoSignal`` with its
+policies read ``achieved`` and ``meets``. What could not be measured is a ``NoSignal`` with its
 reason, never a zero.
 """
 

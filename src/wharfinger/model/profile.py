@@ -250,12 +250,12 @@ class Classification:
     Attributes:
         estimator: Which computed it, with its version, for the log.
         curves: Performance by CPU, for each quantity that was measured; latency in seconds.
-        shape: Performance by CPU relative to that with one CPU: of its like, where nothing of
+        shape: Performance by CPU relative to that with one CPU: of its type, where nothing of
             its own is measured; ``None`` where not even that is known.
         tolerated: Scores 0-100 by source.
         caused: As ``tolerated``.
         total: As in ``Measurements``.
-        measured: How many of the entries were measured; 0 = all from its like (cold start).
+        measured: How many of the entries were measured; 0 = all from its type (cold start).
         platform: On which the curves hold; empty = not known.
         platforms: Performance on others, relative to that one; the deviation of the logarithm.
         servers: Performance on so many servers together, relative to one.

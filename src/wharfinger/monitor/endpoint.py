@@ -1,6 +1,6 @@
 """GET with limits on time, size and redirects, in a thread of its own.
 
-A slow endpoint delays nobody else's sample: the meter asks ``Endpoint.take`` once a sample, which
+A slow endpoint delays no other sample: the meter asks ``Endpoint.take`` once a sample, which
 begins a request when none is under way and never waits.
 """
 

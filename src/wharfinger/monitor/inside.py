@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> None:
     except OSError as error:
         channel.send({"trouble": f"cannot enter the copy's namespaces: {error.strerror}"})
         return
-    # Only a child is in the pid namespace; and who has asked for one may start no threads.
+    # Only a child is in the pid namespace; and its parent may start no threads.
     child = os.fork()
     if child == 0:
         follow_parent()

@@ -104,7 +104,7 @@ class Meter:
             self._tell(self._news())
 
     def _news(self) -> dict[str, Watch]:
-        """Those that nobody waits a whole period for."""
+        """Those that are read without waiting for a whole period."""
         return {key: watch for key, watch in self._watches.items() if watch.is_news}
 
     def _tell(self, watches: Mapping[str, Watch]) -> None:

@@ -71,7 +71,7 @@ def buckets(text: str, metric: str) -> dict[float, float]:
 
 
 def between(before: Buckets, now: Buckets) -> dict[float, float]:
-    """What came in between two scrapes; all of ``now`` where the counting has begun anew."""
+    """What came in between two scrapes; all of ``now`` where the counter was reset."""
     if before.keys() != now.keys() or any(now[bound] < before[bound] for bound in now):
         return dict(now)
     return {bound: now[bound] - before[bound] for bound in now}

@@ -105,7 +105,7 @@ class Counter:
         self.fell_from: float | None = None
 
     def observe(self, now: float, total: float) -> None:
-        """Take in the count; one that falls has begun anew, and counts from there."""
+        """Take in the count; one that falls was restarted, and counts from there."""
         if self.last is not None and now <= self.last[0]:
             return
         if self.last is not None and total >= self.last[1]:

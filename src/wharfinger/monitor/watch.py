@@ -55,7 +55,7 @@ class Source:
             plain = ("done" if is_counter else "", 1.0)
             word, scale = plain if name == NUMBER else NAMED_NUMBERS[name]
             if word == "done" and value < 0:
-                # Nobody has done less than nothing: it is no count.
+                # Less than nothing can't be done: it is no count.
                 self.trouble = f"{self.name}: {value:g} is no work done so far; {self._mend}"
             elif word == "done":
                 self.done.observe(now, value)

@@ -293,11 +293,11 @@ class Interpreter:
     def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
         """Raise the source until performance has dropped by the tolerance.
 
-        What was measured alone just before is not measured anew, but where the sources come last.
+        What was measured alone just before is not measured again, but where the sources come last.
         """
-        anew = self._procedure.sources_last
-        reference = dict.fromkeys(PERFORMANCES, 1.0) if anew else self._reference()
-        recent = [] if anew else [relative(stretch.values, reference) for stretch in self._alone]
+        again = self._procedure.sources_last
+        reference = dict.fromkeys(PERFORMANCES, 1.0) if again else self._reference()
+        recent = [] if again else [relative(stretch.values, reference) for stretch in self._alone]
         told = [value for value in recent if value is not None]
         samples = [RampSample(0.0, value) for value in told[-ramp.max_samples_per_visit :]]
         intensity = PROBE_INTENSITY if self._procedure.probes else 0.0
@@ -307,7 +307,7 @@ class Interpreter:
                     intensity = step.intensity
                     yield Inject(resource, intensity)
                 stretch = yield from self._sample(until)
-                if stretch is not None and intensity == 0 and not anew:
+                if stretch is not None and intensity == 0 and not again:
                     self._alone.append(stretch)
                 ratio = None if stretch is None else relative(stretch.values, reference)
                 if ratio is None:

@@ -95,7 +95,7 @@ class Observations:
             self._used_cpus[cpu_millicpus] = used_cpus
         used = self._used_cpus.get(cpu_millicpus)
         for quantity, told in self.entries(stretches, cpu_millicpus).items():
-            # Who is asked little answers little, whatever it could.
+            # A service with little load answers little, whatever it could.
             asked = quantity is Quantity.THROUGHPUT and used
             entry = capacity(told, cpu_millicpus, used) if asked and used else told
             self._performance.setdefault(quantity, {})[cpu_millicpus] = entry

@@ -65,7 +65,7 @@ def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
     """What a service could answer, of which less was asked than its CPU allows.
 
     By the utilisation law (U = X * D): the CPU time of a request is the same however many come.
-    Not beyond one CPU, since nobody knows how many threads it has.
+    Not beyond one CPU, since its number of threads is unknown.
 
     Args:
         entry: Requests a second that it answered.

@@ -114,7 +114,7 @@ class SourceSilent(Interruption):
 
 
 class DoesNotFit(Interruption):
-    """Memory is not enough for the known program and who is there."""
+    """Memory is not enough for the known program and the residents."""
 
 
 class ProgramEnded(Interruption):

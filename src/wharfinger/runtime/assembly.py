@@ -104,7 +104,7 @@ def assemble(
     services: dict[Port, Service] = {}
     learns = None
     if classifier is not None:
-        classifier.classifier.shape()  # Learnt while nobody waits; and nothing known is told here.
+        classifier.classifier.shape()  # Now: no workload waits yet.
         policy = replace(policy, estimation=JointPlanner(classifier.classifier.classifications))
         service = ClassifierService(classifier)
         services[Port.CLASSIFIER], learns = service, service.learn

@@ -126,7 +126,7 @@ class ClassifierService:
             log.warning("%s can't be classified: %s", workload.name, error)
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         except Exception as error:
-            # A fault of an estimator must not leave the workload waiting for ever.
+            # A fault of an estimator must not leave the workload waiting without end.
             log.exception("%s can't be classified", workload.name)
             return ev.ClassificationFailed(action.key, f"the classifier failed: {error}")
         return ev.WorkloadClassified(action.key, classified)

@@ -303,7 +303,7 @@ class Runtime:
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
             if isinstance(action, act.StartWorkload) and action.key in self._taken:
-                return  # Asked for later it might have ended, and begin anew.
+                return  # Asked for later it might have ended, and begin again.
             answers = _not_performed(action, error)
             self._backlog.extend(answers)
             if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
@@ -311,7 +311,7 @@ class Runtime:
             return
         if isinstance(action, act.StartWorkload):
             self._taken.add(action.key)
-            # That it was refused before is no answer any more, though nobody has seen it yet.
+            # That it was refused before is no answer any more, though it was not seen yet.
             self._backlog = [r for r in self._backlog if not _is_refusal(r, action.key)]
 
     def _perform_elsewhere(self, port: Port, action: act.Action) -> None:

@@ -44,7 +44,7 @@ class StateDirectory:
             ) from error
 
     def _take(self, found: os.stat_result) -> None:
-        """Make sure that it is ours, and was made for this: nobody else's files get closed off."""
+        """Make sure that it is ours, and was made for this: no other files get closed off."""
         if not stat.S_ISDIR(found.st_mode):
             raise InvalidInput(f"--state: {self.path} is not a directory; name another")
         if found.st_uid != os.geteuid():

@@ -35,7 +35,7 @@ def connect(path: Path, timeout_seconds: float) -> socket.socket:
     """A connection to the socket at ``path``.
 
     Raises:
-        OSError: Nobody listens there.
+        OSError: No process listens there.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -33,7 +33,7 @@ class Driver:
 
     Attributes:
         fault: Why the runtime could not go on; ``None`` = it goes on.
-        stopping: Nobody should wait any longer.
+        stopping: Waiting requests should return.
     """
 
     def __init__(self, runtime: Runtime, on_fault: Callable[[], None]) -> None:
@@ -52,7 +52,7 @@ class Driver:
         self._after()
 
     def detach(self) -> None:
-        """Drive no more, and let everyone go who waits."""
+        """Drive no more, and let all waiting requests return."""
         self.stopping = True
         self._news.set()
         if self._timer is not None:
@@ -131,7 +131,7 @@ class Driver:
     def _schedule(self, not_before_seconds: float) -> None:
         """Keep the earlier of the timer that is set and the one that is due.
 
-        Only so can steady traffic not put a retry off for ever.
+        Else steady traffic could delay a retry without end.
         """
         due = self.runtime.wake_at()
         delay = MAX_TIMER_SECONDS if due is None else due - self.runtime.now()

@@ -87,7 +87,7 @@ class AdjustmentModel(ApiModel):
 
     time: str
     kind: str = Field(
-        description="resized, suspended, resumed, relieved (a neighbour was suspended for it), "
+        description="resized, suspended, resumed, relieved (a neighbor was suspended for it), "
         "migrated, preempted, unchanged (for the reason given) or reclassified."
     )
     source: list[PlacementModel] = Field(
@@ -157,7 +157,7 @@ class ClassificationModel(ApiModel):
     version: str = Field(description="The estimator's.")
     confidence: float = Field(description="That each `low` and each `high` below holds.")
     entries_measured: int = Field(
-        description="How many of its numbers were measured; 0 = all are those of its like."
+        description="How many of its numbers were measured; 0 = a cold start."
     )
     total: float | None = Field(
         description="Work until it is complete, in the unit of its rate; `null` = not known."
@@ -265,7 +265,7 @@ class WorkloadModel(ApiModel):
     adjustments: list[AdjustmentModel] = Field(
         description="What was done about it since it was placed: the newest, oldest first."
     )
-    suspensions: int = Field(description="How often it gave way to a neighbour.")
+    suspensions: int = Field(description="How often it was suspended for a neighbor.")
     measured: list[MeasuredModel] = Field(
         description="All that was measured of it last; nothing remaining once it has ended."
     )
@@ -320,7 +320,7 @@ class UsageModel(ApiModel):
     achieved: AchievedModel | None = Field(description="`null` = nothing was measured yet.")
     pace: float | None = Field(description="Performance over target; `null` = not known.")
     met: bool | None = Field(description="`null` = not known (yet).")
-    neighbours: list[str] = Field(description="Who else holds resources on its servers.")
+    neighbours: list[str] = Field(description="Other workloads that hold resources on its servers.")
     last_adjustment: AdjustmentModel | None = Field(description="`null` = there was none.")
     measured: list[MeasuredModel] = Field(description="All that was measured of it last.")
     measured_at_seconds: float = Field(
@@ -364,12 +364,12 @@ class DecisionModel(ApiModel):
 
 
 class WaitingModel(ApiModel):
-    """Who is served before a waiting workload, and what would be decided for it now."""
+    """What is served before a waiting workload, and what would be decided for it now."""
 
     queue: str
     position: int = Field(description="1 = first in line.")
     length: int
-    first: str = Field(description="Who is first in line.")
+    first: str = Field(description="The first in its queue.")
     first_message: str = Field(description="Why the first one waits; may be empty.")
     not_before: str | None = Field(description="A start failed; it is not tried again before.")
     unsettled_by: list[str] = Field(

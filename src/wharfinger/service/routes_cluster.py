@@ -125,7 +125,7 @@ async def get_health() -> Response:
 @router.get("/metrics", tags=["manager"], response_class=Response)
 async def get_metrics(driver: TheDriver, core: TheCore, manager: TheManager) -> Response:
     """Metrics in Prometheus' text format."""
-    # Here and not above: a manager that nobody scrapes starts without it.
+    # Here and not above: a manager that is not scraped starts without it.
     from wharfinger.service import metrics  # noqa: PLC0415
 
     store = driver.runtime.store

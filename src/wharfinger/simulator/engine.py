@@ -78,7 +78,7 @@ class SimulatedEngine:
         return self._news
 
     def _ring(self) -> None:
-        """Nobody pays for the descriptor who has not asked for it."""
+        """Made when it is asked for first."""
         if self._news < 0:
             return
         due = self.cluster.loop.peek()

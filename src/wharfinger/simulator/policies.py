@@ -56,7 +56,7 @@ class Estimates:
     takes_stated: bool = False
 
     def decide_for(self, manager: Manager) -> None:
-        """This core asks it from now on: one that looks at the truth has to see who is where."""
+        """This core asks it from now on: one that looks at the truth has to see all residents."""
         if isinstance(self.policy.placement, GreedyOracle):
             self.policy.placement.watch(manager)
 

@@ -53,14 +53,14 @@ OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
 """Priorities of events of one moment, after what ends and what is told of it."""
 LEAST_WAIT_SECONDS = 1e-3
 IDLE_WAKES = 3
-"""When nothing runs and nobody comes, time may pass so often without anything happening."""
+"""When nothing runs and nothing arrives, time may pass so often without anything happening."""
 KEEP_ENDED = 1_000
 LOOK_EVERY = 2_000
 """Events between two looks at how far the run is."""
 MOST = 0.95
 """Of the workloads: until so many have ended, the cluster is as its users know it."""
 STALLED_SECONDS = 86_400.0
-"""After so long without a decision, while nobody who is there gets anything done, a run is over."""
+"""After so long without a decision, while no resident makes progress, a run is over."""
 
 Progress = Callable[[float], None]
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
@@ -403,7 +403,7 @@ class Simulation:
         self._requests.append(ev.TimePassed())
 
     def is_over(self) -> bool:
-        """All have ended; or nothing runs, and no server returns: who waits will wait for ever."""
+        """All have ended; or nothing runs, and no server returns: what waits will never start."""
         if self._next_job < len(self.setup.jobs) or self.cluster.is_busy():
             return False
         if len(self._ends) == len(self.setup.jobs):
@@ -414,7 +414,7 @@ class Simulation:
         return waiting == 0 and (not self._wake_handle or self._idle_wakes > IDLE_WAKES)
 
     def _is_stalled(self) -> bool:
-        """Those who are there are measured for ever, and none of them will ever end."""
+        """The residents are measured without end, and none of them will ever end."""
         if self._next_job < len(self.setup.jobs) or self._outages_left:
             return False
         quiet = self.loop.now - self._decided_at > STALLED_SECONDS

@@ -27,7 +27,7 @@ class Head:
             return None
 
     def create(self, position: Position) -> None:
-        """Make the file anew, durably, and keep it open."""
+        """Make a new file, durably, and keep it open."""
         self.close()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._descriptor = os.open(self._path, flags, 0o600)

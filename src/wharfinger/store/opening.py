@@ -24,7 +24,7 @@ _JOURNAL_LIMIT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A whole database, open for writing and for nobody else.
+    """A whole database, open for writing, exclusively.
 
     Attributes:
         anchor: The position before the first kept entry.
@@ -57,7 +57,7 @@ def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
         known = None if raw_head is None else decode(raw_head)
         salvage(files, found.findings, known, raw_head, accept_loss=accept_loss)
     raise StoreDamaged(
-        f"{files.database} was just made anew and is damaged again: "
+        f"{files.database} was just made again and is damaged again: "
         f"{'; '.join(found.findings)}: is its disk failing?",
         UNKNOWN_SEQUENCE,
     )
@@ -83,7 +83,7 @@ def _survey(files: Files) -> Survey:
     header = files.database.open("rb").read(20)
     try:
         with closing(schema.connect(files.database, "ro")) as connection:
-            connection.execute("BEGIN")  # one state of the file throughout, and nobody writes
+            connection.execute("BEGIN")  # one state of the file throughout, without writers
             found = survey(connection)
         if found.state is not None:
             schema.refuse_newer(found.state.schema_version)
@@ -166,7 +166,7 @@ def _open_for_writing(files: Files) -> sqlite3.Connection:
         if new:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             files.sync_directory()
-        # Left by whoever only looked; under the exclusive lock nobody uses it.
+        # Left by a reader; under the exclusive lock it is unused.
         files.shared_memory.unlink(missing_ok=True)
     except BaseException:
         connection.close()

@@ -74,7 +74,7 @@ def salvage(
     if choice.view is None and not accept_loss:
         raise StoreDamaged(
             f"{files.database}: {'; '.join(report.findings)}; nothing of it can be saved: restore "
-            "a backup of the directory, or give --accept-loss to begin anew; the "
+            "a backup of the directory, or give --accept-loss to begin again; the "
             "damaged log is then kept beside the new one",
             0,
         )
@@ -135,7 +135,7 @@ def _without_wal(files: Files) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _put_together(files: Files) -> Iterator[sqlite3.Connection]:
-    """A copy with every committed page of the WAL, and a first page made anew.
+    """A copy with every committed page of the WAL, and a first page made again.
 
     SQLite drops all of a WAL that follows one damaged byte, though most pages in it are whole
     or are written once more behind it; the chain tells. The first page says where each table
@@ -197,7 +197,7 @@ def _first_page(template: Path) -> bytes:
 
 
 def _create(path: Path) -> sqlite3.Connection:
-    """A new database without a journal: until it is complete, nobody looks at it."""
+    """A new database without a journal: until it is complete, it is not read."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = schema.connect(path)
     connection.execute("PRAGMA journal_mode = OFF")

@@ -73,7 +73,7 @@ class SqliteStore:
             directory: Made with mode 0700 where it is not there.
             free_disk_floor_bytes: Below this much room nothing new is taken in.
             reserve_bytes: Kept back for reports on what already runs.
-            accept_loss: Begin anew where nothing of a damaged log can be saved.
+            accept_loss: Begin with an empty log where nothing of a damaged log can be saved.
 
         Raises:
             StoreDamaged: Nothing can be saved, and ``accept_loss`` is not given.

@@ -36,9 +36,9 @@ class _Server:
 def check_contention(make_model: Callable[[], ContentionModel], *, rounds: int = 60) -> None:
     """Hold a model to what is relied on.
 
-    * An empty table slows nobody down.
+    * An empty table slows no workload down.
     * A row is what was put there last, whatever was there before: putting it again changes
-      nothing and asks for nothing, and a table made anew answers the same.
+      nothing and asks for nothing, and a new table answers the same.
     * Where a row goes, those behind it move up.
     * Asking changes nothing; a view's allocations do not matter.
     * No variance, violation or loss is negative; no more is lost than is violated.
@@ -148,9 +148,11 @@ def _check_empty(
         assessment = table.assess(newcomer, view, CONFIDENCE)
         expect(not _any(assessment.suffered), f"{context}: an empty table slows a newcomer")
         apart = assessment.incompatible
-        expect(apart is None or not apart.any(), f"{context}: it does not fit beside nobody")
+        expect(apart is None or not apart.any(), f"{context}: it does not fit on an empty server")
     known = [table.slowdown_of(0, "w0"), *table.scores(0)]
-    expect(known == [None] and not table.corrects, f"{context}: it knows who is not there")
+    expect(
+        known == [None] and not table.corrects, f"{context}: it knows a workload that is not there"
+    )
 
 
 def _any(estimates: LogEstimates) -> bool:

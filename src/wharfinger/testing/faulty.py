@@ -43,7 +43,7 @@ class Faults:
         reorder: The reports of one call come in another order.
         refuse: A start, a resize or a profiling run raises ``EngineFault``, without effect.
         crash: Before an action or a poll the engine dies and another takes over; what it had
-            not reported yet is reported anew by the other.
+            not reported yet is reported again by the other.
     """
 
     delay: float = 0.0
@@ -108,7 +108,7 @@ class FaultyEngine:
         self.revive()
 
     def die(self) -> None:
-        """Be gone until ``revive``: what runs goes on, and nobody watches."""
+        """Be gone until ``revive``: what runs goes on, unwatched."""
         self._opened().unregister(self._inner.fileno())
         self._inner.close()
         self._forget_reports()

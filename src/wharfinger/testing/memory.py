@@ -140,7 +140,7 @@ class MemoryCluster:
         self._settle(key, ev.WorkloadFinished(key, code, signal, word, cpu_seconds=0.0))
 
     def vanish(self, key: str, reason: str = "it is gone") -> None:
-        """A running program is gone and nobody saw how."""
+        """A running program is gone and its exit status is unknown."""
         self._settle(key, ev.WorkloadVanished(key, reason))
 
     def finish_profiling(self, key: str, measurements: Measurements) -> None:
@@ -151,7 +151,7 @@ class MemoryCluster:
     # --- what an engine calls -----------------------------------------------------------------
 
     def attach(self, listener: Callable[[ev.Report], None]) -> None:
-        """Tell ``listener`` all that is known, and from now on what happens; nobody else."""
+        """Tell ``listener`` all that is known, and from now on what happens; it alone."""
         self._listener = listener
         for server in self.servers.values():
             self._say(ev.ServerReported(server))

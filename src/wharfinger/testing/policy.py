@@ -354,7 +354,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     * It names at least one queue, each once, and sends every workload to one of them.
     * It turns away only with a reason, a message, and what would change it.
     * The same question has the same answer, and asking changes nothing.
-    * What can never be placed holds nobody up for ever.
+    * What can never be placed does not block others without end.
 
     Args:
         admission: Is asked at the gate and for the queue.

@@ -59,7 +59,7 @@ def best_effort_work_is_never_copied(harness: EngineHarness) -> None:
 
 
 def profiling_is_asked_for_anew_after_a_crash(harness: EngineHarness) -> None:
-    """What an earlier engine was at is cleared away, and the plan is run anew."""
+    """What an earlier engine was at is cleared away, and the plan is run again."""
     with harness.session() as session:
         _need_profiles(harness, session)
         session.perform(_ask(harness, session, harness.programs.lasting("k"), seconds=60.0))

@@ -86,7 +86,7 @@ def what_is_forgotten_is_gone(harness: EngineHarness) -> None:
 
 
 def what_runs_is_not_forgotten(harness: EngineHarness) -> None:
-    """Else nobody could stop it."""
+    """Else it could not be stopped."""
     with harness.session() as session:
         session.perform(harness.start(session, "k", harness.programs.lasting("k")))
         session.wait_for(ev.WorkloadStarted, "k")

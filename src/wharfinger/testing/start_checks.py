@@ -170,7 +170,7 @@ def an_end_is_told_again_and_always_the_same(harness: EngineHarness) -> None:
 
 
 def slow_answers_lose_nothing(harness: EngineHarness) -> None:
-    """Nobody polls while many start and end; then everything is there."""
+    """Many start and end between two polls; then all reports are there."""
     with harness.session() as session:
         keys = [f"k{number}" for number in range(8)]
         for status, key in enumerate(keys):

@@ -110,7 +110,7 @@ def test_one_measured_under_one_allocation_runs_under_a_second_for_a_while() -> 
 
 
 def test_a_live_profile_from_nothing_comes_to_two_allocations() -> None:
-    """Cold: by its like; then as it runs; then under a second allocation."""
+    """A cold start; then as it runs; then under a second allocation."""
     cluster = made("feedback", 4)
     live = labelled(wants(millicpus=400), profile=Profile(ProfileMode.LIVE))
     cluster.tell(ev.WorkloadSubmitted(live))

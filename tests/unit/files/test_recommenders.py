@@ -26,7 +26,7 @@ def test_what_is_loaded_predicts_as_what_was_saved(tmp_path: Path, name: str):
 def test_damage_is_found():
     data = to_bytes(fit("row-column-means", performance(1)))
     for bad in (b"", data[:100], data[:-40], b"x" * 50, b"{}" + data[2:]):
-        with pytest.raises(InvalidInput, match="fit it anew"):
+        with pytest.raises(InvalidInput, match="fit it again"):
             from_bytes(bad)
 
 

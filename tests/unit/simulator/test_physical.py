@@ -172,7 +172,7 @@ def drawn(text: str) -> object:
         ),
         (
             f"  truth: physics\n  population: [{{name: b, pool: mixes, {SERVES}}}]\n",
-            "pool mixes serves nobody; remove the load",
+            "pool mixes has no requests; remove the load",
         ),
         (
             f"  truth: physics\n  population: [{ONE}, {{name: c, pool: pythia-batch}}]\n",

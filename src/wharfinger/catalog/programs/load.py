@@ -137,7 +137,7 @@ class Generator:
         self._zero = time.monotonic() - behind
 
     async def run(self) -> None:
-        """Until the stated time is over, or for ever."""
+        """Until the stated time is over, or without end."""
         end = self._options.seconds
         many = range(self._options.connections)
         await asyncio.gather(*(self._connect(patient=True) for _ in many))
@@ -215,7 +215,7 @@ class Generator:
         task.add_done_callback(_TASKS.discard)
 
     def _give_up(self) -> None:
-        """Users don't wait for ever: what took longer than the timeout has failed."""
+        """A request that takes longer than the timeout has failed."""
         now, timeout = self._now(), self._options.timeout
         while self._waiting and self._waiting[0] < now - timeout:
             self._window.add(now, now - self._waiting.popleft(), succeeded=False)

@@ -72,8 +72,8 @@ class ContentionCost:
     """What contention would cost if a newcomer were placed, server by server.
 
     Attributes:
-        violation: (S,) in points: tolerated scores exceeded, and targets lost; 0 = nobody is
-            slowed beyond what it bears.
+        violation: (S,) in points: tolerated scores exceeded, and targets lost; 0 = no workload
+            is slowed beyond what it tolerates.
         lost: (S,) in points: how much of that is targets lost.
         waste: (S,) what is given away without a violation; it ranks servers beside their CPUs.
     """
@@ -148,7 +148,7 @@ class ContentionTable:
         return False
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
-        """These are on a server now, and nobody else who counts.
+        """These are the residents of a server now.
 
         The row is a function of the arguments alone, whatever was put there before.
 
@@ -169,9 +169,9 @@ class ContentionTable:
         """A newcomer beside the residents of every server.
 
         Args:
-            request: Who comes.
+            request: The newcomer's.
             view: The servers; rows as they were put.
-            confidence: That nobody is slowed beyond what it bears, for each by itself.
+            confidence: That a workload is not slowed beyond what it tolerates, each by itself.
         """
         return Assessment(len(view.names))
 
@@ -184,7 +184,7 @@ class ContentionTable:
         return None
 
     def scores(self, row: int) -> list[Score]:
-        """What the residents of a server tolerate and cause; none where nobody is slowed by it."""
+        """What the residents of a server tolerate and cause; empty without scores."""
         return []
 
 

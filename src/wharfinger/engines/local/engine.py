@@ -161,7 +161,7 @@ class LocalEngine:
         self._control = None
 
     def refresh(self, servers: str | None) -> None:
-        """Divide the machine anew, e.g. after its CPUs have changed.
+        """Divide the machine again, e.g. after its CPUs have changed.
 
         What runs on a server that is no more goes on to its end; nothing new starts there.
 
@@ -183,7 +183,7 @@ class LocalEngine:
             for local in found
         }
         for name in former.keys() - self._servers.keys():
-            self._tell(ev.ServerLeft(name, "the machine was divided anew"))
+            self._tell(ev.ServerLeft(name, "the machine was divided again"))
         for name, local in self._servers.items():
             if former.get(name) != local:
                 self._tell(ev.ServerReported(local.server))
@@ -348,7 +348,7 @@ class LocalEngine:
         group = groups_of(start.groups, key)
         if group.exists() or group == self._opened().group(group.server, key):
             return start
-        # It died before it made the groups, so before it launched anything: plan anew.
+        # It died before it made the groups, so before it launched anything: plan again.
         remove_run(self._directory / key)
         return None
 
@@ -408,7 +408,7 @@ class LocalEngine:
             self._with_run(key, lambda run: run.stop(grace_seconds))
 
     def _forget(self, key: str) -> None:
-        """Drop an ended start; what runs stays, or nobody could stop it any more."""
+        """Drop an ended start; what runs stays, or it could not be stopped any more."""
         self._refused.pop(key, None)
         self._profiling.forget(key)
         run = self._runs.get(key)

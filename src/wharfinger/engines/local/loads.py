@@ -89,7 +89,7 @@ class Loads:
         return self._directory / f"{key}."
 
     def adopt(self, is_running: Callable[[str], bool]) -> None:
-        """Take over what an earlier engine left; what serves nobody any more is ended."""
+        """Take over what an earlier engine left; what serves no workload any more is ended."""
         for name in list_keys(self._directory) if self._directory.is_dir() else ():
             key, _, number = name.rpartition(".")
             start = read_start(self._directory / name)

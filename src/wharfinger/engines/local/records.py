@@ -124,7 +124,7 @@ def read_end(run_dir: Path) -> EndRecord | None:
         for kind, payload in plain:
             report = decode_event(kind, payload.encode())
             if getattr(report, "key", None) != run_dir.name:
-                return None  # A workload may not speak for its neighbour.
+                return None  # A workload may not speak for its neighbor.
             if isinstance(report, ev.WorkloadStarted):
                 started = report
             elif isinstance(report, End) and _is_possible(report):

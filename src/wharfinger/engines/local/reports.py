@@ -13,9 +13,9 @@ from wharfinger.engines.local.records import End
 from wharfinger.host.supervisor import ExitRecord
 
 STOPPED_BEFORE_START = "stopped before it started"
-SUPERVISOR_KILLED = "its supervisor was killed, so nobody saw how it ended; the rest was killed"
+SUPERVISOR_KILLED = "its supervisor was killed, so its exit status is unknown; the rest was killed"
 MACHINE_RESTARTED = "the machine was restarted while it ran"
-CLAIM_DAMAGED = "the record of who runs it was damaged; what was left of it was killed"
+CLAIM_DAMAGED = "the claim of its supervisor was damaged; what was left of it was killed"
 
 # Trying again, elsewhere or later, may help; with the same program in the same folder it may not.
 _PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ETXTBSY}

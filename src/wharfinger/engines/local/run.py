@@ -406,7 +406,7 @@ class Run:
 
         Raises:
             EngineFault: The kernel refuses.
-            InvalidInput: A share of CPU time that nobody can keep.
+            InvalidInput: A share of CPU time that is out of range.
             NotFound: Its run directory is gone.
             OutOfSpace: There is no room to tell its supervisor.
         """
@@ -456,7 +456,7 @@ class Run:
         return self._grouped(self.group.usage) or GroupUsage(None, None, None)
 
     def _grouped(self, read: Callable[[], T]) -> T | None:
-        """What its groups say; a workload that meddles with its own must harm nobody else."""
+        """What its groups say; a workload that meddles with its own must not harm others."""
         try:
             return read()
         except EngineFault as error:

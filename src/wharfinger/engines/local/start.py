@@ -85,7 +85,7 @@ def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -
 def pace_of(start: StartRecord, group: Group) -> int | None:
     """The share of CPU time that the supervisor must see to, in thousandths of a CPU.
 
-    ``None`` where nobody needs to: a quota does it, it is best-effort work, or it may use all
+    ``None`` where that is not needed: a quota does it, it is best-effort work, or it may use all
     of its CPUs.
 
     Args:
@@ -144,7 +144,7 @@ def raise_open_files() -> OpenFiles:
 def groups_of(plain: Mapping[str, str], key: str) -> Group:
     """The groups that a start record names.
 
-    A record that was meddled with must not lead us to a neighbour's groups.
+    A record that was meddled with must not lead us to a neighbor's groups.
     """
     try:
         group = Group.from_plain(plain)

@@ -153,7 +153,7 @@ class CgroupControl:
         return f"{what} is not there for this process; {mend_v2()}"
 
     def create(self, server: str, key: str, limits: Limits) -> Group:
-        """Make a workload's group with its limits, or find it there and set them anew.
+        """Make a workload's group with its limits, or find it there and set them again.
 
         Nothing is left behind when it fails.
 
@@ -221,7 +221,7 @@ class CgroupControl:
 def weigh(claim: Claim, directory: Path, cpu_count: int) -> None:
     """Make a group of ours weigh as much as one ordinary process on each CPU.
 
-    All workloads together would otherwise weigh as much as a single process of our neighbours.
+    All workloads together would otherwise weigh as much as a single process of our neighbors.
 
     Raises:
         EngineFault: The kernel refuses.

@@ -2,7 +2,7 @@
 
 Called by ``Group.kill_all``. In order: ``cgroup.kill``, which no fork outruns; else killing each
 until none is left, with ``pids.max`` at 0 and frozen meanwhile, as far as the kernel has these,
-so that nobody forks faster than we kill.
+so that no process forks faster than we kill.
 """
 
 import errno
@@ -81,7 +81,7 @@ def kill_until_empty(
     def none_left() -> bool:
         if not pids():
             return True
-        # After cgroup.kill nobody forks any more, and what is dying would not freeze.
+        # After cgroup.kill no process forks any more, and what is dying would not freeze.
         with nullcontext() if struck else _frozen(freezer):
             _kill_each(pids)
         return not pids()

@@ -33,28 +33,28 @@ class TargetSettings:
     Performance is achieved over target, durations are in seconds.
 
     Attributes:
-        violated_seconds: How long a target is violated before something is added.
-        deep: Performance below which nothing waits to see whether it was noise.
-        deep_seconds: As ``violated_seconds`` there: meanwhile a backlog grows.
-        spare: Performance from which there is more than enough.
-        spare_seconds: How long there is before something is given back.
-        gives: Performance from which one gives back at once, for a neighbor's sake.
-        settling_seconds: How long an adjustment has to show.
-        deep_settling_seconds: The same where performance is below ``deep``.
-        adjustments_per_minute: Of all workloads together.
+        violated_seconds: How long a target is violated before CPU is added.
+        deep: Performance below which a violation is deep: it is hardly noise.
+        deep_seconds: As ``violated_seconds``, for deep violations: a backlog grows meanwhile.
+        spare: Performance from which a workload has more than it needs.
+        spare_seconds: How long it has more than it needs before CPU is given back.
+        gives: Performance from which CPU is given back at once, for a neighbor.
+        settling_seconds: Time between two adjustments of a workload.
+        deep_settling_seconds: The same during a deep violation.
+        adjustments_per_minute: Most adjustments of all workloads together.
         blocking_seconds: How long a violated target keeps new work from its servers.
-        suspension_seconds: The shortest suspension; twice as long each time.
+        suspension_seconds: Shortest suspension; twice as long each time.
         max_suspension_seconds: Longest consecutive suspension; prevents starvation.
-        helped: Times its performance: what a suspension must have gained the neighbor.
-        unmigrated_seconds: How long one runs before it may be migrated; twice as long each time:
-            a restart costs its work.
-        reclassification_seconds: Between two reclassifications of a workload.
-        max_observed: Allocations of a workload of which its performance is kept, the newest.
-        surprise: Standard deviations by which a prediction must fail before it is made again.
-        min_surprise: And by how much at least, of the logarithm.
-        live_step: Times its allocation: the second one at which a workload is measured live.
-        observation_error: Relative; what smoothing leaves of the noise.
-        busy: Share of its CPU below whose use a workload does not wait for CPU.
+        helped: Factor by which a suspension must have raised the neighbor's performance.
+        unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
+            time, because a restart loses its work.
+        reclassification_seconds: Time between two reclassifications of a workload.
+        max_observed: How many allocations keep their measured performance, the newest ones.
+        surprise: Standard deviations off its prediction from which a workload is reclassified.
+        min_surprise: Smallest such difference, of the logarithm.
+        live_step: Factor to the second allocation of live profiling.
+        observation_error: Relative standard error of a smoothed measurement.
+        busy: Share of its CPU below whose use more CPU does not help a workload.
     """
 
     violated_seconds: float = 10.0

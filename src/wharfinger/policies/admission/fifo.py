@@ -1,9 +1,8 @@
 """First in, first out: the baseline that ARQ is compared with (ARQ section 4).
 
-Within a priority nobody overtakes: when the first in line finds no room, those behind it
-wait too, so that a large workload is not starved by small ones. What no server could take
-even when empty holds nobody up. Best-effort work, which claims no CPU time, has a line of
-its own.
+Head-of-line blocking within a priority: when there is no room for the first workload, those
+behind it wait too, so that small ones do not starve a large one. A workload that no server could
+take even when empty does not block. Best-effort work, which claims no CPU time, has its own queue.
 """
 
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ class FifoSettings:
     """What ``fifo`` may be told.
 
     Attributes:
-        max_waiting: The most that may wait in all queues together.
+        max_waiting: Most workloads that wait, in all queues together.
     """
 
     max_waiting: int = 100_000

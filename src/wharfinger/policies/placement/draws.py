@@ -17,7 +17,7 @@ class DrawSettings:
     """What placements that draw may be told.
 
     Attributes:
-        seed: Of all draws; with another one each workload may go elsewhere.
+        seed: Of all draws. Another seed places each workload elsewhere.
     """
 
     seed: int = 0

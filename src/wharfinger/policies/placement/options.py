@@ -37,8 +37,8 @@ class ServerOptions:
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
         contention: The residents and it.
-        violation: (S,) in points; 0 = nobody is slowed beyond what it bears.
-        relaxed: No server keeps everyone within that; the least harm was taken.
+        violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
+        relaxed: No server keeps all workloads within that; the smallest violation was taken.
     """
 
     need: NDArray[np.int64]
@@ -84,7 +84,7 @@ class ServerOptions:
         return (
             reason,
             f"it would disturb those on {server}: {self.contention.refusal(row)}",
-            f"fewer or less sensitive neighbours on {server}, or another server",
+            f"fewer or less sensitive neighbors on {server}, or another server",
         )
 
     def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:

@@ -1,9 +1,9 @@
 """Quasar: a performance target, not a reservation; sized and placed in one decision.
 
 Source: Quasar 3.3 (joint allocation and assignment: the least resources that reach the target,
-servers ranked by quality), Paragon 3.1 and 3.2 (beside residents that it does not slow beyond what
-they bear, nor they it). Added: a target is reached when it is with a stated confidence, and what
-is not classified goes by its reservation. Adaptation follows the curve that was classified (4.1).
+servers ranked by quality), Paragon 3.1 and 3.2 (neither the newcomer nor a resident is slowed
+beyond what it tolerates). Added: a target is reached when it is with a stated confidence; an
+unclassified workload gets its reservation. Adaptation follows the classified curve (4.1).
 """
 
 from dataclasses import dataclass, field, replace
@@ -38,11 +38,11 @@ class QuasarSettings:
     """Every constant of the policy.
 
     Attributes:
-        sizing: Of how much CPU a target takes; its confidence is the one with which nobody may be
-            slowed beyond what it bears, too.
-        best_effort_confidence: The same for best-effort work: it can be suspended at any time.
-        patience_seconds: After which a workload is placed whatever targets that costs, where that
-            is known; half of it for half of a target.
+        sizing: Of how much CPU a target takes; its confidence also holds for how much any
+            workload is slowed.
+        best_effort_confidence: The confidence for best-effort work, which can be suspended.
+        patience_seconds: Wait after which a workload is placed although that costs one target;
+            half of it for half a target.
         resizing: Of following a target.
     """
 
@@ -61,7 +61,7 @@ CONFIDENCE = SizingSettings().confidence
 
 
 class Quasar:
-    """Least resources that reach the target; beside those whom it does not disturb."""
+    """Least resources that reach the target, beside neighbors that tolerate it."""
 
     name = "quasar"
 

@@ -20,13 +20,13 @@ class ResizeSettings:
     """Constants of following a target.
 
     Attributes:
-        margin: Times its target that is aimed at, so that noise does not miss it.
-        max_growth: Times its size an allocation becomes at most in one step: up fast, since a
-            target is missed and a backlog grows meanwhile ...
-        max_cut: ... and down slowly.
-        min_step: Changes below this share of the allocation are not worth making.
-        min_millicpus: No allocation becomes smaller.
-        busy: What uses less than this share of its CPU is not held up by CPU.
+        margin: Times its target that a resize aims at, so that noise does not violate it.
+        max_growth: Most that one step multiplies an allocation by: fast, because a backlog grows
+            while a target is violated.
+        max_cut: Most that one step divides an allocation by.
+        min_step: Smallest change, as a share of the allocation.
+        min_millicpus: Smallest allocation, in thousandths of a CPU.
+        busy: Share of its CPU below whose use more CPU does not help a workload.
     """
 
     margin: float = 1.1
@@ -50,7 +50,7 @@ def by_proportion(held: Allocation, off: OffTarget, settings: ResizeSettings = D
 
 
 def room_on(server: str, view: ClusterView) -> int:
-    """Thousandths of a CPU that nobody has been given there; below 0 = more than there is."""
+    """Thousandths of a CPU that are not allocated there; below 0 = more than there is."""
     row = view.row(server)
     return int(view.cpu_capacity[row] - view.cpu_allocated[row])
 

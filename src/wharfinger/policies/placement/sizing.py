@@ -36,11 +36,11 @@ class SizingSettings:
     """Constants of sizing.
 
     Attributes:
-        confidence: With which a target must be reached.
-        step_millicpus: Allocations that are considered are multiples of this ...
-        min_step: ... and differ by this share at least.
-        plateau: More CPU than gives this share of the best performance is not worth giving.
-        hopeless: Below this probability even on a whole server, a target is called too high.
+        confidence: Probability with which a target must be reached.
+        step_millicpus: Candidate allocations are multiples of this.
+        min_step: Smallest relative difference between candidate allocations.
+        plateau: Share of the best performance above which no more CPU is given.
+        hopeless: A target with a lower probability even on a whole server is too high.
     """
 
     confidence: float = 0.8
@@ -266,7 +266,7 @@ def _most_that_fits(
     most: NDArray[np.int64],
     view: ClusterView,
 ) -> NDArray[np.int64]:
-    """What to give where no allocation reaches the target: nobody waits for more to be sure.
+    """What to give where no allocation reaches the target: it does not wait for more.
 
     Args:
         medians: (G,) of the logarithm of performance over target, by size, without neighbors,

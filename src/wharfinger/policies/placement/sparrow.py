@@ -7,7 +7,7 @@ at platforms nor at interference.
 
 Late binding: a probe stands in line at its server, and the task goes to whichever of the servers
 drawn is free first. Here a workload for which none of them has room is refused with
-``ReasonCode.PROBES_BUSY``: it waits for these servers alone, holds up nobody behind it, and is
+``ReasonCode.PROBES_BUSY``: it waits for these servers alone, does not block those behind it, and is
 asked about again when one of them has room. Its draw hangs on its name, so it is the same again.
 
 What is not as in Sparrow: the lines are the manager's, not the servers', so there is no delay of

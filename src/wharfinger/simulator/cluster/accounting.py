@@ -38,7 +38,7 @@ class Ledger:
         used: CPU that does something.
         busy: Servers on which anything is.
         capacity_seconds: Sum of ``capacity`` over time; so are the other ``..._seconds``.
-        recorder: Is told of every change; ``None`` = nobody wants to know.
+        recorder: Is told of every change; ``None`` = none.
 
     Sums begin with ``begin``; ``sums`` are those up to the last ``mark``: what comes after the last
     end is not the workloads' doing.

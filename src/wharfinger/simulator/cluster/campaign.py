@@ -25,7 +25,7 @@ from wharfinger.simulator.scenario.setup import Costs, Setup
 from wharfinger.simulator.truth.ground_truth import Resident
 
 SECONDS = 3600.0
-"""Of a plan; offline nobody waits."""
+"""Of a plan; offline, no workload waits."""
 _TRAINING = "training/"
 INJECTED_MILLICPUS = 2000
 """About so much of the server a copy has while sources run beside it."""

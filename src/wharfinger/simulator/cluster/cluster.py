@@ -139,7 +139,7 @@ class SimulatedCluster:
     # --- what an engine calls -------------------------------------------------------------
 
     def attach(self, listener: Listener) -> None:
-        """Tell it all that is known, and from now on what happens; nobody else."""
+        """Tell it all that is known, and from now on what happens; it alone."""
         self._listener = listener
         for machine in self.machines.values():
             listener(ev.ServerReported(machine.server))
@@ -405,7 +405,7 @@ class SimulatedCluster:
     # --- how fast -------------------------------------------------------------------------
 
     def refresh(self, machine: Machine, *, joined: bool = False) -> None:
-        """Something about who is there has changed: ask the ground truth, and move the ends."""
+        """The residents have changed: ask the ground truth, and move the ends."""
         if joined:
             self._kill_what_does_not_fit(machine)
         active = [part for part in machine.parts if part.run.state is State.RUNNING]
@@ -423,7 +423,7 @@ class SimulatedCluster:
         self.ledger.use(self.now, machine, sum(used))
 
     def _share_out(self, machine: Machine, active: Sequence[Part]) -> None:
-        """Who was given CPU has it; best-effort work shares what is left."""
+        """Allocated CPU is had; best-effort work shares what is left."""
         left, sharing = machine.cpu_millicpus, []
         for part in active:
             if part.run.core_of:

@@ -1,7 +1,7 @@
 """What an engine sees of how workloads perform: noisy, late, once a period and server.
 
 Called by ``cluster`` when the manager asks for a workload to be measured. A server is measured as
-long as somebody there is to be; with nobody, nothing happens.
+long as a resident is to be; else nothing happens.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ MEASURES = 20
 
 
 class Meters:
-    """Measures those who are to be measured.
+    """Measures workloads.
 
     Args:
         loop: The clock.

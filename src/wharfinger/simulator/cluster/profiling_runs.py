@@ -74,7 +74,7 @@ class Site(Protocol):
 
 
 class ProfilingRun(Run):
-    """A run of a plan, a known program's or a source's beside one: it is nobody's workload."""
+    """A run of a plan, a known program's or a source's beside one: it belongs to no workload."""
 
     __slots__ = ("core_of",)
 
@@ -304,7 +304,7 @@ class PlanUnderWay:
             if part.resident is not None:
                 residents.append(part.resident)
         if not self._cluster.truth.fits(machine.platform, residents):
-            raise DoesNotFit("it does not fit beside those who are there")
+            raise DoesNotFit("it does not fit beside the residents")
 
     def _begin_source(self, step: Inject) -> None:
         """Run the source beside the workload."""
@@ -326,7 +326,7 @@ class PlanUnderWay:
             cpu_millicpus=max(1, round(cpu)),
             phases=(),
         )
-        # It holds nothing: who is given CPU later takes it from the source.
+        # It holds nothing: CPU that is allocated later is taken from the source.
         held = Placement(self.plan.server, Allocation(0, 0, best_effort=True))
         key = f"{self.key}/{step.resource}"
         run = ProfilingRun(self._cluster, key, job, (held,), core_of=source.core_of)
@@ -374,7 +374,7 @@ class ProfilingRuns:
         return key in self._answers
 
     def clear(self) -> None:
-        """Nobody waits for answers any more: no plan runs, and what was answered is gone."""
+        """Answers are not awaited any more: no plan runs, and what was answered is gone."""
         for plan in list(self._plans.values()):
             self._drop(plan)
         self._answers.clear()
@@ -386,7 +386,7 @@ class ProfilingRuns:
                 self.fail(plan.key, reason)
 
     def forget(self, key: str) -> None:
-        """Nobody asks for its answer again."""
+        """Its answer is not asked for again."""
         self._answers.pop(key, None)
 
     def fail(self, key: str, reason: str) -> None:

@@ -49,7 +49,7 @@ class Part:
         resident: As the ground truth sees it; ``None`` = something about it has changed.
         changed: Its run does not know of it yet.
         rate: Work per second done here; of a service, what it could do.
-        alone: The same if nobody else were there.
+        alone: The same without co-runners.
         most: The same with the whole server to itself.
         alone_cpus: Of a service, CPUs that answering all that kept busy; so is ``most_cpus``.
         used_millicpus: CPU time per second that does something, in thousandths.
@@ -131,15 +131,15 @@ class Account:
         ended_at: When it ended; ``None`` = it has not.
         starts: How often it was to be started.
         failed: It was killed, vanished or could not start.
-        running_seconds: Of the run that counts: what was begun anew does not.
-        alone_seconds: That its work so far would have taken with no neighbours.
+        running_seconds: Of the run that counts: an earlier one does not.
+        alone_seconds: That its work so far would have taken with no neighbors.
         most_seconds: The same with whole servers.
         kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
-        kept_alone_seconds: The same with no neighbours; ``kept_most_seconds`` with whole servers.
+        kept_alone_seconds: The same with no neighbors; ``kept_most_seconds`` with whole servers.
         done: Work.
         ideal_seconds: That this much would have taken alone on its best platform.
         on: Seconds by platform.
-        recorder: Is told of a service's latency; ``None`` = nobody wants to know.
+        recorder: Is told of a service's latency; ``None`` = none.
     """
 
     __slots__ = (
@@ -212,7 +212,7 @@ class Run:
         since: What came before is in the account.
         rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``Part``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
-        kept_alone: The same without neighbours; so is ``kept_most`` with whole servers.
+        kept_alone: The same without neighbors; so is ``kept_most`` with whole servers.
         handle: The event of its end in the loop.
         end: The report of it; ``None`` = it has not ended.
         measured: Somebody wants to know how it does.

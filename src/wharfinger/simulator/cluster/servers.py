@@ -1,6 +1,6 @@
-"""A simulated server: who runs there, and how its CPU is shared out.
+"""A simulated server: its residents, and how its CPU is divided.
 
-Called by ``cluster``. Allocations are limits (a cgroup's quota): who has one gets no more than it,
+Called by ``cluster``. Allocations are limits (a cgroup's quota): none gets more than its own,
 and no less, since policies never give away what is not there. Best-effort work shares what the
 others leave.
 """
@@ -67,7 +67,7 @@ class Machine:
 
 
 def share_out(capacity_millicpus: float, wanted: list[float]) -> list[float]:
-    """CPU for those who share what is left: evenly, nobody more than it can use (water-filling).
+    """CPU for those that share what is left: evenly, none more than it can use (water-filling).
 
     >>> share_out(1000.0, [100.0, 2000.0, 600.0])
     [100.0, 450.0, 450.0]

@@ -1,6 +1,6 @@
-"""Who is on each server, as the ground truth sees them, and what one more would do to them.
+"""The residents of each server, as the ground truth sees them, and the effect of one more.
 
-Part of ``oracle_greedy``. Who is there is read from the manager's records, so that those count who
+Part of ``oracle_greedy``. They are read from the manager's records, so that those count who
 are only starting, or were placed a moment ago. How much each has done is added up from how fast the
 ground truth says that they were, since they came and as others came and went.
 """
@@ -36,7 +36,7 @@ class Member:
         number: Short for that.
         part: Of what it does altogether, what it is to do here.
         level: Its value, over all phases, over that of the phase that is looked at.
-        alone: Its value there with no neighbours.
+        alone: Its value there with no neighbors.
         done: Work, here, as far as it is added up.
     """
 
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def gone_at(self) -> float | None:
-        """When it ended; ``None`` = it has not, or it was to be started anew."""
+        """When it ended; ``None`` = it has not, or it was to be started again."""
         record = self.record
         return record.ended_at if record is not None and record.key == self.key else None
 
@@ -116,7 +116,7 @@ class Companies:
 
     Args:
         knowledge: Of jobs and platforms.
-        residents: Who is where.
+        residents: Of every server.
     """
 
     def __init__(self, knowledge: Knowledge, residents: ResidentsOf) -> None:
@@ -150,7 +150,7 @@ class Companies:
             missed += after < needed <= before
         return Beside(values[-1], missed, less)
 
-    # --- who is there -----------------------------------------------------------------------
+    # --- residents --------------------------------------------------------------------------
 
     def _company(self, server: str, platform: str, now: float) -> Company:
         """As it is now, with what everybody has done."""

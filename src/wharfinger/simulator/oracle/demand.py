@@ -58,7 +58,7 @@ class Wants:
 
     @property
     def ideal_seconds(self) -> float:
-        """For which it runs where it is fastest; 0 = nobody knows, or it has no claim on CPU."""
+        """For which it runs where it is fastest; 0 = unknown, or it has no claim on CPU."""
         if self.job.best_effort:
             return 0.0
         lasts = self.job.lifetime_seconds

@@ -1,8 +1,8 @@
-"""The oracle where the ground truth knows no pairs: it looks at who is on each server itself.
+"""The oracle where the ground truth knows no pairs: it looks at each server's residents itself.
 
-A yardstick: about what a policy could reach that decides one workload at a time, moves nobody, and
-knows how fast everybody would be beside everybody, and who is still to come. For each request it
-asks the ground truth for the rates on servers with the newcomer among those who are there. Best is
+A yardstick: about what a policy could reach that decides one workload at a time, migrates none, and
+knows the speed of every workload beside any other, and the arrivals to come. For each request it
+asks the ground truth for the rates on servers with the newcomer among the residents. Best is
 where the least is lost, in targets: those that the newcomer and the residents would miss for it,
 the logarithm of the residents' performance, and a price for what it takes of platforms that few
 jobs can do without. Where a target costs more than one other, by that price, it is given up.
@@ -10,8 +10,8 @@ jobs can do without. Where a target costs more than one other, by that price, it
 * One whose target is nearly the best that there is (``RESERVED``) and that runs on one server takes
   all CPUs that it can use; others the least with which they reach their target, a service at the
   highest load that it is ever asked. Those whom no server suffices go on several.
-* What a job has done, and how long it has waited, counts: who has time to spare can bear more, and
-  for who can keep no target any more none is lost.
+* What a job has done, and how long it has waited, counts: one with time to spare tolerates more and
+  none is lost for one that can keep no target any more.
 * Best-effort work goes where it takes little from others and gets much, and waits where somebody
   would miss a target for it.
 
@@ -20,7 +20,7 @@ others, the least loaded; a job of several phases counts by the one in which it 
 are tried from the best on, until what is left is worse even when empty. It keeps what it has worked
 out between calls: the same calls have the same answers, as a replay needs. Nothing is resized: what
 is placed is for the most that will be asked. To let wait those whose target could be kept later
-gains nothing (docs/policies.md), so nobody waits where there is room.
+gains nothing (docs/policies.md), so no workload waits where there is room.
 """
 
 from dataclasses import dataclass, replace
@@ -117,7 +117,7 @@ class Choice:
         given: What the newcomer would get.
         score: What would be lost, in targets; lower is better.
         value: The newcomer's there.
-        alone: The same with no neighbours.
+        alone: The same with no neighbors.
         short: Its own target would be missed.
         disturbed: How many others' targets would be missed for it.
         lost: Of the logarithm of the others' performance.
@@ -134,7 +134,7 @@ class Choice:
 
 
 class GreedyOracle:
-    """True rates beside true neighbours, one workload at a time.
+    """True rates beside true neighbors, one workload at a time.
 
     Args:
         setup: With the ground truth.
@@ -154,7 +154,7 @@ class GreedyOracle:
         return None
 
     def watch(self, core: Watched) -> None:
-        """From now on this core asks; who is where is as it has it."""
+        """From now on this core asks; residents are as it has them."""
         self._companies = Companies(self._knowledge, core.residents_of)
         self._state = core.state
 
@@ -272,7 +272,7 @@ class GreedyOracle:
         return [*empty[:1].tolist(), *taken.tolist()]
 
     def _choice(self, asked: _Asked, platform: str, row: int, view: ClusterView) -> Choice | None:
-        """The best that it can be given beside those who are there; ``None`` = no memory."""
+        """The best that it can be given beside the residents; ``None`` = no memory."""
         found: Choice | None = None
         for cpu in self._worth_giving(asked, platform, row, view):
             choice = self._with(asked, cpu, platform, row, view)
@@ -287,7 +287,7 @@ class GreedyOracle:
     def _worth_giving(
         self, asked: _Asked, platform: str, row: int, view: ClusterView
     ) -> tuple[int, ...]:
-        """What would be enough with no neighbours, the least first; else the most that is free."""
+        """What would be enough with no neighbors, the least first; else the most that is free."""
         sizes = self._knowledge.sizes(asked.wants, platform)
         if asked.best_effort:
             return sizes
@@ -342,7 +342,7 @@ class GreedyOracle:
     def _best_of(
         self, asked: _Asked, count: int, there: dict[str, Rows], view: ClusterView
     ) -> list[Choice]:
-        """So many, each with all that it can use there, where nobody misses a target for it."""
+        """So many, each with all that it can use there, where no target is missed for it."""
         found = []
         for platform, rows in there.items():
             empty = rows[view.residents[rows] == 0][1:count].tolist()
@@ -417,7 +417,7 @@ class GreedyOracle:
                     f"{best.disturbed} of those on {view.names[best.row]} would miss their targets "
                     "for it, and fewer nowhere"
                 ),
-                would_change="fewer or less sensitive neighbours, or another server",
+                would_change="fewer or less sensitive neighbors, or another server",
                 considered=len(tried),
                 candidates=tuple(
                     _shown(choice, view, ReasonCode.INTERFERENCE)
@@ -453,4 +453,4 @@ def _why(chosen: list[Choice], asked: _Asked, view: ClusterView) -> str:
     disturbed = sum(choice.disturbed for choice in chosen)
     if disturbed:
         return f"{given} {own}; {disturbed} there miss theirs for it, as few as can be"
-    return f"{given} {own}, and nobody there misses theirs for it"
+    return f"{given} {own}, and no target there is missed for it"

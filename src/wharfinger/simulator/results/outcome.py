@@ -9,7 +9,7 @@ Definitions (docs/simulator.md has them for readers):
   over that from being handed in to the end, the mean rate over the stated rate, or for a service
   its performance against what its target asks.
 * What is lost of performance (1 minus it) is told apart: to the platform, to an allocation that is
-  less than the whole server, to neighbours, and to waiting (queueing, profiling, starting, being
+  less than the whole server, to neighbors, and to waiting (queueing, profiling, starting, being
   suspended, doing work again). The four sum to what is lost.
 """
 

@@ -82,7 +82,7 @@ def fate_of(account: Account, end: str, now: float) -> Fate:
 def _batch(
     account: Account, seconds: float, *, failed: bool
 ) -> tuple[float, tuple[float, float, float, float]]:
-    """Performance, and what was lost to platform, allocation, neighbours and waiting."""
+    """Performance, and what was lost to platform, allocation, neighbors and waiting."""
     spans = (account.most_seconds, account.alone_seconds, account.running_seconds, seconds)
     if failed or min(account.best) <= 0 or min(spans) <= 0:
         return 0.0, (0.0, 0.0, 0.0, 1.0)

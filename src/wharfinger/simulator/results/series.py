@@ -140,7 +140,7 @@ def _wanted(
 def _grouped(
     names: Sequence[str], rows: NDArray[np.float64], capacities: NDArray[np.float64]
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Utilisation by server, or by so many neighbours in the list together."""
+    """Utilisation by server, or by so many neighbors in the list together."""
     size = max(1, -(-len(names) // MOST_GROUPS))
     starts = np.arange(0, len(names), size)
     if not len(names):

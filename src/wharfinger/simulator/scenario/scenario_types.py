@@ -166,7 +166,7 @@ class Reservations:
         over: Share of users that reserve too much.
         over_up_to: By at most this factor, of CPU and of memory.
         under: Share of those that reserve too little.
-        under_up_to: By at most this factor, of CPU; a program without its memory dies, so nobody
+        under_up_to: By at most this factor, of CPU; a program without its memory dies, so no user
             goes on reserving less of that.
     """
 
@@ -434,6 +434,6 @@ def _check_pool(each: PopulationClass) -> None:
     if each.pool in _SERVICES and each.load is None:
         raise InvalidInput(f"class {each.name}: pool {each.pool} serves; write load and target")
     if each.pool not in _SERVICES and each.load is not None:
-        raise InvalidInput(f"class {each.name}: pool {each.pool} serves nobody; remove the load")
+        raise InvalidInput(f"class {each.name}: pool {each.pool} has no requests; remove the load")
     if each.phases and each.load is not None:
         raise InvalidInput(f"class {each.name}: a service has no phases; remove them")

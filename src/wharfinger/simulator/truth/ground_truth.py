@@ -17,7 +17,7 @@ from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """One who runs on a server, as far as that matters to the others and to its own speed.
+    """A resident of a server, as far as its own speed and that of others depend on it.
 
     Attributes:
         application: As the ground truth knows it.

@@ -1,4 +1,4 @@
-"""Ground truth from measured tables: nobody here wrote the numbers, only how to go beyond them.
+"""Ground truth from measured tables; ours is only the extrapolation.
 
 ``scenario`` makes one of ``simulator.truth.tables``; the cluster asks it. Beyond what was
 measured these rules hold, and ``docs/scenarios.md`` states them for readers:
@@ -6,7 +6,7 @@ measured these rules hold, and ``docs/scenarios.md`` states them for readers:
 * The rate of a resident is its performance alone, times the slow-down by each of the others, as
   measured in pairs (``product``), or by the worst of them (``worst``). A group that was measured as
   it is has what was measured.
-* Performance is with one CPU. Less CPU gives in proportion less, more gives nothing; a neighbour
+* Performance is with one CPU. Less CPU gives in proportion less, more gives nothing; a neighbor
   with less than one disturbs less, its slow-down taken to the power of its share.
 * On several servers each does its part of what was measured for so many; between two numbers of
   servers the logarithm is interpolated over the logarithm, beyond the last the total stays.
@@ -40,7 +40,7 @@ _MOST_KEPT = 200_000  # answers; a few hundred bytes each
 
 
 class Rule(StrEnum):
-    """What several neighbours do to one, where only pairs were measured."""
+    """What several neighbors do to one, where only pairs were measured."""
 
     PRODUCT = "product"
     """Each slows what the others leave."""
@@ -88,7 +88,7 @@ class Measured(Untouched):
 
     Args:
         tables: What was measured.
-        rule: Of several neighbours.
+        rule: Of several neighbors.
         unit: Of work, per second of which performance is.
         fill: Estimates pairs that were not measured.
 

@@ -39,7 +39,7 @@ _WORKER, _UPPER = "worker", "upper-base"
 
 
 def begin(directory: Path, upper_base: Path) -> None:
-    """Make a plan's directory and write down who is at it and where its layers will lie.
+    """Make a plan's directory and write down which process uses it and where its layers will lie.
 
     Raises:
         OSError: There is no room.

@@ -45,7 +45,7 @@ MAX_ANSWERS = 256
 CLOSE_SECONDS = 10.0
 """For a worker to clear away when the engine is closed; then it is left to the next one."""
 MOMENT_TOLERANCES, MIN_MOMENT_TOLERANCE = 2.0, 0.1
-"""How far below its target a neighbour may be in a single second: that is noisier than what is
+"""How far below its target a neighbor may be in a single second: that is noisier than what is
 smoothed, and a withdrawal costs the measurement."""
 
 _MODULE = "wharfinger.engines.local.profiling.worker"
@@ -58,7 +58,7 @@ class _Plan:
     Attributes:
         process: The worker; then, where that died, the process that clears away after it.
         channel: To the worker; ``None`` = it is being cleared away.
-        below: Neighbours that were below their targets before the injection.
+        below: Neighbors that were below their targets before the injection.
     """
 
     key: str
@@ -79,9 +79,9 @@ class ProfilingClient:
 
     Args:
         directory: The engine's; theirs is ``.profiles`` within, made when it is needed.
-        runs: The engine's, by key: the neighbours.
+        runs: The engine's, by key: the neighbors.
         watcher: Tells of workers.
-        measuring: Tells of neighbours' performance.
+        measuring: Tells of neighbors' performance.
         tell: Takes a report for the core.
     """
 
@@ -304,10 +304,10 @@ class ProfilingClient:
             del self._answers[next(iter(self._answers))]
         self._tell(answer)
 
-    # --- neighbours ------------------------------------------------------------------------------
+    # --- neighbors ------------------------------------------------------------------------------
 
     def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
-        """Who is below the target now; who was not when a source came has suffered by it."""
+        """Workloads below their targets now; the source slowed those that were not before."""
         for newest, smoothed in samples:
             run = self._runs.get(newest.key)
             if run is None:

@@ -1,7 +1,7 @@
 """A source of interference beside a copy: started, withdrawn at once, and gone.
 
-Called by ``session``. The source stands for neighbours, so it runs on the copy's CPUs and is given
-what the copy leaves of them: no neighbour ever gets what a workload has. I/O goes to a nameless
+Called by ``session``. The source stands for neighbors, so it runs on the copy's CPUs and is given
+what the copy leaves of them: no neighbor ever gets what a workload has. I/O goes to a nameless
 file on the storage that the copy's writes go to.
 """
 
@@ -50,7 +50,7 @@ def begin_source(
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
     if left_millicpus < MIN_LEFT_MILLICPUS:
-        raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbours")
+        raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbors")
     allocation = Allocation(left_millicpus, SOURCE_MEMORY_BYTES)
     try:
         setting = _setting(job, resource, upper_base, lifeline)

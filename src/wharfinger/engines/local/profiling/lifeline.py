@@ -1,6 +1,6 @@
 """The worker's line to the manager: when it breaks the manager is gone, and so must be the copy.
 
-On it come the neighbours that fall below their targets. Whoever waits in the worker waits here,
+On it come the neighbors that fall below their targets. Whoever waits in the worker waits here,
 so both are heard of at once.
 """
 
@@ -13,7 +13,7 @@ from wharfinger.profiling.steps import NeighborFell
 
 
 class ManagerGone(Exception):
-    """Nobody wants to know any more."""
+    """The manager has died."""
 
 
 class Lifeline:
@@ -64,7 +64,7 @@ class Lifeline:
 
     @contextmanager
     def injecting(self, *, everywhere: bool) -> Iterator[None]:
-        """Within it neighbours may suffer; those who did before are not counted.
+        """Within it neighbors may suffer; those who did before are not counted.
 
         Args:
             everywhere: On all of this machine, not only on the workload's server.

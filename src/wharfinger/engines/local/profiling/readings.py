@@ -71,7 +71,7 @@ class Heard:
     def usual_gap(self, quantity: Quantity) -> float | None:
         """Between two numbers, at most; ``None`` where there are no two.
 
-        One gap in twenty is none of the program's: while a source was set up nobody listened.
+        One gap in twenty is none of the program's: no line was read while a source was set up.
         """
         times = self.times(quantity, 0.0)
         gaps = [after - before for before, after in itertools.pairwise(times)]
@@ -115,7 +115,7 @@ class Heard:
             return None
         pairs = list(itertools.pairwise(within))
         seconds = within[-1][0] - within[0][0]
-        if within[-1][2]:  # A count that falls has begun anew.
+        if within[-1][2]:  # A count that falls was restarted.
             return sum(max(0.0, after[1] - before[1]) for before, after in pairs) / seconds
         return sum(after[1] * (after[0] - before[0]) for before, after in pairs) / seconds
 

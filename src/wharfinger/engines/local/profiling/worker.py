@@ -35,7 +35,7 @@ def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.P
     """Run the plan.
 
     Raises:
-        ManagerGone: Nobody wants to know any more.
+        ManagerGone: The manager has died.
     """
     try:
         upper_base = _prepare(job)

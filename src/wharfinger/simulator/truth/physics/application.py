@@ -65,7 +65,7 @@ class Streaming:
 
     Attributes:
         bytes_per_instruction: On average.
-        own_bandwidth: At which the program takes them where nobody else uses the device, in bytes
+        own_bandwidth: At which the program takes them without co-runners, in bytes
             per nanosecond (GB/s); not more than the device has.
         depth: Requests under way at once.
     """

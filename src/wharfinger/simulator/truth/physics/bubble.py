@@ -1,6 +1,6 @@
 """Bubble-Up's bubble: a program that reads all over a footprint, and so holds it in the cache.
 
-Contention is read in its megabytes (Pythia 2.1 and 3.2): the score of a set of neighbours is the
+Contention is read in its megabytes (Pythia 2.1 and 3.2): the score of a set of neighbors is the
 size of the bubble beside which a service is as slow as beside the set. Its reads do not wait for
 one another, so it presses as much as two cores can.
 """

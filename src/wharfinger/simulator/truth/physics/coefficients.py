@@ -48,9 +48,9 @@ class Row:
 
     Attributes:
         core: ns per instruction in the core and its own caches, of a thread alone on its core.
-        cache: ns per instruction of waiting for the last level, where nobody else uses it.
+        cache: ns per instruction of waiting for the last level, without co-runners.
         access: Accesses to the last level per instruction.
-        miss_time: ns that a miss takes of a thread, where nobody else uses memory.
+        miss_time: ns that a miss takes of a thread, without co-runners.
         line: Bytes to and from memory for each miss.
         disk_time: ns per instruction of its own disk stream, ``disk`` bytes per instruction.
         network_time: The same of the network, ``network``.
@@ -61,7 +61,7 @@ class Row:
         footprint: Bytes of memory.
         active: Share of its time that it computes, alone.
         bound: Share of its computing time that it waits for caches and memory, alone.
-        identity: Number by which it is known to its neighbours.
+        identity: Number by which it is known to its neighbors.
         pressure: (7,) how much of each private resource a sibling thread of it takes, 0 to 1.
         sensitivity: (7,) ns per instruction that it loses where a sibling takes all of one.
         curve: (K,) misses of the last level per instruction on the grid of sizes.

@@ -74,7 +74,7 @@ class Hardware:
         llc_bytes: All last-level caches together.
         llc_nanoseconds: Latency of the last level.
         memory_bytes: Of the server.
-        memory_nanoseconds: Latency of memory that nobody else uses.
+        memory_nanoseconds: Latency of idle memory.
         memory_bandwidth: Sustained, of the server, in bytes per nanosecond (GB/s).
         llc_bandwidth: Of all last-level caches, likewise.
         disk_bandwidth: Sequential, likewise.

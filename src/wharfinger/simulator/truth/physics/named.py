@@ -133,7 +133,7 @@ def _stores() -> Iterator[Application]:
     Stores answer from memory that no cache keeps, and run much of the kernel's code: accesses to
     the last level by the dozen per 1,000 instructions, few of which a larger cache keeps (Ferdman
     et al., ASPLOS 2012; Kanev et al., ISCA 2015). How many it keeps is set such that one, two and
-    three neighbours that load memory do to them what Pythia's Table 2 says.
+    three neighbors that load memory do to them what Pythia's Table 2 says.
     """
     for name, cycles, misses, overlap, code, memory, serving in (
         ("redis", 0.9, 8.0, 1.8, 120, 1.5, Serving(20_000, 0.8)),

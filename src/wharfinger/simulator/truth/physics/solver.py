@@ -6,7 +6,7 @@ The model, per instruction of resident i with n threads (nanoseconds):
              + disk_i L_disk + network_i L_net         rate_i = 1 / time_i, or as asked
     L(u)   = 1 + k u^2 / (1 - u)          latency over that of an idle device
     u      = sum over residents of rate x bytes per instruction / bandwidth
-    share  in proportion to rate x (misses + 0.05 accesses), nobody more than it can fill
+    share  in proportion to rate x (misses + 0.05 accesses), none more than it can fill
 
 It has one solution (``tests/property/test_contention.py`` looks for others). A device's demand
 falls as its latency grows and latency grows without bound as u nears 1: nothing gives more than it
@@ -35,7 +35,7 @@ class Constants:
         smt: CPUs of platforms that have them are hardware threads; else all are cores.
         smt_cost: Scale of what a sibling thread costs.
         bandwidth: Scale of every platform's memory bandwidth.
-        whim: Standard deviation of the logarithm of what one neighbour does, beyond the model, to a
+        whim: Standard deviation of the logarithm of what one neighbor does, beyond the model, to a
             program where both do nothing but wait for memory, or for the disk.
     """
 
@@ -124,7 +124,7 @@ class Solver:
         return number
 
     def solve(self, asked: list[Asked]) -> Solution:
-        """Rates of those who are on one server together."""
+        """Rates of the residents of one server."""
         return Solution(*self.kernel.solve(*self.lists(asked)))
 
     def lists(self, asked: Sequence[Asked]) -> Lists:

@@ -162,7 +162,7 @@ class Physics:
 
 
 def query_instructions(application: Application) -> float:
-    """Of a query; of what serves nobody, 1."""
+    """Of a query; 1 where there are no queries."""
     return application.serving.instructions if application.serving else 1.0
 
 
