@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.live import LiveManager, manifest, ordinary_user, processes_with
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 IMPATIENT = {
     "MISSED_SECONDS": 2.0,
