@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -199,7 +199,6 @@ def test_a_few_programs_are_enough_to_begin_with(count):
     assert np.isfinite(new.beside(new).std)
 
 
-@settings(max_examples=15, deadline=None)
 @given(
     arrays(
         np.float64,
