@@ -128,6 +128,7 @@ def test_of_many_programs_the_strongest_factors_are_kept():
     assert found.std > 0
 
 
+@pytest.mark.slow
 def test_what_is_seen_on_one_platform_tells_of_others_as_far_as_they_are_alike():
     same, other = RELATIVE[:24, :24], world(24, seed=9)
     model = PairModel.fit(KNOWN, {"fast": same, "same": same.copy(), "other": other})
