@@ -11,26 +11,20 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-# The quick profile tries the same examples each time, so that a change is never failed by
-# chance; the slow one (a full scripts/test) looks further, and a failure prints the blob that
-# repeats it. Deadlines are off: the machines that run this are shared.
+# Examples for each tier of scripts/test. Only the long one tries others each time, so that chance
+# fails nobody's change, and prints the blob that repeats a failure. Deadlines are off: the
+# machines that run this are shared.
+COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", COMMON, max_examples=10, derandomize=True, database=None)
+settings.register_profile("usual", COMMON, max_examples=60, derandomize=True, database=None)
 settings.register_profile(
-    "quick",
-    max_examples=60,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile(
-    "slow",
+    "many",
+    COMMON,
     max_examples=500,
-    deadline=None,
     print_blob=True,
     database=DirectoryBasedExampleDatabase(".cache/hypothesis"),
-    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("quick")
+settings.load_profile("usual")
 
 GRACE_SECONDS = 3.0
 MARK = "WHARFINGER_TEST"

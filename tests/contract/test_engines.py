@@ -186,11 +186,16 @@ def test_faulty_simulated_engine_without_faults(check: EngineCheck, tmp_path: Pa
     check(_simulated_harness(tmp_path, _faulty))
 
 
+# Real programs take real time.
+
+
+@pytest.mark.slow
 @every_check
 def test_local_engine(check: EngineCheck, tmp_path: Path) -> None:
     check(_local_harness(tmp_path, _bare))
 
 
+@pytest.mark.slow
 @every_check
 def test_local_engine_without_cgroups(
     check: EngineCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,6 +204,7 @@ def test_local_engine_without_cgroups(
     check(_local_harness(tmp_path, _bare))
 
 
+@pytest.mark.slow
 @every_check
 def test_faulty_local_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
     check(_local_harness(tmp_path, _faulty))

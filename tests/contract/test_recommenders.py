@@ -10,7 +10,7 @@ from wharfinger.estimators.means import RowColumnLearned, RowColumnMeans
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.testing import check_recommender
 
-SLOW = {"svd-pq", "stack"}  # one learns entry by entry, in Python, the other rehearses a lot
+SLOW = {"svd-pq", "stack", "gaussian"}  # the first learns by entry, in Python, the others rehearse
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,15 @@ import pytest
 
 from tests.support.supervised import Run, Runs
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real processes take real time: none of these tests is for the fast tier."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("slow")
+
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:

@@ -61,7 +61,6 @@ def test_ready_is_the_last_line_and_comes_when_it_answers(manager: LiveManager):
     assert (process.returncode, out, errors) == (0, "", "")
 
 
-@pytest.mark.slow
 def test_a_killed_managers_socket_and_lock_are_taken_over(manager: LiveManager):
     manager.start()
     manager.submit(manifest("a", "sleep", "1"))
@@ -81,7 +80,6 @@ def test_a_wrong_division_of_the_machine_is_refused(tmp_path: Path):
     assert not (tmp_path / "state" / "socket").exists()
 
 
-@pytest.mark.slow
 def test_damage_is_told_loudly_and_the_manager_goes_on(manager: LiveManager):
     manager.start()
     manager.submit(manifest("a", "true"))

@@ -27,7 +27,8 @@ def demo(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.alone
 def test_it_runs_to_its_end_and_its_log_is_decided_again_as_it_was(tmp_path: Path) -> None:
     process = demo(tmp_path, "--seconds", "15", "--keep", "-o", "json")
     output, errors = process.communicate(timeout=300)
@@ -68,7 +69,8 @@ def _wait_until_free(state: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.parametrize("step", ["[1/5]", "[3/5]"])
 def test_an_interrupt_ends_everything(tmp_path: Path, step: str) -> None:
     process = demo(tmp_path, "--seconds", "15", "--policy", "feedback")

@@ -11,7 +11,7 @@ from tests.support.live import LiveManager
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PORT = 18480
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 
 def port_is_free() -> bool:

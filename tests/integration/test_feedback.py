@@ -28,7 +28,8 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
     assert processes_with(str(tmp_path)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.root
 def test_cpu_is_given_when_it_is_needed_and_given_back_when_not(manager: LiveManager) -> None:
     manager.submit(

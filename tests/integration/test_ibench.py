@@ -23,7 +23,7 @@ from wharfinger.host.supervisor import KEY_VARIABLE, identity_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import Setting, signal_here, source_named
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone
 
 CPU = min(os.sched_getaffinity(0))
 INTEGER = Setting(source_named("integer"), (CPU,), report_seconds=0.2)

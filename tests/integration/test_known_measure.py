@@ -24,7 +24,8 @@ def profiling(tmp_path: Path) -> None:
         engine.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.alone
 @pytest.mark.usefixtures("profiling")
 def test_programs_are_measured_and_nothing_is_left(tmp_path: Path):
     out = tmp_path / "known"

@@ -15,7 +15,7 @@ import pytest
 from wharfinger.catalog.listing import PROGRAMS, prepare
 from wharfinger.catalog.program import Program
 
-FAST = {"gzip", "sort-external", "sqlite-insert", "python-json", "python-web-application"}
+ORDINARY = {"gzip", "sort-external", "sqlite-insert", "python-json", "python-web-application"}
 STEPS = 3
 DEADLINE_SECONDS = 60.0
 REPORTS = 2
@@ -23,7 +23,7 @@ REPORTS = 2
 
 def parameters() -> Iterator[object]:
     for program in PROGRAMS:
-        marks = [] if program.name in FAST else [pytest.mark.slow]
+        marks = [] if program.name in ORDINARY else [pytest.mark.long]
         yield pytest.param(program, id=program.name, marks=marks)
 
 

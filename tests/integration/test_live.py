@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.live import LiveManager, manifest, ordinary_user, processes_with
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 IMPATIENT = (
     "quasar[violated_seconds=2,spare_seconds=3,settling_seconds=4,suspension_seconds=4,"

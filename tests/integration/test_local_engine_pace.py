@@ -32,7 +32,7 @@ from wharfinger.model.platform import ConditionKind
 from wharfinger.model.workload import Measure
 from wharfinger.testing.harness import Session
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone
 
 BUSY = "while :; do :; done"
 

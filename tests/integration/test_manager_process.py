@@ -12,8 +12,6 @@ from tests.support import wait_until
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
 from wharfinger.engines.local import identity_of_directory
 
-pytestmark = pytest.mark.slow
-
 CGROUPS = Path("/sys/fs/cgroup")
 
 

@@ -26,8 +26,6 @@ from wharfinger.model.workload import (
 )
 from wharfinger.testing.harness import Session
 
-pytestmark = pytest.mark.slow
-
 COUNTING = "i=0; while true; do i=$((i+1)); echo done=$i; sleep 0.05; done"
 LINES = Measure(r"done=(\d+)")
 RATE = Target(rate_per_second=1.0)

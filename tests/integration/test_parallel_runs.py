@@ -13,8 +13,6 @@ from tests.support import wait_until
 from tests.support.simulated_runs import Spec, simulate
 from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).resolve().parents[2]
 
 # In a process of its own: the pool's resource tracker lives as long as whoever made the pool.

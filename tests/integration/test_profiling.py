@@ -32,7 +32,7 @@ from wharfinger.model.workload import (
 )
 from wharfinger.testing.harness import Session
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone
 
 ONE_CPU = f"a={min(os.sched_getaffinity(0))}"
 INTEGER, STORAGE = SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH

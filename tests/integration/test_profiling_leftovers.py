@@ -35,8 +35,6 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import Measure
 from wharfinger.testing.harness import Session
 
-pytestmark = pytest.mark.slow
-
 MEBIBYTE = 1 << 20
 FILLING = UNTIDY + "while True: open('full', 'ab').write(bytes(1 << 20))"
 ENDING = UNTIDY + "time.sleep(0.2)"

@@ -21,7 +21,7 @@ from wharfinger.engines.local import identity_of_directory
 from wharfinger.host.cgroups import find_hierarchies
 from wharfinger.host.tree import children_of, descendants
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 # Many files: of a single one, its size alone is limited.
 FILLING = (

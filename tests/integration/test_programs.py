@@ -121,7 +121,7 @@ def reports(*options: str) -> list[tuple[float, float]]:
     return [(float(match[1]), float(match[2])) for match in found if match]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_an_open_loop_holds_its_rate_and_a_closed_one_finds_the_limit() -> None:
     with service("http_service", "--rows", "50") as port:
         opened = reports("--port", str(port), "--rate", "50")
@@ -131,7 +131,7 @@ def test_an_open_loop_holds_its_rate_and_a_closed_one_finds_the_limit() -> None:
     assert closed[-1][0] > 2 * opened[-1][0]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_service_that_stalls_is_charged_for_all_that_came_meanwhile() -> None:
     process = program("http_service", "--rows", "5")
     assert process.stdout is not None
@@ -152,7 +152,7 @@ def test_a_service_that_stalls_is_charged_for_all_that_came_meanwhile() -> None:
     assert float(match["latency_ms"]) > 200
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_redis_speakers_are_driven_with_reads_and_writes() -> None:
     with service("keyvalue_service", "--fill", "100", "--value-bytes", "4096") as port:
         options = ("--write-every", "4", "--value-bytes", "4096")

@@ -40,7 +40,6 @@ def simulated(*arguments: str, **how: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["sparrow", "oracle"])
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None:
     """Whatever the hash seed, and whatever was imported before in which order."""
@@ -79,7 +78,6 @@ def test_a_recorded_run_is_decided_again_as_it_was(tmp_path: Path) -> None:
     assert not found["same"]
 
 
-@pytest.mark.slow
 def test_two_policies_are_compared_on_the_same_draws() -> None:
     done = wharfinger(
         "simulate", *SMALL, "--compare", "least-loaded,random", "--repeats", "2", "-o", "json"
@@ -129,7 +127,6 @@ def test_it_says_why_a_workload_was_where_it_was() -> None:
     assert stages == ["admission", "placement"]
 
 
-@pytest.mark.slow
 def test_pictures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     directory = tmp_path / "plots"

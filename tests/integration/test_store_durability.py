@@ -46,7 +46,7 @@ def open_store(directory: Path) -> SqliteStore:
     return SqliteStore.open(directory, free_disk_floor_bytes=0, reserve_bytes=0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     chance = random.Random(20)
     acknowledged = 0

@@ -20,7 +20,7 @@ from wharfinger.host.pacing import request_pace, request_resume, request_suspend
 from wharfinger.host.supervisor import kill_orphans
 from wharfinger.host.tree import descendants, measure_tree
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.alone
 
 BUSY = "while :; do :; done"
 FOUR = f"for i in 1 2 3; do ({BUSY}) & done; {BUSY}"

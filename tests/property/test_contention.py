@@ -6,10 +6,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from tests.support import reference_contention as reference
+from tests.support import slow
 from tests.support.physics import (
     PLATFORMS,
     SOURCES,
@@ -66,13 +67,13 @@ def test_kernel_and_reference_agree(drawn: Group, constants: Constants) -> None:
 
 
 # The last two: Newton's method undamped goes round three points, as a load binds and does not.
-@pytest.mark.parametrize("seed", [*range(100), 1630, 2861])
+@pytest.mark.parametrize("seed", [1630, 2861, *range(20), *slow(range(20, 100))])
 def test_kernel_and_reference_agree_on_full_servers(seed: int) -> None:
     hardware, asked = drawn_group(seed)
     assert_alike(solved(hardware, asked), reference.solve(asked, hardware, CONSTANTS))
 
 
-@pytest.mark.parametrize("seed", range(5000, 5040))
+@pytest.mark.parametrize("seed", [*range(5000, 5008), *slow(range(5008, 5040))])
 def test_one_fixed_point_from_many_starts(seed: int) -> None:
     hardware, asked = drawn_group(seed, 12)
     kernel, random = solved(hardware, asked), np.random.default_rng(seed)
@@ -240,7 +241,6 @@ def test_few_iterations_are_enough() -> None:
     assert max(taken) < LIMIT / 2
 
 
-@settings(max_examples=200)
 @given(groups(most=8))
 def test_it_always_settles(drawn: Group) -> None:
     hardware, asked = drawn

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.manifest_strategies import workloads
@@ -42,7 +42,7 @@ PIECES = [
     ),
     *(b"spec", b"\\ud800", b"9" * 5000, b"a" * 70_000, b"[" * 100, b"\xef\xbb\xbf"),
 ]
-MANY = settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+pytestmark = pytest.mark.hypothesis  # each counts what it tries, so its property is within it
 
 
 def outcome(text, *, pure=False):
@@ -89,7 +89,6 @@ def mutated(draw):
 def test_arbitrary_bytes(record_property):
     counts = Counter()
 
-    @MANY
     @given(
         st.binary(max_size=400)
         | st.text(max_size=200)
@@ -105,7 +104,6 @@ def test_arbitrary_bytes(record_property):
 def test_mutated_manifests(record_property):
     counts = Counter()
 
-    @MANY
     @given(mutated())
     def run(text):
         counts["valid" if outcome(text) else "refused"] += 1
@@ -119,7 +117,6 @@ def test_mutated_manifests(record_property):
 def test_both_parsers_read_the_same(record_property):
     counts = Counter()
 
-    @settings(MANY, max_examples=200)
     @given(mutated())
     def run(text):
         by_c, by_python = outcome(text), outcome(text, pure=True)
@@ -143,7 +140,6 @@ def test_mutated_values_agree_with_the_schema(record_property):
         | st.just([]) | st.just({}) | st.just(["a"]) | st.just({"A": "b"})
     )  # fmt: skip
 
-    @MANY
     @given(workloads(), workloads(), st.data())
     def run(workload, other, data):
         manifest = workload_to_manifest(workload, redact=False)
@@ -173,7 +169,6 @@ def test_mutated_values_agree_with_the_schema(record_property):
 def test_a_workload_written_and_read_again_is_the_same(record_property):
     counts = Counter()
 
-    @settings(MANY, max_examples=300)
     @given(workloads())
     def run(workload):
         manifest = workload_to_manifest(workload, redact=False)

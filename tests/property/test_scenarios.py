@@ -3,7 +3,7 @@
 from collections import Counter
 from math import inf
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.model.workload import LatencyBound, WorkloadType
@@ -114,7 +114,6 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(scenarios(), st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 60))
 def test_any_valid_scenario_builds(scenario: Scenario, seed: int, servers: int, workloads: int):
     setup = build(scenario, seed, servers, workloads)
@@ -149,7 +148,6 @@ def _check(setup, job) -> None:
         assert job.workload.reservation.cpu_millicpus % 1000 == 0
 
 
-@settings(max_examples=60)
 @given(st.lists(st.floats(0.01, 100.0), min_size=1, max_size=8), st.integers(0, 1000))
 def test_shares_of_a_whole_add_up_and_are_near_what_they_should_be(weights: list, total: int):
     counts = apportion(weights, total)

@@ -1,7 +1,7 @@
 """What tests share: waiting for a state, and what a test needs of the machine."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import pytest
@@ -12,6 +12,11 @@ requires_root = pytest.mark.root
 """Skipped, with the reason, where the tests don't run as root (tests/conftest.py)."""
 
 POLL_SECONDS = 0.01
+
+
+def slow(values: Iterable[object]) -> list[object]:
+    """Values of a parametrised test that are not for scripts/test --fast."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 def wait_until(predicate: Callable[[], T], timeout_seconds: float = 10.0, what: str = "") -> T:

@@ -212,7 +212,13 @@ SIMULATED = _specs(
     RunSpec("paragon-ec2-low", "quasar", seed=2, servers=10, workloads=5),
     RunSpec(RACK, "quasar", seed=4, servers=6, workloads=14, regime="contended"),
 )
-SLOW = ("quasar-ec2-quasar-1", "paragon-ec2-low-quasar-2", "rack-quasar-4")
+SLOW = (
+    "quasar-ec2-quasar-1",
+    "paragon-ec2-low-quasar-2",
+    "rack-quasar-4",
+    "paragon-local-phases-quasar-5",
+    "measured-oracle-1",
+)
 """Runs that take seconds."""
 
 

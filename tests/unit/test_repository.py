@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 import wharfinger
@@ -38,6 +39,7 @@ def is_environment(folder: str, name: str) -> bool:
 
 
 FILES = sorted(repository_files())
+TESTS = [path for path in FILES if path.is_relative_to(ROOT / "tests") and path.suffix == ".py"]
 SOURCES = [path for path in FILES if path.is_relative_to(ROOT / "src") and path.suffix == ".py"]
 
 
@@ -122,6 +124,35 @@ def test_functions_are_short():
     longest = sorted(lengths, key=lambda place: -lengths[place])[:10]
     ninetieth = statistics.quantiles(lengths.values(), n=10)[-1]
     assert ninetieth < 35, f"the longest: {longest}"
+
+
+def tiers() -> dict[str, str]:
+    """The tests that each tier selects, by their marks."""
+    script = (ROOT / "scripts/test").read_text()
+    return dict(re.findall(r"^ +(\w+)\) marks=\"(.+?)\"", script, re.MULTILINE))
+
+
+def test_every_test_runs_in_some_tier():
+    for slow, long, hypothesis in product((False, True), repeat=3):
+        marked = {"slow": slow, "long": long, "hypothesis": hypothesis}
+        runs = {tier: eval(marks, {}, marked) for tier, marks in tiers().items()}
+        assert runs == {
+            "fast": not (slow or long),
+            "ordinary": not long,
+            "long": long or hypothesis,
+        }
+
+
+def test_what_runs_alone_is_integration():
+    """The fast tier runs nothing alone, and all of that folder is too slow for it."""
+    mark = f"mark.{'alone'}"
+    found = [path for path in TESTS if mark in path.read_text()]
+    assert {path.parent.name for path in found} == {"integration"}
+
+
+def test_every_file_with_tests_is_found_by_its_name():
+    begins = re.compile(r"^(async )?def test_|^class Test", re.MULTILINE)
+    assert all(path.name.startswith("test_") for path in TESTS if begins.search(path.read_text()))
 
 
 def test_builds_carry_no_machine_flags():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import wharfinger.catalog.programs
+from tests.support import slow
 from wharfinger.catalog import listing
 from wharfinger.catalog.inputs import MAKERS, make_input
 from wharfinger.catalog.program import Category
@@ -75,7 +76,10 @@ def test_each_program_is_recognised_as_its_own_group(tmp_path: Path):
         assert program.group in listing.groups_run_by(command), program.name
 
 
-@pytest.mark.parametrize("name", MAKERS)
+LARGE = {"document", "words.txt.gz", "records.json"}
+
+
+@pytest.mark.parametrize("name", [*sorted(MAKERS.keys() - LARGE), *slow(sorted(LARGE))])
 def test_the_same_seed_makes_the_same_input(tmp_path: Path, name: str):
     random.seed(0)
     first = contents(make_input(name, directory(tmp_path, "a"), 7))

@@ -41,6 +41,7 @@ def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]
     return status, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
     status, out, err = call(capsys, "evaluate", train, "--repeats", "1", "-o", "json")
     assert (status, err) == (0, "")
@@ -230,6 +231,7 @@ def test_wrong_seconds_are_one_line(
     assert words in err
 
 
+@pytest.mark.slow
 def test_in_pairs_a_new_rows_column_is_not_believed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):

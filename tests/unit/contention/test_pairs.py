@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -128,6 +128,7 @@ def test_of_many_programs_the_strongest_factors_are_kept():
     assert found.std > 0
 
 
+@pytest.mark.slow
 def test_what_is_seen_on_one_platform_tells_of_others_as_far_as_they_are_alike():
     same, other = RELATIVE[:24, :24], world(24, seed=9)
     model = PairModel.fit(KNOWN, {"fast": same, "same": same.copy(), "other": other})
@@ -199,7 +200,6 @@ def test_a_few_programs_are_enough_to_begin_with(count):
     assert np.isfinite(new.beside(new).std)
 
 
-@settings(max_examples=15, deadline=None)
 @given(
     arrays(
         np.float64,

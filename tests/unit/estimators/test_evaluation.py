@@ -44,6 +44,7 @@ def test_known_rows_are_limited_by_whole_programs(rows):
         assert len(found) <= max(rows, *sizes.values())
 
 
+@pytest.mark.slow
 def test_as_many_entries_are_revealed_as_asked_for():
     split = next(splits(performance(1, missing=0.3), EvaluationPlan()))
     for strategy in Strategy:
@@ -62,6 +63,7 @@ def test_in_pairs_a_new_rows_column_is_hidden():
         assert split.held.shape == (len(gone), len(split.training.columns))
 
 
+@pytest.mark.slow
 def test_estimators_do_not_hang_on_their_company():
     matrix, plan = performance(2, rows=12, columns=6), EvaluationPlan(repeats=1, scale=Scale.COMMON)
     alone = evaluate(matrix, ["gaussian"], plan).estimators["gaussian"]

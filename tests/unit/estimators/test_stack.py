@@ -1,5 +1,6 @@
 """The default: its mixtures beside numbers worked by hand, its kernel beside NumPy."""
 
+from functools import cache
 from itertools import product
 from math import inf
 
@@ -103,14 +104,16 @@ def test_the_nearer_to_one_the_more_it_is_a_known_row() -> None:
     assert errors[2] < 0.05
 
 
-def stack(values: np.ndarray, scale: Scale = Scale.ARBITRARY) -> StackLearned:
-    rng = np.random.default_rng(0)
+@cache
+def stack(scale: Scale) -> StackLearned:
+    """Learnt from ``rows_of()``, once for all who ask."""
+    values, rng = rows_of(), np.random.default_rng(0)
     return StackEstimator().learn(values, np.arange(len(values)), scale, rng)
 
 
 @pytest.mark.parametrize(("scale", "known"), list(product(Scale, (1, 2, 5, 8))))
 def test_the_kernel_says_what_numpy_says(scale: Scale, known: int) -> None:
-    learned = stack(rows_of(), scale)
+    learned = stack(scale)
     rng = np.random.default_rng(known)
     for truth in rows_of(5, seed=2):
         row = masked(truth, np.sort(rng.choice(8, known, replace=False)))
@@ -137,7 +140,7 @@ def test_the_kernel_takes_all_kinds_of_members() -> None:
 
 
 def test_weights_are_few_and_sum_to_one() -> None:
-    learned = stack(rows_of())
+    learned = stack(Scale.ARBITRARY)
     assert 1 <= len(learned.members) <= MAX_MEMBERS
     assert learned.weights.sum() == pytest.approx(1)
     assert (learned.weights > 0).all()
@@ -199,7 +202,7 @@ def test_the_more_picks_there_are_to_begin_with_the_less_the_rehearsal_moves() -
 
 
 def test_a_row_that_is_changed_afterwards_changes_no_prediction() -> None:
-    learned, row = stack(rows_of()), masked(rows_of(1, seed=3)[0], np.array([1, 6]))
+    learned, row = stack(Scale.ARBITRARY), masked(rows_of(1, seed=3)[0], np.array([1, 6]))
     found, before = learned.condition(row), learned.reference(row).covariance
     row[:] = np.nan
     assert found.covariance == pytest.approx(before)

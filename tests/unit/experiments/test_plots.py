@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import slow
 from tests.support.simulated_runs import Spec, fate, series, simulate
 from wharfinger.errors import Unavailable
 from wharfinger.experiments import plots
@@ -64,7 +65,7 @@ def texts(figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", ["performance", *slow(sorted(DRAWN.keys() - {"performance"}))])
 def test_the_same_data_make_the_same_bytes(name: str, tmp_path: Path):
     first, again = tmp_path / "first", tmp_path / "again"
     for folder in (first, again):

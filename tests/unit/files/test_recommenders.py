@@ -5,13 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import slow
 from tests.support.matrices import performance
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators import ESTIMATORS, Scale, fit
 from wharfinger.files.recommenders import from_bytes, load, save, to_bytes
 
+SLOW = {"svd-pq", "stack"}
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+
+@pytest.mark.parametrize("name", [*sorted(ESTIMATORS.keys() - SLOW), *slow(sorted(SLOW))])
 def test_what_is_loaded_predicts_as_what_was_saved(tmp_path: Path, name: str):
     model = fit(name, performance(1, missing=0.2), scale=Scale.COMMON, seed=4)
     save(model, tmp_path / "model")

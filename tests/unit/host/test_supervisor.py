@@ -94,7 +94,7 @@ def test_no_part_of_a_record_is_taken_for_one(run_dir: Path) -> None:
         assert read_run(run_dir).exit is None, EXIT[:size]
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300))
 def test_garbage_counts_as_not_there(run_dir: Path, content: bytes) -> None:
     for name in ("claim", "started", "exit"):

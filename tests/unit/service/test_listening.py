@@ -28,9 +28,11 @@ from wharfinger.service.protocol import peer_uid
 TOKEN = "0123456789abcdef"
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    served = Served(tmp_path / "state", "--listen", "127.0.0.1:0", environment=with_token(TOKEN))
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One for all who only ask."""
+    state = tmp_path_factory.mktemp("served") / "state"
+    served = Served(state, "--listen", "127.0.0.1:0", environment=with_token(TOKEN))
     yield served
     status, errors = served.stop()
     assert status == 0, errors
@@ -79,6 +81,8 @@ def test_another_users_process_is_shown_the_door(served: Served):
     os.waitpid(child, 0)
     with os.fdopen(reader, "rb") as answer:
         assert answer.read() == b"closed without a word"
+    (served.state / "socket").chmod(0o600)
+    served.state.chmod(0o700)
     assert Client(served.state).get("status")["name"] == "wharfinger"
 
 

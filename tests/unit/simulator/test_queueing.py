@@ -15,7 +15,7 @@ from wharfinger.simulator.truth.queueing import (
     beyond,
 )
 
-QUERIES = 300_000
+QUERIES = 100_000
 
 
 def drawn_services(variation: float, random: np.random.Generator) -> np.ndarray:
