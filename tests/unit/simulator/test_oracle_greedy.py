@@ -13,6 +13,7 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.common import ByReservation
+from wharfinger.policies.registry import make_policy
 from wharfinger.simulator import run as simulated
 from wharfinger.simulator.oracle.demand import Knowledge
 from wharfinger.simulator.policies import Estimates
@@ -80,7 +81,8 @@ def test_few_placements_of_all_keep_more_targets(monkeypatch: pytest.MonkeyPatch
         most = 0
         for rows in product(range(3), repeat=len(names)):
             script = Scripted(dict(zip(names, rows, strict=True)))
-            estimates = Estimates(script, None, lambda _: pytest.fail("nothing to classify"))
+            policy = replace(make_policy("reservation"), placement=script)
+            estimates = Estimates(policy, lambda _: pytest.fail("nothing to classify"))
             with monkeypatch.context() as patched:
                 patched.setattr(simulated, "estimates_for", lambda *_, e=estimates, **__: e)
                 most = max(most, kept(run(world, "scripted")))
