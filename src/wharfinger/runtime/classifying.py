@@ -9,8 +9,9 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from wharfinger.core import actions as act
@@ -20,6 +21,8 @@ from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
 
 log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 60.0
 
 
 class Classifies(Protocol):
@@ -103,19 +106,33 @@ class ClassifierService:
         self._tasks.put(task)
 
     def _work(self) -> None:
+        """Never ends by a fault of the classifier: workloads would wait for it without end."""
         while True:
             try:
-                task = self._tasks.get(timeout=self._classifier.due_in())
+                task = self._tasks.get(timeout=self._due_in())
             except queue.Empty:
-                self._classifier.go_on()
+                self._tolerantly(self._classifier.go_on)
                 continue
             if task is None:
                 return
             if isinstance(task, tuple):
-                self._classifier.learn(*task)
+                self._tolerantly(partial(self._classifier.learn, *task))
                 continue
             self._answers.append(self._answer(task))
             os.eventfd_write(self._news, 1)
+
+    def _due_in(self) -> float | None:
+        try:
+            return self._classifier.due_in()
+        except Exception:
+            log.exception("the classifier does not say when it is due")
+            return RETRY_SECONDS
+
+    def _tolerantly(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            log.exception("the classifier does not learn")
 
     def _answer(self, action: act.ClassifyWorkload) -> ev.Report:
         workload = action.workload
