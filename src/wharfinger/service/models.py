@@ -442,7 +442,7 @@ class ServerModel(ApiModel):
     workloads: int = Field(description="How many hold resources here.")
     copies: int = Field(description="How many profiling copies run here.")
     unsettled: bool = Field(
-        description="A resident misses its target: no new work here until that is mended, or a "
+        description="A resident violates its target: no new work here until it is kept again, or a "
         "minute has passed."
     )
     pressure: list[PressureModel] = Field(

@@ -164,8 +164,8 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         accepted=False,
         reason=ReasonCode.WOULD_NOT_HELP,
         message=(
-            f"target missed at {off.pace:.0%}, but it uses {used}m of its "
-            f"{held.cpu_millicpus}m CPU: more CPU would not help"
+            f"not resized: at {off.pace:.0%} of target, but only {used}m of "
+            f"{held.cpu_millicpus}m CPU is used; more CPU would not help"
         ),
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
