@@ -1,4 +1,4 @@
-"""CPU that follows a target while the workload runs: what is the same whoever says how much.
+"""CPU that follows a target while the workload runs: what all policies that follow a target share.
 
 A policy gives ``follow_target`` a function that says what is wanted; here are the bounds (a step
 at most quadruples or halves, what is used is not taken from a service), the room on the server,
