@@ -24,7 +24,7 @@ START_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a target: pace is ``factor`` times the curve, or over it.
+    """One part of a target: performance over it is ``factor`` times the curve, or over it.
 
     Attributes:
         curve: What was classified.

@@ -65,7 +65,7 @@ class Client:
         self._connection = _Connection(state / "socket")
 
     def wait_for_manager(self, timeout_seconds: float = APPEAR_SECONDS) -> None:
-        """Return when somebody listens, or the time is over: the next call then says so."""
+        """Return when a manager listens, or the time is over: the next call then says so."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             try:

@@ -60,7 +60,7 @@ def _delete(
         try:
             deletions.append(json.loads(client.call("DELETE", "workloads", name).body))
         except NotFound as error:
-            # With --all, somebody else was quicker, which is as well.
+            # With --all, another client was quicker, which is as well.
             if not skip_missing:
                 complain(error)
                 failed = True

@@ -110,4 +110,4 @@ def server_text(server: Record) -> str:
     return "\n\n".join(sections)
 
 
-_UNSETTLED = "yes: a workload here misses its target; no new work until that is mended"
+_UNSETTLED = "yes: a workload here violates its target; no new work until it is kept again"

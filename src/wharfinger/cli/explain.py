@@ -1,6 +1,6 @@
 """``wharfinger explain``: why a workload is where it is, for an operator who read no paper.
 
-Everything it says was recorded when it was decided; only what stands under "if it were its
+Everything it says was recorded when it was decided; only "if it were its
 turn now" is asked of the policies at this moment. Decisions, predictions and adjustments are put
 in words here for ``describe``, ``submit --dry-run``, ``top`` and ``simulate --explain``. Short: a
 decision's sentence, what would change it, and every server that was looked at with a verdict.

@@ -194,7 +194,7 @@ def complain(problem: Exception | str) -> None:
 
 
 def _forget_output() -> None:
-    """Whoever read our output is gone; Python must not complain when it flushes at the end."""
+    """The reader of our output is gone; Python must not complain when it flushes at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

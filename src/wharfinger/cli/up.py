@@ -171,7 +171,7 @@ def _announce(state: Path, tcp: Sequence[socket.socket]) -> None:
     for listener in tcp:
         host, port = listener.getsockname()[:2]
         lines.append(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
-    # Whoever started us may not want to read this.
+    # The parent process may not want to read this.
     with contextlib.suppress(OSError):
         print("\n".join([*lines, "ready"]), flush=True)
 

@@ -163,7 +163,7 @@ class PairAssessment(Assessment):
 
     Args:
         newcomer: With its profiles.
-        request: Who it is.
+        request: The newcomer's.
         view: The servers.
         rows: Of the residents.
         confidence: That each workload keeps its target, each by itself.

@@ -10,7 +10,7 @@ program the row is filled in from a few entries by an estimator of ``wharfinger.
 that has learnt from the known rows, and its column by another that has learnt from the columns.
 Its x is the filled-in row in the singular vectors, its q the ridge regression of the filled-in
 column on what the known programs' factors make of it: so two new programs beside one another, of
-whom no entry was ever seen, follow from how each gets on with the known ones.
+which no entry was ever seen, follow from how each gets on with the known ones.
 """
 
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ class Doubt:
 class Factors:
     """What was learnt from one platform's matrix.
 
-    The first factor is what a neighbor does to everybody, the second what everybody does to one,
+    The first factor is what a neighbor does to all, the second what all do to one,
     the third what is doubtful where both are new.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Who fits beside whom: programs by kind, a kind being the set of those beside whom one does not.
+"""Which programs fit on one server, by kind: the set of programs that one does not fit with.
 
 Of a new program the kind is a guess by Bayes' rule: those of the known ones that agree with what
 was seen of it, each as likely as it is frequent.

@@ -52,7 +52,7 @@ class PairModel:
     Attributes:
         names: Of the known programs.
         factors: By platform.
-        kinds: Who fits beside whom.
+        kinds: Which programs fit on one server.
     """
 
     names: tuple[str, ...]
@@ -98,7 +98,7 @@ class PairModel:
         return cls(tuple(names), found, Kinds.learn(relative))
 
     def completed(self, platform: str) -> Array:
-        """(K, K) performance beside over alone: measured, or filled in; whoever fits or not."""
+        """(K, K) performance beside over alone: measured, or filled in; whether they fit or not."""
         return np.asarray(np.exp(self.factors[platform].logs))
 
     def of(self, name: str) -> dict[str, PairProfile]:

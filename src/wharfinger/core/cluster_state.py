@@ -40,7 +40,7 @@ class World:
         ended: (order, uid, name) of the ended ones, oldest first.
         suspended: Names of those that are.
         arriving: Stopped to be migrated, and now to be started where room is held for them.
-        residents: Names of those who hold resources on a server, by the server's name.
+        residents: Names of the workloads that hold resources on a server, by the server's name.
         resize_wanted: Running, or about to, with another reservation than they have.
         contention: How residents slow one another; ``None`` = nothing is kept of that.
         touched: Changed since the manager last looked; names, in order.
@@ -156,7 +156,7 @@ class World:
     # --- pieces of the fold ------------------------------------------------------------------
 
     def servers_changed(self) -> None:
-        """Those who could never have a place may have one now."""
+        """Workloads that were too large may have a place now."""
         self.room_changed = True
         self.lines.take_back()
 
@@ -355,7 +355,7 @@ class World:
             self.watch(placement.server)
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
-        """Who holds resources there, profiling copies left out."""
+        """What holds resources there, profiling copies left out."""
         return [self.state.workloads[name] for name in self.residents.get(server, ())]
 
     def occupants(self, server: str) -> list[Occupant]:
@@ -535,7 +535,7 @@ class World:
         record.retry_at = None
         if record.phase is Phase.QUEUED:
             self.lines.leave(record)
-            # Whoever stood behind may be first now.
+            # The one behind may be first now.
             self.room_changed = True
 
     def want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:

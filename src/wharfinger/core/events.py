@@ -1,6 +1,6 @@
 """Everything that can happen. State is the fold of these and of nothing else.
 
-Three kinds, told apart by who says them:
+Three kinds, by their origin:
 
 * *reports* come from the engine: what servers there are, what started, finished, vanished;
 * *requests* come from clients, and one from the clock;

@@ -1,4 +1,4 @@
-"""A sorted list whose head goes cheaply: lines of those who wait, and of those who have ended."""
+"""A sorted list whose head goes cheaply: queues, and ended workloads."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator

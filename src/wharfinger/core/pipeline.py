@@ -260,7 +260,7 @@ class Manager:
         return self._world.record_of(key)
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
-        """Who holds something there, from being placed to being gone; to be read only."""
+        """What holds resources there, from being placed to being gone; to be read only."""
         return self._world.residents_of(server)
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
@@ -554,10 +554,10 @@ class Manager:
             self._serve(now, self._world.lines.open(queue))
 
     def _profile_waiting(self, now: float) -> bool:
-        """Profile those who waited for room, in order, as far as there is some.
+        """Profile those that waited for room, in order, as far as there is some.
 
         Returns:
-            Whether somebody went on to a line without: no planner asks for it any more.
+            Whether one went on to a queue without: no planner asks for it any more.
         """
         queued = False
         for _, _, name in list(self._world.unprofiled):

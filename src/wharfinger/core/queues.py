@@ -39,7 +39,7 @@ class Lines:
         return len(self._all.get(queue, ()))
 
     def open(self, queue: str) -> Ordered[Entry]:
-        """Those of a queue who may be tried, in order of service; it changes as they leave."""
+        """Workloads of a queue that may be tried, in order of service; it changes as they leave."""
         return self._open.get(queue, _NOBODY)
 
     def before(self, queue: str, entry: Entry) -> int:
@@ -68,7 +68,7 @@ class Lines:
         self._waits.drop(record.name)
         self._waiting.pop(record.name, None)
 
-    # --- who need not be tried -----------------------------------------------------------
+    # --- what need not be tried ----------------------------------------------------------
 
     def set_aside(self, record: WorkloadRecord) -> None:
         """No server can take it, even when empty."""
@@ -88,7 +88,7 @@ class Lines:
         self._waits.put(record.name, until)
 
     def freed(self, server: str) -> None:
-        """There may be room on a server: those who wait for it stand in line again."""
+        """There may be room on a server: parked workloads are back in the queue."""
         for name in self._awaited.pop(server, ()):
             # One that has left since, or stands in line again, has nothing to wait for there.
             queue, entry = self._aside.pop(name, ("", None))
@@ -96,7 +96,7 @@ class Lines:
                 self._open[queue].add(entry)
 
     def take_back(self) -> None:
-        """The servers have changed: those who stood aside stand in line again."""
+        """The servers have changed: parked workloads are back in the queue."""
         self._aside.clear()
         self._awaited.clear()
         for queue, line in self._all.items():
@@ -104,7 +104,7 @@ class Lines:
                 self._open[queue] = Ordered(line)
 
     def block(self, record: WorkloadRecord) -> None:
-        """Whoever comes behind this one waits for it."""
+        """Those behind this one wait for it."""
         self._blocked[record.queue] = entry_of(record)
 
     def is_blocked(self) -> bool:
@@ -112,7 +112,7 @@ class Lines:
         return bool(self._blocked)
 
     def unblock(self) -> None:
-        """There may be room: everyone is worth trying again."""
+        """There may be room: every workload is worth trying again."""
         self._blocked.clear()
 
     def is_delayed(self, record: WorkloadRecord) -> bool:

@@ -26,4 +26,4 @@ class SharedResource(StrEnum):
 
 
 YIELDED = frozenset({SharedResource.INTEGER, SharedResource.FLOATING_POINT, SharedResource.VECTOR})
-"""Best-effort work has the lowest weight: it leaves the cores to whoever wants them."""
+"""Best-effort work has the lowest weight: it leaves the cores to others."""

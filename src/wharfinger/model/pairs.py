@@ -33,7 +33,7 @@ class PairProfile:
         suffers_variance: (F,) of ``suffers``; empty = none, it is exact.
         presses_variance: (F,) of ``presses``; empty = none.
         excluded: (G,) probability that it does not fit beside one of each kind; empty = it fits
-            beside anybody.
+            beside any.
         excludes: (G,) probability that it is of each kind.
 
     >>> one = PairProfile("two", suffers=(0.0, 0.5), presses=(1.0, 0.0))

@@ -205,7 +205,7 @@ class Curve:
     def at(self, cpu_millicpus: int) -> Estimate:
         """Between columns by the logarithms of both; below the first in proportion.
 
-        Above the last nothing more is gained that anybody has seen.
+        Above the last nothing more was ever seen to be gained.
         """
         columns, known = self.cpu_millicpus, self.estimates
         after = bisect_left(columns, cpu_millicpus)

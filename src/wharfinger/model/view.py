@@ -103,7 +103,7 @@ class ClusterView:
         rows: Row of each server by its name; ``None`` = only ``names`` tells.
         contention: How residents slow one another, and would slow a newcomer; ``None`` = nothing
             is kept of that.
-        occupants: Who holds resources on a server, by its name; ``None`` = only counts are known.
+        occupants: What holds resources on a server, by its name; ``None`` = only counts are known.
     """
 
     names: Sequence[str]
@@ -160,7 +160,7 @@ class OffTarget:
         pace: Performance over target; 1 = exactly kept.
         for_seconds: How long it has been on this side of its target.
         cpu_seconds_per_second: CPU time that it uses; ``None`` = not measured.
-        estimated: The pace is what it could do, were it asked more: its CPU is idle.
+        estimated: The performance is what it could reach under more load: its CPU is idle.
     """
 
     pace: float

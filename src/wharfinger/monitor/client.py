@@ -31,7 +31,7 @@ def kill_commands(keys: Iterable[str]) -> int:
     """Kill what commands that measured these starts have left; how many were killed.
 
     Each run of a command is cleared away when it ends (``commands``). This finds the rest by its
-    mark: after somebody has killed a reader, or with the next manager.
+    mark: after a reader was killed, or with the next manager.
     """
     marked = [key + MARK for key in keys]
     return kill_orphans(*marked, timeout_seconds=KILL_SECONDS) if marked else 0
@@ -181,7 +181,7 @@ class MeterClient:
         kill_commands(key for key, spec in self._specs.items() if spec.command)
         self._deaths += 1
         hung = status == -signal.SIGALRM
-        # Somebody may kill it while it is at any workload; twice at the same is no chance.
+        # It may be killed while it is at any workload; twice at the same is no chance.
         if note and (hung or note == self._suspect):
             reason = (
                 f"reading it took longer than {HANG_SECONDS:g} s" if hung else "its reader died"

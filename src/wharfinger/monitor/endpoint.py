@@ -42,7 +42,7 @@ class _Request:
             self.result = EndpointError(f"{self._url}: {reason}")
 
     def end(self) -> None:
-        """Let go of the connection: whoever waits for it in the thread fails at once."""
+        """Let go of the connection: a request that waits for it in the thread fails at once."""
         self._over = True
         if self._socket is not None:
             with suppress(OSError):

@@ -1,7 +1,7 @@
 """What an interpreter of plans asks for, one step at a time, and what may come of it.
 
 The port is what carries the steps out. Time passes in readings alone, as far as the interpreter
-knows; whoever drives it reads, by waiting or by an event, and hands over what was read.
+knows; its caller reads, by waiting or by an event, and hands over what was read.
 """
 
 from collections.abc import Mapping, Sequence

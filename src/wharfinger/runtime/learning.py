@@ -1,4 +1,4 @@
-"""A classifier that learns from what has run, without anybody waiting for it.
+"""A classifier that learns from what has run, without any request waiting for it.
 
 It classifies by the known programs and by the rows of what ran before (``classification.learnt``),
 which it keeps in the state directory. What is new is learnt from by a process beside the manager
@@ -45,7 +45,7 @@ class LearningClassifier:
         directory: For what is learnt; made when there is something.
         clock: Seconds, monotonic.
         estimator: What is learnt beside the manager.
-        first: What is learnt at the start, while somebody waits.
+        first: What is learnt at the start, while a request waits.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 ``runtime.learning`` starts it, with the lowest claim on the CPU that there is, so that the manager
 never waits for an estimator. It reads the matrices in a directory and writes what it has learnt
-beside them, under a name that tells of what: whoever finds that has it whole.
+beside them, under a name that tells of what: a file of that name is whole.
 """
 
 import argparse

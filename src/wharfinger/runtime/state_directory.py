@@ -1,4 +1,4 @@
-"""The one directory in which a manager's state lies, and who may use it.
+"""The one directory in which a manager's state lies, and which user may use it.
 
 A manager holds a lock on it for its life. The kernel drops the lock when the process dies,
 however it dies, so a dead manager's directory can be taken over at once.
@@ -29,7 +29,7 @@ class StateDirectory:
     """A state directory that exists, is ours and is closed to others.
 
     Raises:
-        InvalidInput: It can't be made, or belongs to somebody else.
+        InvalidInput: It can't be made, or belongs to another user.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,6 +1,6 @@
 """Drives one runtime from the asyncio loop in which the API is served: one thread does all.
 
-The routes read through it and make their requests through ``request``; whoever waits for
+The routes read through it and make their requests through ``request``; what waits for
 news awaits ``changed``. When the runtime fails in a way that leaves memory and log apart,
 the manager stops: the log is the truth, and the next start begins from it.
 """
@@ -121,7 +121,7 @@ class Driver:
         self._on_fault()
 
     def _after(self, not_before_seconds: float = 0.0) -> None:
-        """Set the timer, and wake those who wait for news."""
+        """Set the timer, and wake requests that wait for news."""
         self._schedule(not_before_seconds)
         if self.runtime.store.last_sequence != self._seen:
             self._seen = self.runtime.store.last_sequence

@@ -1,7 +1,7 @@
-"""The sockets on which the API listens, and who may connect to which.
+"""The sockets on which the API listens, and which clients may connect.
 
 ``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's
-own user; TCP is for whoever has the token, and exists only when both are given.
+own user; TCP is for clients with the token, and exists only when both are given.
 """
 
 import os
@@ -74,7 +74,7 @@ def listen_tcp(host: str, port: int) -> socket.socket:
 
     Raises:
         InvalidInput: The host is not an address of this machine.
-        Conflict: Somebody else listens there.
+        Conflict: Another process listens there.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

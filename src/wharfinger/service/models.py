@@ -373,7 +373,7 @@ class WaitingModel(ApiModel):
     first_message: str = Field(description="Why the first one waits; may be empty.")
     not_before: str | None = Field(description="A start failed; it is not tried again before.")
     unsettled_by: list[str] = Field(
-        description="Who misses a target: for their sake their servers take no new work."
+        description="Workloads that miss their targets: meanwhile their servers take no new work."
     )
     now: list[DecisionModel] = Field(description="What would be decided if it were its turn now.")
 
@@ -442,7 +442,7 @@ class ServerModel(ApiModel):
     workloads: int = Field(description="How many hold resources here.")
     copies: int = Field(description="How many profiling copies run here.")
     unsettled: bool = Field(
-        description="A resident misses its target: no new work here until that is mended, or a "
+        description="A resident violates its target: no new work here until it is kept again, or a "
         "minute has passed."
     )
     pressure: list[PressureModel] = Field(

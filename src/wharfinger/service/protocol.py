@@ -1,4 +1,4 @@
-"""Who may speak on a connection, checked before a byte of it is read.
+"""Which user may speak on a connection, checked before a byte of it is read.
 
 ``server.py`` gives these to uvicorn. On the Unix socket the kernel says whose process it
 is; on TCP the request must carry the token. A TCP client that says nothing is let go, and
@@ -75,7 +75,7 @@ def make_protocol(token: str | None) -> Callable[..., asyncio.Protocol]:
 
 
 class GuardedProtocol(H11Protocol):
-    """HTTP/1.1 for those who may speak it here."""
+    """HTTP/1.1 for users that may speak it here."""
 
     tcp_token: str | None = None
     _deadline: asyncio.TimerHandle | None = None

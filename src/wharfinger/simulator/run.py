@@ -444,7 +444,7 @@ class Simulation:
             recorder.capacity(0.0, machine, present=True)
 
     def fates(self) -> tuple[Fate, ...]:
-        """Of all who were handed in, in order of arrival."""
+        """Of all that were submitted, in order of arrival."""
         now = self.loop.now
         for run in self.cluster.runs:
             run.settle(now)

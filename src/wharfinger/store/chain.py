@@ -1,7 +1,7 @@
 """The hash chain: what makes a log tell whether it is what was written.
 
 Each entry's hash covers the one before it, so that a changed, missing, moved or inserted
-entry breaks the chain. It guards against damage, not against somebody who may write the
+entry breaks the chain. It guards against damage, not against an attacker who may write the
 file and can compute BLAKE2b as well as we can.
 """
 

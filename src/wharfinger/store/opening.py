@@ -1,8 +1,8 @@
 """What has to be true before a store is used: files in place, schema known, content whole.
 
-``SqliteStore.open`` calls ``open_whole``; where something is not whole, ``salvage.py`` builds
-anew. Whoever only looks must not change what he looks at: closing an ordinary connection
-writes the WAL back, so the survey uses one that can't write.
+``SqliteStore.open`` calls ``open_whole``; where something is not whole, ``salvage.py``
+rebuilds it. A survey must not change the store: closing an ordinary connection writes the WAL back,
+so the survey uses one that can't write.
 """
 
 import sqlite3

@@ -87,7 +87,7 @@ class Room:
             finally:
                 os.close(descriptor)
         except OSError:
-            # Somebody else was quicker: half a reserve would look like one, so there is none.
+            # Another process was quicker: half a reserve would look like one, so there is none.
             with contextlib.suppress(OSError):
                 self._reserve.unlink()
             return False

@@ -164,7 +164,7 @@ def test_cpu_is_not_given_to_one_that_waits_for_something_else(cluster: Cluster)
         assert resized(cluster, measure(cluster, 50, cpu=0.05)) is None
     refusals = [t.decision for t in cluster.record("w").decisions if not t.decision.accepted]
     assert [d.reason for d in refusals] == [ReasonCode.WOULD_NOT_HELP], "said once"
-    assert "uses 50m of its 400m CPU" in refusals[0].message
+    assert "only 50m of 400m CPU is used" in refusals[0].message
     assert cluster.record("w").message == refusals[0].message
     measure(cluster, 100, cpu=0.2)
     assert cluster.record("w").message == ""

@@ -395,7 +395,7 @@ class LocalEngine:
             self._forbid(key, grace_seconds)
 
     def _forbid(self, key: str, grace_seconds: float) -> None:
-        """A key that never started must not start any more, whoever asks and when."""
+        """A key that never started must not start any more, whenever it is asked for."""
         try:
             check_key(key)
             if read_start(self._directory / key) is None:

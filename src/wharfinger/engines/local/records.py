@@ -4,7 +4,7 @@
     end     the report of its end, once that is settled, and of its start before it
 
 A run directory appears whole, by rename, so one with a name of ours and without ``start`` is
-somebody else's. Who calls: the engine, for what is planned and found, and ``run`` for the end.
+another program's. Callers: the engine, for what is planned and found, and ``run`` for the end.
 """
 
 import json
@@ -152,7 +152,7 @@ def list_keys(directory: Path) -> list[str]:
 
 
 def remove_run(run_dir: Path) -> None:
-    """Remove a run directory with all that is in it, or the link that somebody put there."""
+    """Remove a run directory with all that is in it, or a link in its place."""
     if run_dir.is_symlink():
         run_dir.unlink(missing_ok=True)
     else:

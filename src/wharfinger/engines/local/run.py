@@ -294,7 +294,7 @@ class Run:
         """First it is made sure that nothing runs, then it is said to have vanished.
 
         Also after a restart of the machine, when there should be nothing: keys don't come again,
-        so nothing of anybody else's can be meant.
+        so it can't be another program's.
         """
         try:
             killed = self.group.kill_all()

@@ -34,7 +34,7 @@ OpenFiles = tuple[int, int]
 
 
 def environment(workload: Workload, key: str) -> dict[str, str]:
-    """The program's whole environment: little of ours, all of the workload's, and who it is."""
+    """The program's whole environment: little of ours, all of the workload's, and its name."""
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {
         "PATH": _DEFAULT_PATH,

@@ -1,1 +1,1 @@
-"""Who may come in, and in which order they are served: one file per admission."""
+"""What may come in, and in which order it is served: one file per admission."""

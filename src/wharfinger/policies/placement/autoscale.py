@@ -1,7 +1,7 @@
 """Autoscale: a service on one to eight servers, by its load; the rest least-loaded.
 
 The baseline of Quasar 5 and 6.3 for services: "an additional, least-loaded server when current
-load exceeds 70%", and a fair share of the traffic for it, which whoever balances the load gives it
+load exceeds 70%", and a fair share of the traffic for it, which the load balancer gives it
 (the engine, or the load generator). It knows neither targets nor platforms nor interference.
 Batch work is given its reservation, as there (Quasar 5, "large-scale cloud provider").
 

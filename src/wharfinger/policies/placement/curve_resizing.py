@@ -17,7 +17,7 @@ MEDIAN = 0.5
 def after_resize(
     parts: list[Part], before: Allocation, after: Allocation, off: OffTarget, confidence: float
 ) -> Prediction:
-    """How it should do with another allocation: from its pace of now, along the curve.
+    """How it should do with another allocation: from its present performance, along the curve.
 
     In the target's own terms only where it has one, and no time of completion: how much is done,
     and how each of several parts does, is not known here.
@@ -40,7 +40,7 @@ def along_curve(
     margin: float,
     settings: SizingSettings,
 ) -> int | None:
-    """The least CPU with which the pace of now becomes a little more than enough.
+    """The least CPU with which the present performance becomes a little more than enough.
 
     Args:
         parts: Of the target.

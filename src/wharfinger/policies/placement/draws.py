@@ -1,7 +1,7 @@
 """Servers in a random order, for policies that draw: the same question, the same draw.
 
 A policy keeps nothing between calls and knows no chance. It draws by a stable hash of a seed and of
-who asks, so that every machine, process and version of Python draws the same.
+what is asked, so that every machine, process and version of Python draws the same.
 """
 
 from collections.abc import Iterator
@@ -24,16 +24,16 @@ class DrawSettings:
 
 
 def in_random_order(count: int, seed: int, *asks: str) -> Iterator[int]:
-    """The numbers from 0 to ``count`` - 1, each once, in an order drawn for who asks.
+    """The numbers from 0 to ``count`` - 1, each once, in an order drawn for the question.
 
     Fisher's and Yates's shuffle (Knuth, volume 2, 3.4.2, algorithm P) that keeps only what it has
-    swapped: what a number costs does not grow with ``count``. Who takes the first that suits has
-    drawn uniformly among all that suit; who takes the first n has a sample without repetition.
+    swapped: what a number costs does not grow with ``count``. The first that suits is drawn
+    uniformly among all that suit; the first n are a sample without repetition.
 
     Args:
         count: Of numbers.
         seed: Of all draws.
-        asks: For whom, and for what, it is drawn.
+        asks: For what it is drawn.
 
     >>> list(in_random_order(5, 0, "encode"))
     [4, 0, 3, 1, 2]

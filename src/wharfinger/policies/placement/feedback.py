@@ -1,7 +1,7 @@
 """Feedback: least-loaded placement, and CPU that follows each target (Quasar 4.1).
 
-The part of Quasar's adaptation that needs no classification: whoever misses the target gets
-more of the server where it is, whoever has more than enough gives back. How much is taken
+The part of Quasar's adaptation that needs no classification: a workload that misses its target gets
+more of the server where it is, one that has more than it needs gives CPU back. How much is taken
 from proportion alone, as vertical autoscalers do; it is the baseline that a policy with
 predictions has to beat. *When* to look is the manager's business
 (``wharfinger.core.adaptation``).

@@ -72,18 +72,18 @@ class ServerOptions:
         if reason is ReasonCode.OFF_PREDICTION:
             return (
                 reason,
-                f"a workload on {server} misses its target: no new work there until that is mended",
+                f"a workload on {server} violates its target: no new work until it is kept again",
                 f"every target on {server} kept again, or room on another server",
             )
         if reason is ReasonCode.DOES_NOT_FIT:
             return (
                 reason,
-                f"it would not run beside those on {server}, as large as they are together",
-                f"the end of those on {server}, or room on another server",
+                f"it would not fit beside the residents of {server}",
+                f"the end of a resident of {server}, or room on another server",
             )
         return (
             reason,
-            f"it would disturb those on {server}: {self.contention.refusal(row)}",
+            f"it would slow the residents of {server}: {self.contention.refusal(row)}",
             f"fewer or less sensitive neighbors on {server}, or another server",
         )
 

@@ -155,13 +155,13 @@ class Quasar:
     ) -> str:
         name, sizing, harm = view.names[row], options.sizing, ""
         if request.workload.best_effort:
-            return f"{name} leaves it the most"
+            return f"{name} has the most idle CPU"
         if options.relaxed and options.violation[row] > 0:
             worst = options.contention.worst(row)
-            harm = f"; no server keeps everyone within what they tolerate, here {worst}"
+            harm = f"; on every server a workload is slowed beyond what it tolerates, here {worst}"
         cpu = f"{int(options.need[row])}m CPU"
         if sizing is None:
-            return f"nothing predicts it: its reservation of {cpu}, on {name}{harm}"
+            return f"no prediction: its reservation of {cpu}, on {name}{harm}"
         sure = f"{self._confidence:.0%}"
         if sizing.reached[row]:
             return f"{cpu} on {name} reach the target with {sure} confidence, and no less{harm}"

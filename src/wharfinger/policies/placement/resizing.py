@@ -1,4 +1,4 @@
-"""CPU that follows a target while the workload runs: what is the same whoever says how much.
+"""CPU that follows a target while the workload runs: what all policies that follow a target share.
 
 A policy gives ``follow_target`` a function that says what is wanted; here are the bounds (a step
 at most quadruples or halves, what is used is not taken from a service), the room on the server,
@@ -164,8 +164,8 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         accepted=False,
         reason=ReasonCode.WOULD_NOT_HELP,
         message=(
-            f"target missed at {off.pace:.0%}, but it uses {used}m of its "
-            f"{held.cpu_millicpus}m CPU: more CPU would not help"
+            f"not resized: at {off.pace:.0%} of target, but only {used}m of "
+            f"{held.cpu_millicpus}m CPU is used; more CPU would not help"
         ),
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},

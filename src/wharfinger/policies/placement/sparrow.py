@@ -11,7 +11,7 @@ drawn is free first. Here a workload for which none of them has room is refused 
 asked about again when one of them has room. Its draw hangs on its name, so it is the same again.
 
 What is not as in Sparrow: the lines are the manager's, not the servers', so there is no delay of
-messages and nothing to cancel; those who wait for one server are served by priority and arrival,
+messages and nothing to cancel; those that wait for one server are served by priority and arrival,
 and a small one may pass a large one that has no room yet; a workload is one task on one server, so
 the best of its probes is taken where Sparrow takes the best m for m tasks; a server that comes or
 leaves may change what is drawn.

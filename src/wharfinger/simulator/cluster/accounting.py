@@ -88,7 +88,7 @@ class Ledger:
         self.used_seconds = self.busy_seconds = 0.0
 
     def mark(self, now: float, *, most: bool = True) -> None:
-        """Somebody has ended; perhaps the last.
+        """A workload has ended; perhaps the last.
 
         Args:
             now: The time.

@@ -1,7 +1,7 @@
 """The simulated cluster: servers, what runs on them, and how fast.
 
-The effects of an engine's actions, as events in the loop. Who runs where at which speed changes
-only when somebody comes, goes, is resized, suspended or asked more; then the ground truth is asked
+The effects of an engine's actions, as events in the loop. Speeds change only when a workload
+comes, goes, is resized, suspended or asked more; then the ground truth is asked
 for the rates of that server, and ends are put where they belong. Nothing polls.
 
 ``engines.simulated`` is the engine on it; profiling is in ``profiling_runs``, what is measured in
@@ -254,7 +254,7 @@ class SimulatedCluster:
         self.settle_in(run, run.placements)
 
     def settle_in(self, run: Run, placements: Sequence[Placement]) -> None:
-        """It holds these from now on; whoever is there feels it."""
+        """It holds these from now on; residents are slowed by it."""
         run.placements = tuple(placements)
         run.parts = [Part(run, self.machines[p.server], p.allocation) for p in placements]
         for part in run.parts:
@@ -427,7 +427,7 @@ class SimulatedCluster:
         left, sharing = machine.cpu_millicpus, []
         for part in active:
             if part.run.core_of:
-                # On the other threads of somebody's cores: it takes no CPU of its own.
+                # On the other threads of allocated cores: it takes no CPU of its own.
                 part.give(float(part.run.job.cpu_millicpus), self.truth)
             elif part.allocation.best_effort:
                 sharing.append(part)
@@ -451,7 +451,7 @@ class SimulatedCluster:
             run.handle = self.loop.schedule(self.now + left, self._reach, run, ENDS)
 
     def _kill_what_does_not_fit(self, machine: Machine) -> None:
-        """Memory is exhausted: the kernel kills who asked for it last."""
+        """Memory is exhausted: the kernel kills the newest resident."""
         while machine.parts:
             for part in machine.parts:
                 if part.resident is None:

@@ -215,7 +215,7 @@ class Run:
         kept_alone: The same without neighbors; so is ``kept_most`` with whole servers.
         handle: The event of its end in the loop.
         end: The report of it; ``None`` = it has not ended.
-        measured: Somebody wants to know how it does.
+        measured: Its performance is read.
         phase: Of its job, from 0.
         queue: How the queries of a service differ.
     """

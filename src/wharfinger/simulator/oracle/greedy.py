@@ -444,7 +444,7 @@ def _why(chosen: list[Choice], asked: _Asked, view: ClusterView) -> str:
     best = chosen[0]
     name = view.names[best.row]
     if asked.best_effort:
-        return f"{name} leaves it the most for what it takes from others"
+        return f"{name} gives it the most for what that takes from others"
     given = f"{best.given.cpu_millicpus}m CPU on {name}"
     if len(chosen) > 1:
         given = f"{given} and {len(chosen) - 1} more"

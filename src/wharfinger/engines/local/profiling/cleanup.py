@@ -1,4 +1,4 @@
-"""Clears away what a plan's runs have left, whoever died over them.
+"""Clears away what a plan's runs have left, whichever process died.
 
 A plan has one directory: the run directories of its copies and sources, the record of the worker
 that is at it, and the name of the directory of upper layers. All of it is written down before

@@ -1,6 +1,6 @@
 """The worker's line to the manager: when it breaks the manager is gone, and so must be the copy.
 
-On it come the neighbors that fall below their targets. Whoever waits in the worker waits here,
+On it come the neighbors that fall below their targets. The worker waits here,
 so both are heard of at once.
 """
 
@@ -64,7 +64,7 @@ class Lifeline:
 
     @contextmanager
     def injecting(self, *, everywhere: bool) -> Iterator[None]:
-        """Within it neighbors may suffer; those who did before are not counted.
+        """Within it neighbors may be slowed; those that were before are not counted.
 
         Args:
             everywhere: On all of this machine, not only on the workload's server.

@@ -1,6 +1,6 @@
 """A copy's performance as its readers hear it, unsmoothed: increments over stretches of time.
 
-Who calls: ``session``. The readers are the meter's, ``host.measure``; those that must be inside
+Called by ``session``. The readers are the meter's, ``host.measure``; those that must be inside
 (an endpoint, a command) run in a process of their own there,
 ``host.measure.inside``. Smoothing would carry
 what was before a change into what is after it, so only what lies within a stretch counts.

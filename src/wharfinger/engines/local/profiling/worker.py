@@ -2,7 +2,7 @@
 
 ``client`` starts it as ``python -m wharfinger.engines.local.profiling.worker`` and speaks to it
 over a socket. When the socket is closed the manager is gone, and the copy goes with the worker.
-Whoever kills the worker, or the alarm that limits its time, leaves the clearing away to another
+What kills the worker, or the alarm that limits its time, leaves the clearing away to another
 process, this module with ``--clear``, or to the next engine.
 """
 
