@@ -298,7 +298,7 @@ def test_a_wrong_call_is_one_line(
     assert words in err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_thousand_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     matrix = performance(9, rows=1000, columns=8, missing=0.3)
     header, *lines = to_csv(matrix).splitlines()
