@@ -53,7 +53,9 @@ def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["random", "variance", "improvement"])
+@pytest.mark.parametrize(
+    "strategy", ["random", "variance", pytest.param("improvement", marks=pytest.mark.long)]
+)
 def test_the_same_seed_gives_the_same(
     capsys: pytest.CaptureFixture[str], train: str, strategy: str
 ):
@@ -66,7 +68,7 @@ def test_the_same_seed_gives_the_same(
     assert found[0] == found[1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_looking_for_the_best_stops_where_little_is_left_to_gain(
     capsys: pytest.CaptureFixture[str], train: str
 ):
