@@ -363,6 +363,7 @@ def test_a_run_without_a_signal_fails_with_the_reason():
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_validation_tells_what_holds():
     done = wharfinger("validate", "integer", "--seconds", "0.5", "-o", "json")
     (row,) = json.loads(done.stdout)

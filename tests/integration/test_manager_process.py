@@ -32,6 +32,7 @@ def _groups(state: Path) -> list[Path]:
     return [Path(top, name) for top, folders, _ in os.walk(CGROUPS) if name in folders]
 
 
+@pytest.mark.long
 def test_two_hundred_short_workloads_leave_nothing(manager: LiveManager, tmp_path: Path) -> None:
     manager.start()
     script = f'echo "$WHARFINGER_WORKLOAD" >> {tmp_path}/ran; sleep 0.05; exit $(($1 % 7))'
@@ -56,6 +57,7 @@ def test_two_hundred_short_workloads_leave_nothing(manager: LiveManager, tmp_pat
     assert not (manager.state / "socket").exists()
 
 
+@pytest.mark.long
 def test_a_thousand_workloads_in_one_file_are_all_taken(manager: LiveManager) -> None:
     manager.start()
     large = {"cpu": "1000", "memory": "64Mi"}

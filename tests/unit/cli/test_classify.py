@@ -53,7 +53,9 @@ def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["random", "variance", "improvement"])
+@pytest.mark.parametrize(
+    "strategy", ["random", "variance", pytest.param("improvement", marks=pytest.mark.long)]
+)
 def test_the_same_seed_gives_the_same(
     capsys: pytest.CaptureFixture[str], train: str, strategy: str
 ):
@@ -66,7 +68,7 @@ def test_the_same_seed_gives_the_same(
     assert found[0] == found[1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_looking_for_the_best_stops_where_little_is_left_to_gain(
     capsys: pytest.CaptureFixture[str], train: str
 ):
@@ -298,7 +300,7 @@ def test_a_wrong_call_is_one_line(
     assert words in err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_thousand_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     matrix = performance(9, rows=1000, columns=8, missing=0.3)
     header, *lines = to_csv(matrix).splitlines()

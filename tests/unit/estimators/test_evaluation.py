@@ -79,7 +79,7 @@ def test_intervals_hold_on_programs_that_were_not_seen():
     assert 0.82 < found["gaussian"]["coverage_90"] < 0.97
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_designed_entries_are_worth_more_than_random_ones():
     matrix = performance(4)
     error = {
@@ -90,7 +90,7 @@ def test_designed_entries_are_worth_more_than_random_ones():
     assert error[Strategy.VARIANCE] < error[Strategy.RANDOM]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("higher", [False, True])
 def test_expected_improvement_finds_better_configurations(higher: bool):
     matrix = performance(5, rows=20, columns=8, noise=0.2)

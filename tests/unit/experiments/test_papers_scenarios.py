@@ -54,7 +54,7 @@ def test_policies_of_a_case_see_the_same_draws(tmp_path: Path):
     assert result.notes[0].startswith("contended: ")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_figure_2_has_published_and_measured_side_by_side(tmp_path: Path):
     result = PARAGON_FIGURE2.run(context(tmp_path))
     rows = {row.name: row for row in result.rows}
@@ -73,7 +73,7 @@ def test_figure_2_has_published_and_measured_side_by_side(tmp_path: Path):
     assert set(result.pictures) == {"performance-contended", "utilization-contended"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_scenarios_give_rows(tmp_path: Path):
     few = replace(FEW, repeats=1, workloads=3, servers=None)
     result = PAPERS_SCENARIOS.run(context(tmp_path, few))
