@@ -55,14 +55,7 @@ from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.allocation import Placement
-from wharfinger.model.decisions import (
-    Decision,
-    Plan,
-    ReasonCode,
-    Refusal,
-    Stage,
-    recommended,
-)
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
