@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wharfinger.estimators import Matrix, Recommender, Scale
+from wharfinger.estimators import Matrix, Recommender, RowScale
 from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.recommender import Calibration
 from wharfinger.estimators.tasks import Indices, number_groups
@@ -138,7 +138,7 @@ class Factors:
     version: int = 1
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> PlainSgd | Appended:
         if self.name == PLAIN:
             return PlainSgd.of(values, rng)
@@ -150,7 +150,7 @@ class Factors:
         return Appended(SURPRISE[self.name], arrays["values"], 0)
 
 
-def fit_factors(name: str, matrix: Matrix, *, scale: Scale, seed: int) -> Recommender:
+def fit_factors(name: str, matrix: Matrix, *, scale: RowScale, seed: int) -> Recommender:
     """As ``recommender.fit``, not calibrated: refitting for each rehearsed row takes hours."""
     way = Factors(name)
     usable = np.flatnonzero((~np.isnan(matrix.values)).any(axis=1))

@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks._factors import FACTORS, fit_factors, installed
 from benchmarks._harness import report
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
+from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, RowScale, fit
 from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
 from wharfinger.files.matrices import read_matrix
 
@@ -43,7 +43,7 @@ SIMPLE = ("column-means", "row-column-means", "nearest-neighbours", "gaussian")
 Errors = dict[str, dict[str, float | None]]
 
 
-def learn(estimator: str, matrix: Matrix, *, scale: Scale, seed: int) -> Recommender:
+def learn(estimator: str, matrix: Matrix, *, scale: RowScale, seed: int) -> Recommender:
     """By the registry, or by one of ``_factors``."""
     if estimator in FACTORS:
         return fit_factors(estimator, matrix, scale=scale, seed=seed)
@@ -55,7 +55,7 @@ def plan_of(path: Path, matrix: Matrix, options: argparse.Namespace) -> Evaluati
     """What the file's name says of its scale."""
     slowdown = path.name.endswith(".slowdown.csv")
     return EvaluationPlan(
-        scale=Scale.NORMALISED if slowdown else Scale.ARBITRARY,
+        scale=RowScale.NORMALISED if slowdown else RowScale.ARBITRARY,
         pairs=slowdown and bool(set(matrix.rows) & set(matrix.columns)),
         repeats=options.repeats,
         seed=options.seed,

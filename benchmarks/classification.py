@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks._harness import arguments, compare, report, spread
 from benchmarks._recommenders import fold_in_peers, missing
-from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, Scale, fit
+from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS, Matrix, Recommender, RowScale, fit
 from wharfinger.estimators.tasks import masked
 from wharfinger.model.arrays import Array
 
@@ -113,7 +113,9 @@ def fits(found: Matrix, rounds: int) -> tuple[dict[str, object], dict[str, Recom
     for _ in range(min(rounds, MAX_FIT_ROUNDS)):
         seconds[FLOOR].append(timed(lambda: np.cov(filled, rowvar=False))[0])
         for name in ESTIMATORS:
-            taken, models[name] = timed(lambda name=name: fit(name, found, scale=Scale.ARBITRARY))  # type: ignore[misc] # bound to this name
+            taken, models[name] = timed(
+                lambda name=name: fit(name, found, scale=RowScale.ARBITRARY)
+            )  # type: ignore[misc] # bound to this name
             seconds.setdefault(name, []).append(taken)
     return {name: spread(times) for name, times in seconds.items()}, models
 

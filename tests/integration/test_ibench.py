@@ -21,19 +21,21 @@ from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.binaries import ibench_path
 from wharfinger.host.supervisor import KEY_VARIABLE, identity_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
-from wharfinger.ibench.sources import Setting, signal_here, source_named
+from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 
 pytestmark = pytest.mark.alone
 
 CPU = min(os.sched_getaffinity(0))
-INTEGER = Setting(source_named("integer"), (CPU,), report_seconds=0.2)
+INTEGER = SourceSetting(source_named("integer"), (CPU,), report_seconds=0.2)
 SMALL_FILE_BYTES = 8 << 20
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Setting:
+def storage(tmp_path: Path) -> SourceSetting:
     """A source on the tests' own file system, with an assumed maximum: nothing is measured."""
-    setting = Setting(source_named("storage-bandwidth"), (), tmp_path, SMALL_FILE_BYTES, 50e6, 0.2)
+    setting = SourceSetting(
+        source_named("storage-bandwidth"), (), tmp_path, SMALL_FILE_BYTES, 50e6, 0.2
+    )
     here = signal_here(setting)
     if not here.there:
         pytest.skip(f"{tmp_path}: {here.reason}")
@@ -117,7 +119,7 @@ def test_a_neighbour_on_the_same_cpu_is_slowed():
         )
 
 
-def test_storage_reaches_a_share_of_its_maximum(storage: Setting):
+def test_storage_reaches_a_share_of_its_maximum(storage: SourceSetting):
     with start(storage) as source:
         assert source.next_report().rate_per_second == 0
         source.set_intensity(10)
@@ -126,7 +128,7 @@ def test_storage_reaches_a_share_of_its_maximum(storage: Setting):
     assert max(report.rate_per_second for report in source.reports) < 0.4 * 50e6
 
 
-def test_the_maximum_is_measured_and_told(storage: Setting):
+def test_the_maximum_is_measured_and_told(storage: SourceSetting):
     measured = measure_maximum(storage)
     assert measured.maximum_per_second is not None
     assert measured.maximum_per_second > 1e5
@@ -218,7 +220,7 @@ with start(setting) as source:
 
 
 @pytest.mark.parametrize("name", ["integer", "storage-bandwidth"])
-def test_nothing_outlives_a_driver_that_is_killed(name: str, storage: Setting):
+def test_nothing_outlives_a_driver_that_is_killed(name: str, storage: SourceSetting):
     argv = [sys.executable, "-c", DRIVER, name, str(CPU), str(storage.directory)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
@@ -232,7 +234,7 @@ def test_nothing_outlives_a_driver_that_is_killed(name: str, storage: Setting):
     assert list(storage.directory.iterdir()) == []
 
 
-def test_a_killed_source_leaves_no_file(storage: Setting):
+def test_a_killed_source_leaves_no_file(storage: SourceSetting):
     with start(storage) as source:
         source.set_intensity(10)
         (pid,) = children_named("wharfinger-ibench")
@@ -265,7 +267,7 @@ def test_a_supervised_source_obeys_and_ends(run: Run):
 
 
 def test_a_supervised_source_that_cannot_start_says_why(run: Run):
-    setting = Setting(source_named("integer"), (8000,))
+    setting = SourceSetting(source_named("integer"), (8000,))
     with pytest.raises(InvalidInput, match="CPU 8000 may not be used"):
         start_supervised(setting, run.run_dir, env={KEY_VARIABLE: run.key})
 

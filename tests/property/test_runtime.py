@@ -22,11 +22,11 @@ from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
 from wharfinger.store.sqlite import SqliteStore
-from wharfinger.testing import Faults, FaultyEngine, MemoryCluster, MemoryEngine
+from wharfinger.testing import EngineFaults, FaultyEngine, MemoryCluster, MemoryEngine
 
 NAMES = st.sampled_from([f"w{i}" for i in range(10)])
 COMMANDS = st.sampled_from([("true",), ("exit", "3"), ("sleep", "5"), ("serve",), ("missing",)])
-FAULTS = Faults(delay=0.2, duplicate=0.2, reorder=0.2, refuse=0.1, crash=0.1)
+FAULTS = EngineFaults(delay=0.2, duplicate=0.2, reorder=0.2, refuse=0.1, crash=0.1)
 
 
 class ShortOfRoom:
@@ -157,7 +157,7 @@ class AnyFailure(RuleBasedStateMachine):
     def _all_ends_well(self) -> None:
         """With the failures over, what the manager says and what the world is agree."""
         self.store.full = False
-        self.engine.faults = Faults()
+        self.engine.faults = EngineFaults()
         self.engine.crash()
         for _ in range(60):
             self.now += 61

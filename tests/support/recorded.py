@@ -34,7 +34,7 @@ from wharfinger.runtime.runtime import Runtime
 from wharfinger.simulator.results.recording import read_recording
 from wharfinger.simulator.run import RunSpec, prepare
 from wharfinger.store.sqlite import SqliteStore
-from wharfinger.testing import Faults, FaultyEngine, MemoryCluster, MemoryEngine
+from wharfinger.testing import EngineFaults, FaultyEngine, MemoryCluster, MemoryEngine
 
 Line = tuple[float, str, bytes]
 """Of a log: time, kind, payload."""
@@ -290,7 +290,7 @@ def every_kind() -> Story:
 def in_memory(seed: int) -> Recorded:
     """A runtime with a store, three managers one after another, and an engine that fails."""
     random, cluster, clock = Random(seed), MemoryCluster(), [1000.0]
-    faults = Faults(delay=0.2, duplicate=0.2, reorder=0.2, refuse=0.1, crash=0.1)
+    faults = EngineFaults(delay=0.2, duplicate=0.2, reorder=0.2, refuse=0.1, crash=0.1)
     engine = FaultyEngine(lambda: MemoryEngine(cluster), random, faults)
     log: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="wharfinger-test-") as folder:

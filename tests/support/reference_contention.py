@@ -31,7 +31,12 @@ import numpy as np
 from wharfinger.errors import WharfingerError
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.truth.physics.application import GRID_BYTES, usl
-from wharfinger.simulator.truth.physics.coefficients import LINE_BYTES, SOURCE, Row, row_of
+from wharfinger.simulator.truth.physics.coefficients import (
+    LINE_BYTES,
+    SOURCE,
+    CoefficientRow,
+    row_of,
+)
 from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.solver import GAINS, Asked, Constants, bandwidths
 
@@ -299,7 +304,7 @@ def _group(asked: Sequence[Asked], hardware: Hardware, constants: Constants) -> 
 
 def _fixed(
     asked: Sequence[Asked],
-    rows: Sequence[Row],
+    rows: Sequence[CoefficientRow],
     threads: Sequence[float],
     weights: Sequence[float],
     hardware: Hardware,
@@ -312,7 +317,7 @@ def _fixed(
     return np.asarray(core + np.array(paging) + siblings)
 
 
-def _weight(asked: Asked, row: Row, threads: float, speed: float) -> float:
+def _weight(asked: Asked, row: CoefficientRow, threads: float, speed: float) -> float:
     """Threads that are busy, about."""
     weight = threads * row.active
     if asked.cap >= 0 and speed > 0:
@@ -320,7 +325,9 @@ def _weight(asked: Asked, row: Row, threads: float, speed: float) -> float:
     return weight
 
 
-def _paging(at: int, asked: Sequence[Asked], rows: Sequence[Row], hardware: Hardware) -> float:
+def _paging(
+    at: int, asked: Sequence[Asked], rows: Sequence[CoefficientRow], hardware: Hardware
+) -> float:
     """Of memory it lacks what it was not given, and of that what the server has not."""
     taken = sum(each.memory_bytes for each in asked)
     given = min(1.0, asked[at].memory_bytes / rows[at].footprint)
@@ -330,7 +337,7 @@ def _paging(at: int, asked: Sequence[Asked], rows: Sequence[Row], hardware: Hard
 
 def _siblings(
     asked: Sequence[Asked],
-    rows: Sequence[Row],
+    rows: Sequence[CoefficientRow],
     threads: Sequence[float],
     weights: Sequence[float],
     hardware: Hardware,
@@ -356,7 +363,7 @@ def _siblings(
 
 def _all_whims(
     asked: Sequence[Asked],
-    rows: Sequence[Row],
+    rows: Sequence[CoefficientRow],
     weights: Sequence[float],
     disk: float,
     whim: float,
@@ -379,7 +386,7 @@ def _all_whims(
 
 def _whims(
     at: int,
-    rows: Sequence[Row],
+    rows: Sequence[CoefficientRow],
     waits: Sequence[float],
     near: Sequence[float],
     whim: float,

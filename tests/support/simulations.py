@@ -21,7 +21,7 @@ from wharfinger.simulator.cluster.runs import State
 from wharfinger.simulator.run import Simulation
 from wharfinger.simulator.scenario.jobs import APPLICATION, Job, Load
 from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring, Outage, Setup
-from wharfinger.simulator.truth.ground_truth import Resident, Undisturbed
+from wharfinger.simulator.truth.ground_truth import TrueResident, Undisturbed
 
 GIBIBYTE = 1024**3
 PLATFORMS = (
@@ -33,18 +33,18 @@ PLATFORMS = (
 class Crowded(Undisturbed):
     """Each neighbour takes a tenth of what is left; services answer 100 queries a CPU."""
 
-    def rates(self, platform: str, residents: "Iterable[Resident]") -> list[float]:
+    def rates(self, platform: str, residents: "Iterable[TrueResident]") -> list[float]:
         here = list(residents)
         return [self.alone(platform, each) * 0.9 ** (len(here) - 1) for each in here]
 
-    def alone(self, platform: str, resident: Resident) -> float:
+    def alone(self, platform: str, resident: TrueResident) -> float:
         faster = 1.5 if platform == "large" else 1.0
         rate = 100.0 if resident.load_per_second is not None else 1.0
         return faster * rate * resident.cpu_millicpus / 1000
 
     def most(self, platform: str, application: str) -> float:
         cpus = int(application.removeprefix("cpu").removeprefix("service"))
-        own = Resident(application, float(cpus), 1, 1.0 if "service" in application else None)
+        own = TrueResident(application, float(cpus), 1, 1.0 if "service" in application else None)
         return self.alone(platform, own)
 
 

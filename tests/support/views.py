@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tests.support.cluster import MIB, server
-from wharfinger.core.tables import Columns
+from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.view import Capabilities, ClusterView
 
@@ -26,7 +26,7 @@ def seen(
         closed: Names of those that accept no work.
         able: What the engine can do.
     """
-    columns = Columns()
+    columns = ServerTable()
     for at, count in enumerate(cpus):
         name = f"s{at}"
         columns.put(server(name, count, accepting=name not in closed))

@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
-from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements, Origin
 from wharfinger.model.workload import WorkloadType
 
-SCALE = Scale.ARBITRARY
+SCALE = RowScale.ARBITRARY
 """Of ``scale_up``: how fast a program is says nothing of how it gains from CPU."""
-SCORE_SCALE = Scale.NORMALISED
+SCORE_SCALE = RowScale.NORMALISED
 """Of ``tolerated`` and ``caused``: 0 to 100 mean the same in each row."""
 FORMAT = 1
 """Of the files."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from wharfinger.classification.utility import Aspect
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.estimator import RowPrediction
 from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 
@@ -75,7 +75,7 @@ class Axis:
 
     kind: Aspect
     reference: str
-    prediction: Prediction
+    prediction: RowPrediction
     noise_variance: float = 0.0
 
     @cached_property

@@ -27,7 +27,7 @@ MAX_POINTS = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Observations:
+class RowObservations:
     """How one workload did in several settings; missing is missing, never zero.
 
     Attributes:
@@ -111,7 +111,7 @@ class Classifications:
             self._by_rows[kind, known.rows] = fitted
         return self._by_rows[kind, known.rows]
 
-    def axis(self, kind: Aspect, observed: Observations) -> Axis | None:
+    def axis(self, kind: Aspect, observed: RowObservations) -> Axis | None:
         """One of scale-up, scale-out and heterogeneity; ``None`` = no measurements."""
         recommender = self.recommender(kind, observed.type)
         if recommender is None:

@@ -12,7 +12,7 @@ from math import exp, hypot, log, sqrt
 
 import numpy as np
 
-from wharfinger.classification.classifications import MIN_ERROR, Classifications, Observations
+from wharfinger.classification.classifications import MIN_ERROR, Classifications, RowObservations
 from wharfinger.classification.slo_throughput import slo_throughput
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import InvalidInput
@@ -246,13 +246,13 @@ def _asked(measurements: Measurements, curves: Mapping[Quantity, Curve]) -> floa
 _PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)
 
 
-def _observations(measurements: Measurements, type_: WorkloadType | None) -> Observations:
+def _observations(measurements: Measurements, type_: WorkloadType | None) -> RowObservations:
     """The runs elsewhere, and the first one here, which they are relative to."""
     quantity = next((q for q in _PREFERRED if measurements.further.get(q)), None)
     here = measurements.performance.get(quantity, {}) if quantity else {}
     known = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
     if quantity is None or not known:
-        return Observations(Setting(measurements.platform, Configuration(1000)), type=type_)
+        return RowObservations(Setting(measurements.platform, Configuration(1000)), type=type_)
     runs = {one.setting: one.entry for one in measurements.further[quantity]}
     planned = {setting.configuration.cpu_millicpus for setting in runs}
     cpu = max(planned & known.keys(), default=max(known))
@@ -263,4 +263,4 @@ def _observations(measurements: Measurements, type_: WorkloadType | None) -> Obs
         for setting, entry in runs.items()
         if entry.value > 0
     }
-    return Observations(reference, performance, type=type_)
+    return RowObservations(reference, performance, type=type_)

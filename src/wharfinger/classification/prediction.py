@@ -23,7 +23,7 @@ START_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TargetPart:
     """One part of a target: performance over it is ``factor`` times the curve, or over it.
 
     Attributes:
@@ -62,7 +62,7 @@ class Part:
 
 def parts_of(
     workload: Workload, classification: Classification, waited_seconds: float
-) -> list[Part]:
+) -> list[TargetPart]:
     """The parts of its target that are classified; empty where nothing can be predicted.
 
     Args:
@@ -77,22 +77,22 @@ def parts_of(
     throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
     latency = None if parts else curves.get(Quantity.LATENCY)
     if not parts and throughput and target.throughput_per_second:
-        parts.append(Part(throughput, 1 / target.throughput_per_second, term=Term.THROUGHPUT))
+        parts.append(TargetPart(throughput, 1 / target.throughput_per_second, term=Term.THROUGHPUT))
     if rate and target.rate_per_second:
-        parts.append(Part(rate, 1 / target.rate_per_second, term=Term.RATE))
+        parts.append(TargetPart(rate, 1 / target.rate_per_second, term=Term.RATE))
     if latency and target.latency:
         bound = target.latency.below_seconds
-        parts.append(Part(latency, bound, inverse=True, term=Term.LATENCY))
+        parts.append(TargetPart(latency, bound, inverse=True, term=Term.LATENCY))
     total = workload.measure.progress_total or classification.total
     if rate and total and target.completion_seconds:
         left_seconds = target.completion_seconds - waited_seconds - START_SECONDS
         factor = max(left_seconds, 1 / MAX_PACE) / total
         begun = waited_seconds + START_SECONDS
-        parts.append(Part(rate, factor, term=Term.RATE, work=total, begun_seconds=begun))
+        parts.append(TargetPart(rate, factor, term=Term.RATE, work=total, begun_seconds=begun))
     return parts
 
 
-def _service_parts(target: Target, classification: Classification) -> list[Part]:
+def _service_parts(target: Target, classification: Classification) -> list[TargetPart]:
     """Of a service with a latency bound: the load that it holds at it, over the load.
 
     Empty where that is not classified: then its throughput and its latency are looked at apart.
@@ -104,16 +104,16 @@ def _service_parts(target: Target, classification: Classification) -> list[Part]
         return []
     bound = target.latency.below_seconds
     held = at_bound(held, could, was_seconds, bound)
-    parts = [Part(held, 1 / asked)]
+    parts = [TargetPart(held, 1 / asked)]
     if target.throughput_per_second:
-        parts.append(Part(could, 1 / asked, term=Term.THROUGHPUT, decides=False))
+        parts.append(TargetPart(could, 1 / asked, term=Term.THROUGHPUT, decides=False))
     under = latency_under(asked, held, could, bound)
-    parts.append(Part(under, bound, inverse=True, term=Term.LATENCY, decides=False))
+    parts.append(TargetPart(under, bound, inverse=True, term=Term.LATENCY, decides=False))
     return parts
 
 
 def performance_with(
-    parts: list[Part], cpu_millicpus: int, drop: float, variance: float, confidence: float
+    parts: list[TargetPart], cpu_millicpus: int, drop: float, variance: float, confidence: float
 ) -> dict[Term, Interval]:
     """Performance in the target's own terms, beside neighbors.
 
@@ -125,7 +125,7 @@ def performance_with(
         confidence: That each bound holds.
 
     >>> from wharfinger.model.profile import Curve, Estimate
-    >>> part = Part(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)
+    >>> part = TargetPart(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)
     >>> found = performance_with([part], 1000, 0.0, 0.0, 0.8)
     >>> [round(number, 1) for number in (found[Term.RATE].low, found[Term.COMPLETION].high)]
     [9.2, 65.3]
@@ -148,7 +148,7 @@ def performance_with(
     return found
 
 
-def pace_with(parts: list[Part], cpu_millicpus: int, confidence: float) -> Estimate:
+def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
     """Performance over target: that of the part that is least sure to be kept.
 
     Args:
@@ -162,7 +162,7 @@ def pace_with(parts: list[Part], cpu_millicpus: int, confidence: float) -> Estim
 
 
 def paces_with(
-    parts: list[Part], cpu_millicpus: Sequence[int], confidence: float
+    parts: list[TargetPart], cpu_millicpus: Sequence[int], confidence: float
 ) -> tuple[list[float], list[float]]:
     """The means and deviations of ``pace_with`` for many allocations."""
     z = quantile(confidence)

@@ -14,7 +14,7 @@ import numpy as np
 
 from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
 from wharfinger.errors import InvalidInput, NotFound
-from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Origin
@@ -49,9 +49,9 @@ class Aspect(StrEnum):
         return Transform.IDENTITY if self.is_score else Transform.LOG
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> RowScale:
         """What a row's level says: how fast a program is says nothing of how it gains."""
-        return Scale.NORMALISED if self.is_score else Scale.ARBITRARY
+        return RowScale.NORMALISED if self.is_score else RowScale.ARBITRARY
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from wharfinger.cli.main import OK
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
 from wharfinger.estimators.evaluation import Evaluation, EvaluationPlan, Strategy, evaluate
-from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.files.matrices import read_matrix
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = EvaluationPlan(
         reveal=arguments.reveal,
         strategy=Strategy(arguments.strategy),
-        scale=Scale(arguments.scale or "arbitrary"),
+        scale=RowScale(arguments.scale or "arbitrary"),
         pairs=arguments.pairs,
         higher=arguments.direction == "higher",
         repeats=arguments.repeats,

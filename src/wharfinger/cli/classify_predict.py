@@ -12,8 +12,8 @@ from wharfinger.cli.format import Record, column, show, table
 from wharfinger.cli.main import OK
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import DesignLimits, Stop, design
-from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Matrix, Scale
+from wharfinger.estimators.estimator import RowPrediction
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.recommender import fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, make_estimator
 from wharfinger.files.matrices import read_matrix, read_seconds
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     limits = _limits(arguments, training.columns)
     if arguments.pairs:
         training = _without_entries(training, tests.rows)
-    model = fit(name, training, scale=Scale(arguments.scale or "arbitrary"), seed=arguments.seed)
+    model = fit(name, training, scale=RowScale(arguments.scale or "arbitrary"), seed=arguments.seed)
     document = []
     for row, found in zip(tests.rows, model.predict_many(_aligned(tests, training)), strict=True):
         document.append(_prediction_document(row, found))
@@ -101,7 +101,7 @@ def _aligned(tests: Matrix, training: Matrix) -> Array:
     return values
 
 
-def _prediction_document(name: str, prediction: Prediction) -> Record:
+def _prediction_document(name: str, prediction: RowPrediction) -> Record:
     low, high = prediction.interval_90()
     numbers = zip(
         prediction.columns,
@@ -116,7 +116,7 @@ def _prediction_document(name: str, prediction: Prediction) -> Record:
     return {"name": name, "columns": columns}
 
 
-def _suggestions(prediction: Prediction, size: int, limits: DesignLimits) -> Record:
+def _suggestions(prediction: RowPrediction, size: int, limits: DesignLimits) -> Record:
     """What to measure next, what that leaves, and why there is no more."""
     unknown = np.flatnonzero(prediction.log_std > 0)
     found = design(prediction.covariance, unknown, size, limits)

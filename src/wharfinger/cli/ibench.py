@@ -16,7 +16,7 @@ from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wharfinger.ibench.driver import Report, RunningSource
-    from wharfinger.ibench.sources import Setting, Source
+    from wharfinger.ibench.sources import Source, SourceSetting
     from wharfinger.ibench.validation import Validation
 
 DEFAULT_RUN_SECONDS = 10.0
@@ -94,9 +94,9 @@ def _number(text: str, most: float, mend: str) -> float:
     return number
 
 
-def _settings(arguments: argparse.Namespace) -> "list[Setting]":
+def _settings(arguments: argparse.Namespace) -> "list[SourceSetting]":
     # Here and not above: help needs none of it.
-    from wharfinger.ibench.sources import SOURCES, Setting, source_named  # noqa: PLC0415
+    from wharfinger.ibench.sources import SOURCES, SourceSetting, source_named  # noqa: PLC0415
 
     chosen = [source_named(name) for name in arguments.sources] or SOURCES
     cpus = _cpus(arguments.cpus)
@@ -107,7 +107,7 @@ def _settings(arguments: argparse.Namespace) -> "list[Setting]":
     if arguments.maximum is not None and not any(source.measures_maximum for source in chosen):
         name = chosen[0].name
         raise InvalidInput(f"--maximum: {name} has no maximum to measure; leave it out")
-    return [Setting(source, cpus, directory) for source in chosen]
+    return [SourceSetting(source, cpus, directory) for source in chosen]
 
 
 def _check_directory(text: str, directory: Path, chosen: "Sequence[Source]") -> None:

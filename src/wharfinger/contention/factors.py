@@ -18,7 +18,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from wharfinger.contention.pair_rows import Line, Lines, filled
+from wharfinger.contention.pair_rows import Line, PairRows, filled
 from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices
 
@@ -76,8 +76,8 @@ class Factors:
     basis: str
     logs: Array
     unsure: Array
-    by_row: Lines
-    by_column: Lines
+    by_row: PairRows
+    by_column: PairRows
     left: Array
     right: Array
     singular: Array
@@ -86,7 +86,12 @@ class Factors:
 
     @classmethod
     def of(
-        cls, names: tuple[str, ...], logs: Array, by_row: Lines, by_column: Lines, label: str = ""
+        cls,
+        names: tuple[str, ...],
+        logs: Array,
+        by_row: PairRows,
+        by_column: PairRows,
+        label: str = "",
     ) -> "Factors":
         """From a matrix with gaps, and what was learnt from its rows and columns.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wharfinger.estimators.matrix import Array, Matrix, Scale
+from wharfinger.estimators.matrix import Array, Matrix, RowScale
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.tasks import Indices, number_groups
 
@@ -24,7 +24,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lines:
+class PairRows:
     """What was learnt from all known rows, or from all columns.
 
     Attributes:
@@ -36,7 +36,7 @@ class Lines:
     @classmethod
     def learn(
         cls, names: tuple[str, ...], groups: tuple[str, ...], logs: Array, how: str, seed: int
-    ) -> "Lines":
+    ) -> "PairRows":
         """From a matrix with gaps.
 
         Args:
@@ -50,9 +50,9 @@ class Lines:
             InvalidInput: Nothing was measured.
         """
         matrix = _matrix(names, groups, logs)
-        return cls(fit(how, matrix, scale=Scale.NORMALISED, seed=seed))
+        return cls(fit(how, matrix, scale=RowScale.NORMALISED, seed=seed))
 
-    def among(self, kept: Indices, logs: Array) -> "Lines":
+    def among(self, kept: Indices, logs: Array) -> "PairRows":
         """As if only these programs were known: the same settings, learnt from them alone.
 
         Args:
@@ -69,7 +69,7 @@ class Lines:
         calibration = replace(
             self.recommender.calibration, unmeasured=self.recommender.calibration.unmeasured[kept]
         )
-        return Lines(
+        return PairRows(
             replace(self.recommender, matrix=matrix, learned=learned, calibration=calibration)
         )
 
@@ -84,7 +84,7 @@ class Lines:
         return found.log_mean, found.log_std**2
 
 
-def filled(logs: Array, by_row: Lines, by_column: Lines) -> tuple[Array, Array]:
+def filled(logs: Array, by_row: PairRows, by_column: PairRows) -> tuple[Array, Array]:
     """A whole matrix: gaps as both sides tell them, each by how sure it is.
 
     Returns:

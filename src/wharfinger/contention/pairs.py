@@ -12,7 +12,7 @@ import numpy as np
 
 from wharfinger.contention.factors import Factors, Side
 from wharfinger.contention.kinds import Kinds
-from wharfinger.contention.pair_rows import Line, Lines
+from wharfinger.contention.pair_rows import Line, PairRows
 from wharfinger.contention.rehearsal import learn
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.design import variance_design
@@ -174,7 +174,7 @@ class PairModel:
         mean = usual.mean + worth * (found.mean - other.filled({}).mean)
         return Line(mean, worth**2 * found.covariance + (1 - told) * usual.covariance)
 
-    def _lines(self, platform: str, *, of_rows: bool) -> Lines:
+    def _lines(self, platform: str, *, of_rows: bool) -> PairRows:
         factors = self.factors[platform]
         return factors.by_row if of_rows else factors.by_column
 

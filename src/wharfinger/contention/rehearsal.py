@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wharfinger.contention.factors import Doubt, Factors, Side
-from wharfinger.contention.pair_rows import Lines
+from wharfinger.contention.pair_rows import PairRows
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices, group_folds
@@ -160,7 +160,7 @@ def learn(
         label: Begins the basis' name.
     """
     labels = tuple(str(number) for number in groups)
-    by_row = Lines.learn(names, labels, logs, how, seed)
-    by_column = Lines.learn(names, labels, logs.T, how, seed)
+    by_row = PairRows.learn(names, labels, logs, how, seed)
+    by_column = PairRows.learn(names, labels, logs.T, how, seed)
     factors = Factors.of(names, logs, by_row, by_column, label)
     return factors.with_doubt(rehearsed(factors, logs, groups, seed))

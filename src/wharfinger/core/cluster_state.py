@@ -8,12 +8,12 @@ from wharfinger.core import events as ev
 from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.core.ordered import Ordered
-from wharfinger.core.queues import Entry, Lines, entry_of
+from wharfinger.core.queues import QueueEntry, WaitingQueues, entry_of
 from wharfinger.core.seams.contention import ContentionModel, Resident
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.settings import settings_in
 from wharfinger.core.state import ManagerState, WorkloadRecord, held, is_violated
-from wharfinger.core.tables import Columns
+from wharfinger.core.tables import ServerTable
 from wharfinger.core.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
@@ -28,7 +28,7 @@ _ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ClassificationFailed)
 _ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
 
-class World:
+class ClusterState:
     """State and what is derived from it.
 
     Attributes:
@@ -61,11 +61,11 @@ class World:
     ) -> None:
         self.state = state
         self.contention = contention.table() if contention else None
-        self.columns = Columns(self.contention, index, self.occupants)
-        self.lines = Lines()
+        self.columns = ServerTable(self.contention, index, self.occupants)
+        self.lines = WaitingQueues()
         self.by_key: dict[str, str] = {}
         self.undecided: dict[str, None] = {}
-        self.unprofiled: Ordered[Entry] = Ordered()
+        self.unprofiled: Ordered[QueueEntry] = Ordered()
         self.ended: Ordered[tuple[float, int, str]] = Ordered()
         self.resize_wanted: dict[str, None] = {}
         self.suspended: dict[str, None] = {}

@@ -1,8 +1,8 @@
 """The fold: how each event changes what the core knows. Nothing is decided or computed here.
 
-One function an event, over what ``World`` offers; ``apply`` finds it. ``Manager`` calls it with
-what it decided; a replay calls it alone. It reads events and state, and no setting but those that
-the log holds: so a log gives the same state whatever the program's own settings are by then.
+One function an event, over what ``ClusterState`` offers; ``apply`` finds it. ``Manager`` calls it
+with what it decided; a replay calls it alone. It reads events and state, and no setting but those
+that the log holds: so a log gives the same state whatever the program's own settings are by then.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Any
 
 from wharfinger.core import adjustments
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import UNDECIDED, World
+from wharfinger.core.cluster_state import UNDECIDED, ClusterState
 from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.settings import settings_in
 from wharfinger.core.state import AdjustmentKind, ServerOrder, WorkloadRecord, held
@@ -25,7 +25,7 @@ from wharfinger.model.profile import Measurements
 MINUTE_SECONDS = 60.0
 
 
-def apply(world: World, time: float, event: ev.Event) -> None:
+def apply(world: ClusterState, time: float, event: ev.Event) -> None:
     """Fold one event into the state; an event that no longer applies changes nothing."""
     _APPLY[type(event)](world, time, event)
 
@@ -33,7 +33,7 @@ def apply(world: World, time: float, event: ev.Event) -> None:
 # --- servers -----------------------------------------------------------------------
 
 
-def _server_reported(world: World, _time: float, event: ev.ServerReported) -> None:
+def _server_reported(world: ClusterState, _time: float, event: ev.ServerReported) -> None:
     server = event.server
     joins = server.name not in world.state.servers
     if server.name in world.state.releasing:
@@ -43,7 +43,7 @@ def _server_reported(world: World, _time: float, event: ev.ServerReported) -> No
     world.servers_changed()
 
 
-def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
+def _server_left(world: ClusterState, _time: float, event: ev.ServerLeft) -> None:
     server = world.state.servers.pop(event.name, None)
     if server is None:
         return
@@ -59,7 +59,7 @@ def _server_left(world: World, _time: float, event: ev.ServerLeft) -> None:
 # --- the manager and its engine ------------------------------------------------------
 
 
-def _manager_started(world: World, _time: float, event: ev.ManagerStarted) -> None:
+def _manager_started(world: ClusterState, _time: float, event: ev.ManagerStarted) -> None:
     state = world.state
     state.nonces.append(event.nonce)
     state.version, state.engine = event.version, event.engine
@@ -69,7 +69,7 @@ def _manager_started(world: World, _time: float, event: ev.ManagerStarted) -> No
     state.synced = False
 
 
-def _engine_synced(world: World, time: float, event: ev.EngineSynced) -> None:
+def _engine_synced(world: ClusterState, time: float, event: ev.EngineSynced) -> None:
     present = set(event.servers)
     for name in [name for name in world.state.servers if name not in present]:
         _server_left(world, time, ev.ServerLeft(name, "the engine has it no more"))
@@ -85,15 +85,15 @@ def _engine_synced(world: World, time: float, event: ev.EngineSynced) -> None:
             world.touched[record.name] = None
 
 
-def _time_passed(world: World, _time: float, _event: ev.TimePassed) -> None:
+def _time_passed(world: ClusterState, _time: float, _event: ev.TimePassed) -> None:
     world.room_changed = True
 
 
-def _policy_noted(world: World, _time: float, event: ev.PolicyNoted) -> None:
+def _policy_noted(world: ClusterState, _time: float, event: ev.PolicyNoted) -> None:
     world.state.notes[event.part] = event.note
 
 
-def _history_lost(world: World, _time: float, _event: ev.HistoryLost) -> None:
+def _history_lost(world: ClusterState, _time: float, _event: ev.HistoryLost) -> None:
     """What is gone can't be brought back, but it may have held starts.
 
     So nothing that an earlier process gave a key to is known to be ours any more: what the
@@ -105,14 +105,14 @@ def _history_lost(world: World, _time: float, _event: ev.HistoryLost) -> None:
 # --- requests ------------------------------------------------------------------------
 
 
-def _submitted(world: World, time: float, event: ev.WorkloadSubmitted) -> None:
+def _submitted(world: ClusterState, time: float, event: ev.WorkloadSubmitted) -> None:
     record = WorkloadRecord(event.workload, world.state.next_uid, time, phase_since=time)
     world.state.next_uid += 1
     world.state.workloads[record.name] = record
     world.index(record)
 
 
-def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
+def _updated(world: ClusterState, _time: float, event: ev.WorkloadUpdated) -> None:
     record = world.state.workloads[event.workload.name]
     world.leave_line(record)
     world.drop_question(record)  # It was about the workload as it was before.
@@ -131,7 +131,7 @@ def _updated(world: World, _time: float, event: ev.WorkloadUpdated) -> None:
     world.touched[record.name] = None
 
 
-def _revoked(world: World, time: float, event: ev.WorkloadRevoked) -> None:
+def _revoked(world: ClusterState, time: float, event: ev.WorkloadRevoked) -> None:
     record = world.state.workloads[event.name]
     record.revoking = True
     record.reason, record.message = "revoked", "its user revoked it"
@@ -141,7 +141,7 @@ def _revoked(world: World, time: float, event: ev.WorkloadRevoked) -> None:
     world.touched[record.name] = None
 
 
-def _forgotten(world: World, _time: float, event: ev.WorkloadForgotten) -> None:
+def _forgotten(world: ClusterState, _time: float, event: ev.WorkloadForgotten) -> None:
     record = world.state.workloads.pop(event.name)
     world.by_key.pop(record.key, None)
     if record.key:
@@ -153,16 +153,16 @@ def _forgotten(world: World, _time: float, event: ev.WorkloadForgotten) -> None:
 # --- decisions -----------------------------------------------------------------------
 
 
-def _admitted(world: World, time: float, event: ev.WorkloadAdmitted) -> None:
+def _admitted(world: ClusterState, time: float, event: ev.WorkloadAdmitted) -> None:
     world.decided(time, event.name, event.decision, Trigger.ADMIT)
 
 
-def _rejected(world: World, time: float, event: ev.WorkloadRejected) -> None:
+def _rejected(world: ClusterState, time: float, event: ev.WorkloadRejected) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.REJECT)
     record.reason, record.message = event.decision.reason, event.decision.message
 
 
-def _profiling_planned(world: World, time: float, event: ev.ProfilingPlanned) -> None:
+def _profiling_planned(world: ClusterState, time: float, event: ev.ProfilingPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.PROFILE)
     world.give_key(record, event.key)
     record.profiling = event.plan
@@ -170,13 +170,15 @@ def _profiling_planned(world: World, time: float, event: ev.ProfilingPlanned) ->
     world.count_copies(record, 1)
 
 
-def _classification_planned(world: World, time: float, event: ev.ClassificationPlanned) -> None:
+def _classification_planned(
+    world: ClusterState, time: float, event: ev.ClassificationPlanned
+) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.ASK)
     world.give_key(record, event.key)
     _goes_on(record)
 
 
-def _queued(world: World, time: float, event: ev.WorkloadQueued) -> None:
+def _queued(world: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
     record = world.state.workloads[event.name]
     if event.decision is not None:
         record.remember(time, event.decision)
@@ -185,7 +187,7 @@ def _queued(world: World, time: float, event: ev.WorkloadQueued) -> None:
     world.review_at(record, event.review_at)
 
 
-def _diverted(world: World, time: float, event: ev.WorkloadDiverted) -> None:
+def _diverted(world: ClusterState, time: float, event: ev.WorkloadDiverted) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     world.leave_line(record)
@@ -194,7 +196,7 @@ def _diverted(world: World, time: float, event: ev.WorkloadDiverted) -> None:
     world.review_at(record, event.review_at)
 
 
-def _reviewed(world: World, time: float, event: ev.WorkloadReviewed) -> None:
+def _reviewed(world: ClusterState, time: float, event: ev.WorkloadReviewed) -> None:
     record = world.state.workloads[event.name]
     if event.decision is not None:
         record.remember(time, event.decision)
@@ -207,7 +209,7 @@ def _reviewed(world: World, time: float, event: ev.WorkloadReviewed) -> None:
         world.unpark(record)
 
 
-def _deferred(world: World, time: float, event: ev.WorkloadDeferred) -> None:
+def _deferred(world: ClusterState, time: float, event: ev.WorkloadDeferred) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
@@ -219,7 +221,7 @@ def _deferred(world: World, time: float, event: ev.WorkloadDeferred) -> None:
         world.await_profiling(record)
 
 
-def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
+def _placed(world: ClusterState, time: float, event: ev.WorkloadPlaced) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.PLACE)
     world.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
@@ -230,7 +232,7 @@ def _placed(world: World, time: float, event: ev.WorkloadPlaced) -> None:
     world.neighbors_change(record, time)
 
 
-def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) -> None:
+def _allocation_planned(world: ClusterState, time: float, event: ev.AllocationPlanned) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.ADJUST)
     _keep(world, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     _goes_on(record)
@@ -242,7 +244,9 @@ def _allocation_planned(world: World, time: float, event: ev.AllocationPlanned) 
     world.resize(record, event.placements)
 
 
-def _reclassification_planned(world: World, time: float, event: ev.ReclassificationPlanned) -> None:
+def _reclassification_planned(
+    world: ClusterState, time: float, event: ev.ReclassificationPlanned
+) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
@@ -252,7 +256,7 @@ def _reclassification_planned(world: World, time: float, event: ev.Reclassificat
     world.touched[record.name] = None
 
 
-def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
+def _suspended(world: ClusterState, time: float, event: ev.WorkloadSuspended) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.SUSPEND)
     _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
@@ -263,7 +267,7 @@ def _suspended(world: World, time: float, event: ev.WorkloadSuspended) -> None:
     _relieved(world, time, event.suspended_for, event.decision)
 
 
-def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
+def _resumed(world: ClusterState, time: float, event: ev.WorkloadResumed) -> None:
     record = world.decided(time, event.name, event.decision, Trigger.RESUME)
     _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
     _goes_on(record)
@@ -273,7 +277,7 @@ def _resumed(world: World, time: float, event: ev.WorkloadResumed) -> None:
         record.ineffective_at = time
 
 
-def _migrated(world: World, time: float, event: ev.WorkloadMigrated) -> None:
+def _migrated(world: ClusterState, time: float, event: ev.WorkloadMigrated) -> None:
     record = _stopped(world, time, event.name, event.decision, AdjustmentKind.MIGRATED)
     record.excluded = tuple(p.server for p in record.placements)
     record.migrations += 1
@@ -282,13 +286,13 @@ def _migrated(world: World, time: float, event: ev.WorkloadMigrated) -> None:
     world.hold_destination(record, event.placements)
 
 
-def _preempted(world: World, time: float, event: ev.WorkloadPreempted) -> None:
+def _preempted(world: ClusterState, time: float, event: ev.WorkloadPreempted) -> None:
     record = _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
     world.leave_for(record, event.preempted_for)
 
 
 def _stopped(
-    world: World, time: float, name: str, decision: Decision, kind: AdjustmentKind
+    world: ClusterState, time: float, name: str, decision: Decision, kind: AdjustmentKind
 ) -> WorkloadRecord:
     """It is stopped, to be started again."""
     record = world.decided(time, name, decision, Trigger.MIGRATE)
@@ -300,7 +304,7 @@ def _stopped(
     return record
 
 
-def _relieved(world: World, time: float, name: str, decision: Decision) -> None:
+def _relieved(world: ClusterState, time: float, name: str, decision: Decision) -> None:
     """A neighbor was suspended for this one's sake: that needs time to show."""
     record = world.state.workloads[name]
     record.remember(time, decision)
@@ -322,7 +326,7 @@ def _track_again(record: WorkloadRecord, time: float) -> None:
 
 
 def _keep(
-    world: World,
+    world: ClusterState,
     time: float,
     record: WorkloadRecord,
     kind: AdjustmentKind,
@@ -333,12 +337,12 @@ def _keep(
     adjustments.keep(world.state, record, time, kind, reason, message, after)
 
 
-def _adjusted(world: World, time: float) -> None:
+def _adjusted(world: ClusterState, time: float) -> None:
     recent = [at for at in world.state.adjusted_at if abs(time - at) < MINUTE_SECONDS]
     world.state.adjusted_at = [*recent, time]
 
 
-def _allocation_unchanged(world: World, time: float, event: ev.AllocationUnchanged) -> None:
+def _allocation_unchanged(world: ClusterState, time: float, event: ev.AllocationUnchanged) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
@@ -350,7 +354,7 @@ def _allocation_unchanged(world: World, time: float, event: ev.AllocationUnchang
     world.want_resize(record, wanted=wanted)
 
 
-def _targets_tracked(world: World, _time: float, event: ev.TargetsTracked) -> None:
+def _targets_tracked(world: ClusterState, _time: float, event: ev.TargetsTracked) -> None:
     servers: dict[str, None] = {}
     for sample in event.samples:
         record = world.state.workloads[sample.name]
@@ -376,7 +380,7 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
         _goes_on(record)
 
 
-def _tracking_lost(world: World, _time: float, event: ev.TrackingLost) -> None:
+def _tracking_lost(world: ClusterState, _time: float, event: ev.TrackingLost) -> None:
     for name in event.names:
         record = world.state.workloads[name]
         record.tracking = None
@@ -386,13 +390,13 @@ def _tracking_lost(world: World, _time: float, event: ev.TrackingLost) -> None:
 # --- servers that come and go ------------------------------------------------------------
 
 
-def _server_ordered(world: World, time: float, event: ev.ServerOrdered) -> None:
+def _server_ordered(world: ClusterState, time: float, event: ev.ServerOrdered) -> None:
     world.state.next_order += 1
     order = ServerOrder(event.key, event.platform, event.ordered_for, time)
     world.state.orders[event.key] = order
 
 
-def _server_acquired(world: World, time: float, event: ev.ServerAcquired) -> None:
+def _server_acquired(world: ClusterState, time: float, event: ev.ServerAcquired) -> None:
     order = world.state.orders.pop(event.key, None)
     if order is not None:
         world.state.acquired[event.server.name] = time
@@ -400,7 +404,7 @@ def _server_acquired(world: World, time: float, event: ev.ServerAcquired) -> Non
         _server_reported(world, time, ev.ServerReported(event.server))
 
 
-def _acquisition_failed(world: World, time: float, event: ev.AcquisitionFailed) -> None:
+def _acquisition_failed(world: ClusterState, time: float, event: ev.AcquisitionFailed) -> None:
     order = world.state.orders.pop(event.key, None)
     if order is None:
         return
@@ -411,7 +415,7 @@ def _acquisition_failed(world: World, time: float, event: ev.AcquisitionFailed) 
     world.servers_changed()
 
 
-def _server_released(world: World, time: float, event: ev.ServerReleased) -> None:
+def _server_released(world: ClusterState, time: float, event: ev.ServerReleased) -> None:
     server = world.state.servers.get(event.name)
     if server is not None and event.name not in world.state.releasing:
         world.state.releasing.append(event.name)
@@ -421,7 +425,7 @@ def _server_released(world: World, time: float, event: ev.ServerReleased) -> Non
 # --- decisions from outside the core -------------------------------------------------------
 
 
-def _placement_delegated(world: World, time: float, event: ev.PlacementDelegated) -> None:
+def _placement_delegated(world: ClusterState, time: float, event: ev.PlacementDelegated) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     world.state.next_question += 1
@@ -429,13 +433,13 @@ def _placement_delegated(world: World, time: float, event: ev.PlacementDelegated
     world.delegate(record)
 
 
-def _placement_proposed(world: World, _time: float, event: ev.PlacementProposed) -> None:
+def _placement_proposed(world: ClusterState, _time: float, event: ev.PlacementProposed) -> None:
     record = world.asked_by(event.key)
     if record is not None:
         world.undelegate(record)
 
 
-def _placement_conflicted(world: World, time: float, event: ev.PlacementConflicted) -> None:
+def _placement_conflicted(world: ClusterState, time: float, event: ev.PlacementConflicted) -> None:
     record = world.state.workloads[event.name]
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
@@ -446,11 +450,11 @@ def _placement_conflicted(world: World, time: float, event: ev.PlacementConflict
 # --- reports about workloads -----------------------------------------------------------
 
 
-def _start_accepted(world: World, time: float, event: ev.StartAccepted) -> None:
+def _start_accepted(world: ClusterState, time: float, event: ev.StartAccepted) -> None:
     world.reported(time, event)
 
 
-def _started(world: World, time: float, event: ev.WorkloadStarted) -> None:
+def _started(world: ClusterState, time: float, event: ev.WorkloadStarted) -> None:
     record = world.reported(time, event)
     if record is not None:
         record.starts += 1
@@ -459,7 +463,7 @@ def _started(world: World, time: float, event: ev.WorkloadStarted) -> None:
         record.adjusted_at, record.excluded = None, ()
 
 
-def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
+def _start_failed(world: ClusterState, time: float, event: ev.StartFailed) -> None:
     record = world.record_of(event.key)
     if record is None:
         return
@@ -480,7 +484,7 @@ def _start_failed(world: World, time: float, event: ev.StartFailed) -> None:
     world.move(time, record, trigger)
 
 
-def _finished(world: World, time: float, event: ev.WorkloadFinished) -> None:
+def _finished(world: ClusterState, time: float, event: ev.WorkloadFinished) -> None:
     record = world.reported(time, event)
     if record is None or record.phase is Phase.QUEUED:  # stopped to be started again
         return
@@ -498,17 +502,17 @@ def _finished(world: World, time: float, event: ev.WorkloadFinished) -> None:
         record.message = how if event.reason == "exited" else f"{event.reason}, {how}"
 
 
-def _vanished(world: World, time: float, event: ev.WorkloadVanished) -> None:
+def _vanished(world: ClusterState, time: float, event: ev.WorkloadVanished) -> None:
     record = world.reported(time, event)
     if record is not None and not record.revoking:
         record.reason, record.message = "vanished", event.reason
 
 
-def _resized(world: World, time: float, event: ev.AllocationResized) -> None:
+def _resized(world: ClusterState, time: float, event: ev.AllocationResized) -> None:
     world.settle(time, event, event.placements)
 
 
-def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
+def _resize_failed(world: ClusterState, time: float, event: ev.ResizeFailed) -> None:
     record = world.record_of(event.key)
     if record is not None and answers_resize(event, record):
         world.settle(time, event, record.placements)
@@ -517,13 +521,13 @@ def _resize_failed(world: World, time: float, event: ev.ResizeFailed) -> None:
         adjustments.keep(world.state, record, time, failed, record.reason, event.reason)
 
 
-def _measured(world: World, time: float, event: ev.ServerMeasured) -> None:
+def _measured(world: ClusterState, time: float, event: ev.ServerMeasured) -> None:
     for sample in event.samples:
         if record := world.running(sample.key):
             record.performance = Performance(time, sample.readings, sample.silent)
 
 
-def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) -> None:
+def _profiling_finished(world: ClusterState, time: float, event: ev.ProfilingFinished) -> None:
     record = world.record_of(event.key)
     if record is None or record.phase is not Phase.PROFILING:
         return
@@ -533,7 +537,7 @@ def _profiling_finished(world: World, time: float, event: ev.ProfilingFinished) 
 
 
 def _stamped(
-    world: World, record: WorkloadRecord, time: float, found: Measurements
+    world: ClusterState, record: WorkloadRecord, time: float, found: Measurements
 ) -> Measurements:
     """With when and on what platform it was measured, which an engine need not say."""
     server = world.state.servers.get(record.profiling.server) if record.profiling else None
@@ -556,7 +560,7 @@ def _stamped(
     )
 
 
-def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> None:
+def _profiling_failed(world: ClusterState, time: float, event: ev.ProfilingFailed) -> None:
     record = world.record_of(event.key)
     if record is None:
         return
@@ -570,7 +574,9 @@ def _profiling_failed(world: World, time: float, event: ev.ProfilingFailed) -> N
     world.reported(time, event)
 
 
-def _classification_failed(world: World, time: float, event: ev.ClassificationFailed) -> None:
+def _classification_failed(
+    world: ClusterState, time: float, event: ev.ClassificationFailed
+) -> None:
     record = world.record_of(event.key)
     if record is None:
         return
@@ -581,7 +587,7 @@ def _classification_failed(world: World, time: float, event: ev.ClassificationFa
         record.reason, record.message = "profiling-failed", event.reason
 
 
-def _classified(world: World, time: float, event: ev.WorkloadClassified) -> None:
+def _classified(world: ClusterState, time: float, event: ev.WorkloadClassified) -> None:
     record = world.record_of(event.key)
     if record is None:
         return
@@ -600,7 +606,7 @@ def _when(said: float | None, earliest: float, now: float) -> float:
     return now if said is None else max(earliest, min(said, now))
 
 
-_APPLY: dict[type, Callable[[World, float, Any], None]] = {
+_APPLY: dict[type, Callable[[ClusterState, float, Any], None]] = {
     ev.ServerReported: _server_reported,
     ev.ServerLeft: _server_left,
     ev.EngineSynced: _engine_synced,

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-Entry = TypeVar("Entry", bound=tuple[Any, ...])
+OrderedEntry = TypeVar("OrderedEntry", bound=tuple[Any, ...])
 
 LEAST_REMOVED = 32
 """So many that have gone are taken out together, and as many as are left."""
 
 
-class Ordered(Generic[Entry]):
+class Ordered(Generic[OrderedEntry]):
     """Entries in ascending order, each at most once.
 
     The next to go is mostly the first, and a new one mostly the last: neither moves the others.
@@ -25,31 +25,31 @@ class Ordered(Generic[Entry]):
     (True, [(2, 'b'), (3, 'c')], (2, 'b'), 1)
     """
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[OrderedEntry] = ()) -> None:
         self._entries = sorted(entries)
         self._gone = 0
 
     def __len__(self) -> int:
         return len(self._entries) - self._gone
 
-    def __getitem__(self, at: int) -> Entry:
+    def __getitem__(self, at: int) -> OrderedEntry:
         return self._entries[at + self._gone if at >= 0 else at]
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[OrderedEntry]:
         return islice(self._entries, self._gone, None)
 
-    def __contains__(self, entry: Entry) -> bool:
+    def __contains__(self, entry: OrderedEntry) -> bool:
         return self._find(entry) >= 0
 
-    def before(self, entry: Entry) -> int:
+    def before(self, entry: OrderedEntry) -> int:
         """How many come before this one, whether it is there or not."""
         return bisect_left(self._entries, entry, self._gone) - self._gone
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: OrderedEntry) -> None:
         """Enter one that is not there yet."""
         insort(self._entries, entry, self._gone)
 
-    def remove(self, entry: Entry) -> bool:
+    def remove(self, entry: OrderedEntry) -> bool:
         """Take one out; whether it was there."""
         at = self._find(entry)
         if at > self._gone:
@@ -62,6 +62,6 @@ class Ordered(Generic[Entry]):
                 self._gone = 0
         return at >= 0
 
-    def _find(self, entry: Entry) -> int:
+    def _find(self, entry: OrderedEntry) -> int:
         at = bisect_left(self._entries, entry, self._gone)
         return at if at < len(self._entries) and self._entries[at] == entry else -1

@@ -7,7 +7,7 @@ from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities
 
 
-def owed(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
+def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
     """The actions, in the order in which they are to be carried out."""
     if record is None or record.phase in ENDED:
         return []

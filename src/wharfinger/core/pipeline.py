@@ -21,14 +21,14 @@ from enum import StrEnum
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import World, is_stoppable
+from wharfinger.core.cluster_state import ClusterState, is_stoppable
 from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.own_decisions import behind_others, conflict, not_preempted
-from wharfinger.core.pending import owed
-from wharfinger.core.queues import Entry, entry_of
+from wharfinger.core.pending import pending_actions
+from wharfinger.core.queues import QueueEntry, entry_of
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.seams.adaptation import (
     Migrate,
@@ -108,7 +108,7 @@ class Manager:
         self.mode = mode
         self._policy = policy
         self._settings = settings or CoreSettings()
-        self._world = World(
+        self._world = ClusterState(
             ManagerState() if state is None else state,
             policy.contention,
             policy.placement.index(),
@@ -561,7 +561,7 @@ class Manager:
             queued = queued or record.phase is Phase.QUEUED
         return queued
 
-    def _serve(self, now: float, line: Ordered[Entry]) -> None:
+    def _serve(self, now: float, line: Ordered[QueueEntry]) -> None:
         """Go through one queue; what is placed leaves it, and what can never be."""
         position = 0
         while position < len(line):
@@ -758,7 +758,7 @@ class Manager:
         due: list[act.Action] = []
         for name in self._world.touched:
             record = self.state.workloads.get(name)
-            actions = owed(record, self.state.capabilities)
+            actions = pending_actions(record, self.state.capabilities)
             if record is not None and record.question:
                 actions.append(self._question(record))
             before = self._asked.pop(name, [])

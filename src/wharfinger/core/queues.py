@@ -10,12 +10,12 @@ from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.state import WorkloadRecord
 
-Entry = tuple[int, int, str]
+QueueEntry = tuple[int, int, str]
 """(-priority, uid, name): the order of service."""
-_NOBODY: Ordered[Entry] = Ordered()
+_NOBODY: Ordered[QueueEntry] = Ordered()
 
 
-class Lines:
+class WaitingQueues:
     """One line per queue.
 
     A workload that no server can take even when empty stands aside until the servers change; one
@@ -25,24 +25,24 @@ class Lines:
     """
 
     def __init__(self) -> None:
-        self._all: dict[str, Ordered[Entry]] = {}
-        self._open: dict[str, Ordered[Entry]] = {}
-        self._aside: dict[str, tuple[str, Entry]] = {}
+        self._all: dict[str, Ordered[QueueEntry]] = {}
+        self._open: dict[str, Ordered[QueueEntry]] = {}
+        self._aside: dict[str, tuple[str, QueueEntry]] = {}
         self._awaited: dict[str, dict[str, None]] = {}
-        self._blocked: dict[str, Entry] = {}
+        self._blocked: dict[str, QueueEntry] = {}
         self._delays = Deadlines()
         self._waits = Deadlines()
-        self._waiting: dict[str, tuple[str, Entry]] = {}
+        self._waiting: dict[str, tuple[str, QueueEntry]] = {}
 
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
         return len(self._all.get(queue, ()))
 
-    def open(self, queue: str) -> Ordered[Entry]:
+    def open(self, queue: str) -> Ordered[QueueEntry]:
         """Workloads of a queue that may be tried, in order of service; it changes as they leave."""
         return self._open.get(queue, _NOBODY)
 
-    def before(self, queue: str, entry: Entry) -> int:
+    def before(self, queue: str, entry: QueueEntry) -> int:
         """How many open ones are served before ``entry``."""
         return self.open(queue).before(entry)
 
@@ -143,7 +143,7 @@ class Lines:
         return ended
 
 
-def entry_of(record: WorkloadRecord) -> Entry:
+def entry_of(record: WorkloadRecord) -> QueueEntry:
     """A workload's place in the order of service."""
     return -record.workload.priority, record.uid, record.name
 

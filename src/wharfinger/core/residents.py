@@ -1,6 +1,6 @@
 """What an adaptation reads of the cluster, as the core has it."""
 
-from wharfinger.core.cluster_state import World
+from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState, WorkloadRecord
@@ -11,7 +11,7 @@ from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 class ClusterResidents:
     """What an adaptation reads; see ``Residents``."""
 
-    def __init__(self, world: World, policy: Policy, *, recommends: bool) -> None:
+    def __init__(self, world: ClusterState, policy: Policy, *, recommends: bool) -> None:
         self._world = world
         self.placement: PlacementPolicy = policy.placement
         self.estimates = policy.estimation.name if policy.estimation else ""

@@ -24,7 +24,7 @@ def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
     return columns
 
 
-class Columns:
+class ServerTable:
     """One row a server. A departed server keeps its row until nothing is left on it.
 
     The arrays grow by doubling, so that a hundred thousand servers can join one by one. A view is

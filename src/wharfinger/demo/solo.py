@@ -20,7 +20,7 @@ from wharfinger.demo.workloads import (
 )
 from wharfinger.errors import Unavailable
 from wharfinger.ibench.driver import start
-from wharfinger.ibench.sources import Setting, source_named
+from wharfinger.ibench.sources import SourceSetting, source_named
 from wharfinger.manifest import load_manifests, workload_to_manifest
 
 REPORT_REGEX = r"throughput=(?P<throughput>[0-9.]+) .*p50_ms=(?P<median_ms>[0-9.]+)"
@@ -43,7 +43,7 @@ def others_busy(cpus: Sequence[int]) -> Iterator[None]:
     if not cpus:
         yield
         return
-    with start(Setting(source_named("integer"), cpus=tuple(cpus))) as source:
+    with start(SourceSetting(source_named("integer"), cpus=tuple(cpus))) as source:
         source.set_intensity(100.0)
         yield
 

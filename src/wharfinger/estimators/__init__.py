@@ -6,8 +6,8 @@ without learning again. ``classification`` maps workloads to rows; ``cli/classif
 the same for any matrix in a CSV file.
 """
 
-from wharfinger.estimators.estimator import Prediction
-from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.estimator import RowPrediction
+from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 
@@ -15,9 +15,9 @@ __all__ = [
     "DEFAULT_ESTIMATOR",
     "ESTIMATORS",
     "Matrix",
-    "Prediction",
     "Recommender",
-    "Scale",
+    "RowPrediction",
+    "RowScale",
     "Transform",
     "fit",
     "make_estimator",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.estimators.conditional import Gaussian
-from wharfinger.estimators.matrix import Scale, Transform
+from wharfinger.estimators.matrix import RowScale, Transform
 from wharfinger.model.arrays import Array
 
 NORMAL_90 = 1.6448536269514722
@@ -101,7 +101,7 @@ class Estimator(Protocol):
     def version(self) -> int: ...  # noqa: D102
 
     def learn(
-        self, values: Array, groups: NDArray[np.intp], scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: NDArray[np.intp], scale: RowScale, rng: np.random.Generator
     ) -> Learned:
         """Learn from (rows, columns) of transformed values, at least one known in each row.
 
@@ -115,7 +115,7 @@ class Estimator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prediction:
+class RowPrediction:
     """A row as it is expected, with how sure that is.
 
     Attributes:

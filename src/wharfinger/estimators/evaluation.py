@@ -13,7 +13,7 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import Satisfied, next_improvement, variance_design
-from wharfinger.estimators.matrix import Matrix, Scale
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.metrics import RowOutcome, outcome, summary
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
@@ -55,7 +55,7 @@ class EvaluationPlan:
 
     reveal: int = 2
     strategy: Strategy = Strategy.RANDOM
-    scale: Scale = Scale.ARBITRARY
+    scale: RowScale = RowScale.ARBITRARY
     pairs: bool = False
     higher: bool = False
     repeats: int = 20
@@ -162,7 +162,7 @@ class Learn(Protocol):
     """How an estimator is fitted: ``recommender.fit``, or as it."""
 
     def __call__(  # noqa: D102 - told above
-        self, estimator: str, matrix: Matrix, *, scale: Scale, seed: int
+        self, estimator: str, matrix: Matrix, *, scale: RowScale, seed: int
     ) -> Recommender: ...
 
 

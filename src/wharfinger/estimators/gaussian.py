@@ -27,7 +27,7 @@ from wharfinger.estimators.conditional import (
 )
 from wharfinger.estimators.effects import Effects, row_weights, shrunk_columns, two_way
 from wharfinger.estimators.estimator import Finish, FoldIn
-from wharfinger.estimators.matrix import Scale
+from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.ppca import complete
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds
@@ -246,10 +246,10 @@ class GaussianEstimator:
     version: ClassVar[int] = 1
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> GaussianLearned:
         """Choose the settings, then use all rows."""
-        levels = (True,) if scale is Scale.ARBITRARY else (False, True)
+        levels = (True,) if scale is RowScale.ARBITRARY else (False, True)
         settings = choose(values, groups, levels, rng)
         found = moments(values, groups, settings.exponent, settings.free_level)
         return GaussianLearned(prior_of(found, settings), settings)

@@ -29,7 +29,7 @@ class Transform(StrEnum):
         return np.exp(values) if self is Transform.LOG else values
 
 
-class Scale(StrEnum):
+class RowScale(StrEnum):
     """What a row's level says.
 
     ``ARBITRARY``: nothing; a row times a constant is the same row. ``COMMON``: rows share a

@@ -11,7 +11,7 @@ import numpy as np
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian, Prior
 from wharfinger.estimators.effects import Effects, row_weights, two_way
-from wharfinger.estimators.matrix import Scale
+from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.tasks import Indices
 from wharfinger.model.arrays import Array
 
@@ -76,10 +76,10 @@ class RowColumnMeans:
     version: ClassVar[int] = 1
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> RowColumnLearned:
         """Fit the effects and both variances."""
-        return _row_column(fit_effects(values, groups), scale is Scale.ARBITRARY)
+        return _row_column(fit_effects(values, groups), scale is RowScale.ARBITRARY)
 
     def restore(self, arrays: Mapping[str, Array]) -> RowColumnLearned:
         """As saved."""
@@ -144,10 +144,10 @@ class ColumnMeans:
     version: ClassVar[int] = 1
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> ColumnLearned:
         """Average each column."""
-        return _column(values, groups, scale is Scale.ARBITRARY)
+        return _column(values, groups, scale is RowScale.ARBITRARY)
 
     def restore(self, arrays: Mapping[str, Array]) -> ColumnLearned:
         """As saved."""

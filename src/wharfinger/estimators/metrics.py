@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.estimator import RowPrediction
 from wharfinger.model.arrays import Array
 
 
@@ -30,7 +30,7 @@ class RowOutcome:
 
 
 def outcome(
-    prediction: Prediction, truth: Array, known: Array, *, higher: bool, seconds: float
+    prediction: RowPrediction, truth: Array, known: Array, *, higher: bool, seconds: float
 ) -> RowOutcome:
     """Compare; ``known`` has NaN for hidden entries, ``truth`` where nothing was measured."""
     hidden = ~np.isnan(truth) & np.isnan(known)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian, Prior
-from wharfinger.estimators.matrix import Scale
+from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.means import fit_effects, pack_prior, unpack_prior
 from wharfinger.estimators.tasks import Indices
 from wharfinger.model.arrays import Array
@@ -94,10 +94,10 @@ class NearestNeighbours:
     version: ClassVar[int] = 1
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> NeighboursLearned:
         """Keep the rows."""
-        return _learn(values, groups, scale is Scale.ARBITRARY)
+        return _learn(values, groups, scale is RowScale.ARBITRARY)
 
     def restore(self, arrays: Mapping[str, Array]) -> NeighboursLearned:
         """As saved."""

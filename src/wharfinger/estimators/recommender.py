@@ -20,9 +20,9 @@ from wharfinger.estimators.estimator import (
     Finish,
     FoldIn,
     Learned,
-    Prediction,
+    RowPrediction,
 )
-from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.estimators.registry import make_estimator
 from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
 from wharfinger.model.arrays import Array
@@ -78,7 +78,7 @@ class Recommender:
 
     estimator: Estimator
     matrix: Matrix
-    scale: Scale
+    scale: RowScale
     seed: int
     learned: Learned
     calibration: Calibration
@@ -93,7 +93,7 @@ class Recommender:
             kernel = self.learned.compiled(finish)
         object.__setattr__(self, "_kernel", kernel)
 
-    def predict(self, row: Array | Mapping[str, float]) -> Prediction:
+    def predict(self, row: Array | Mapping[str, float]) -> RowPrediction:
         """Fold in one new row.
 
         Args:
@@ -111,7 +111,7 @@ class Recommender:
                 return self._told(*found)
         return self.reference(values)
 
-    def predict_many(self, rows: Iterable[Array | Mapping[str, float]]) -> list[Prediction]:
+    def predict_many(self, rows: Iterable[Array | Mapping[str, float]]) -> list[RowPrediction]:
         """Fold in a batch: as each alone, whatever the others are, and sooner.
 
         Args:
@@ -125,7 +125,7 @@ class Recommender:
         kernel = self._kernel
         if kernel is None:
             return [self.predict(row) for row in rows]
-        predictions: list[Prediction] = []
+        predictions: list[RowPrediction] = []
         for batch in _batches(rows):
             values = self._stacked(batch)
             for row, mean, variances, logs, told in zip(
@@ -136,7 +136,7 @@ class Recommender:
                 )
         return predictions
 
-    def reference(self, row: Array) -> Prediction:
+    def reference(self, row: Array) -> RowPrediction:
         """The same by ``Learned.condition`` and NumPy, for whatever no kernel tells.
 
         Raises:
@@ -154,20 +154,20 @@ class Recommender:
         factor = self.calibration.factor(int((~np.isnan(logs)).sum()))
         return self.learned.condition(logs).scaled(factor)
 
-    def _told(self, mean: Array, variances: Array, logs: Array) -> Prediction:
+    def _told(self, mean: Array, variances: Array, logs: Array) -> RowPrediction:
         """What a kernel found. It gives no covariance: that is the reference's."""
         return self._prediction(mean, variances, lambda: self._widened(logs).covariance)
 
     def _prediction(
         self, mean: Array, variances: Array, covariance: Callable[[], Array]
-    ) -> Prediction:
+    ) -> RowPrediction:
         def whole() -> Array:
             found = covariance().copy()
             np.fill_diagonal(found, variances)
             return found
 
         gaussian = Gaussian(mean, whole, variances)
-        return Prediction(self.matrix.columns, gaussian, self.matrix.transform)
+        return RowPrediction(self.matrix.columns, gaussian, self.matrix.transform)
 
     def _stacked(self, rows: Array | list[Array | Mapping[str, float]]) -> Array:
         """(rows, columns) of rows in any form."""
@@ -229,7 +229,11 @@ def _batches(
 
 
 def fit(
-    estimator: Estimator | str, matrix: Matrix, *, scale: Scale = Scale.ARBITRARY, seed: int = 0
+    estimator: Estimator | str,
+    matrix: Matrix,
+    *,
+    scale: RowScale = RowScale.ARBITRARY,
+    seed: int = 0,
 ) -> Recommender:
     """Learn from a matrix.
 

@@ -22,7 +22,7 @@ import numpy as np
 from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.estimators.estimator import Finish, FoldIn
 from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, prior_of
-from wharfinger.estimators.matrix import Scale
+from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.mixture import (
     FamilySettings,
@@ -401,10 +401,10 @@ class StackEstimator:
     version: ClassVar[int] = 2
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> StackLearned:
         """Choose members and weights on some rows, then learn from all that may be components."""
-        levels = (True,) if scale is Scale.ARBITRARY else (False, True)
+        levels = (True,) if scale is RowScale.ARBITRARY else (False, True)
         if len(values) > MAX_ROWS:
             rows = np.sort(rng.choice(len(values), MAX_ROWS, replace=False))
             values, groups = values[rows], groups[rows]

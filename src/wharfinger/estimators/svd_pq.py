@@ -24,7 +24,7 @@ import numpy as np
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian
 from wharfinger.estimators.effects import fit_levels
-from wharfinger.estimators.matrix import Scale
+from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.tasks import Indices
 from wharfinger.model.arrays import Array
 
@@ -195,10 +195,10 @@ class SvdPq:
     version: ClassVar[int] = 1
 
     def learn(
-        self, values: Array, groups: Indices, scale: Scale, rng: np.random.Generator
+        self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> SvdPqLearned:
         """Choose η and λ, then descend on all entries."""
-        settings = _choose(values, scale is Scale.ARBITRARY, rng)
+        settings = _choose(values, scale is RowScale.ARBITRARY, rng)
         return _train(values, settings, MAX_EPOCHS)
 
     def restore(self, arrays: Mapping[str, Array]) -> SvdPqLearned:

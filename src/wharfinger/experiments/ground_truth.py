@@ -20,11 +20,11 @@ from wharfinger.experiments import parallel
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.statistics import interval
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.truth.ground_truth import Resident, busy_cpus
+from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.regimes import DEFAULT, Regime, find_regime
 from wharfinger.simulator.truth.physics.truth import Physics
-from wharfinger.simulator.truth.queueing import Share
+from wharfinger.simulator.truth.queueing import QueueShare
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -199,21 +199,21 @@ def at(
     memory_bytes: float | None = None,
     load_per_second: float | None = None,
     servers: int = 1,
-) -> Resident:
+) -> TrueResident:
     """A resident with that many CPUs, and its memory if nothing else is said."""
     memory = application.footprint_bytes if memory_bytes is None else memory_bytes
-    return Resident(
+    return TrueResident(
         application.name, MILLICPUS_PER_CPU * cpus, int(memory), load_per_second, servers
     )
 
 
 def p99_seconds(
-    truth: Physics, platform: str, service: Resident, beside: Sequence[Resident] = ()
+    truth: Physics, platform: str, service: TrueResident, beside: Sequence[TrueResident] = ()
 ) -> float:
     """99th percentile of the latency of a service at its load, beside others."""
     assert service.load_per_second is not None
     group = [service, *beside]
     rates = truth.rates(platform, group)
     used = truth.used_millicpus(platform, group, rates)[0]
-    share = Share(service.load_per_second, rates[0], busy_cpus(service, rates[0], used))
+    share = QueueShare(service.load_per_second, rates[0], busy_cpus(service, rates[0], used))
     return truth.queue(service.application).latency_seconds([share], 99)

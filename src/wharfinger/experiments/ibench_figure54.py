@@ -23,7 +23,7 @@ from wharfinger.experiments.ground_truth import (
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Streaming
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
@@ -52,7 +52,7 @@ _UTILISATION = {
     R.MEMORY_BANDWIDTH: 0, R.STORAGE_CAPACITY: 2, R.STORAGE_BANDWIDTH: 2, R.NETWORK_BANDWIDTH: 3,
 }  # fmt: skip
 """Which of the solver's it is that a source of a bandwidth takes."""
-_ALONE = Resident("", float(MILLICPUS_PER_CPU), 0)
+_ALONE = TrueResident("", float(MILLICPUS_PER_CPU), 0)
 _Pairs = dict[tuple[SharedResource, SharedResource], float]
 _Curves = dict[SharedResource, list[float]]
 
@@ -111,7 +111,7 @@ def pairwise(truth: Physics, hardware: Hardware) -> _Pairs:
 
 def _together(
     truth: Physics, hardware: Hardware, one: SharedResource, other: SharedResource
-) -> list[Resident]:
+) -> list[TrueResident]:
     """On the same cores, where it is the cores that a source presses on."""
     if one in CORE_SOURCES and other not in CORE_SOURCES:
         return _together(truth, hardware, other, one)[::-1]
@@ -123,7 +123,7 @@ def _together(
     return [first, second]
 
 
-def _does(truth: Physics, hardware: Hardware, residents: Sequence[Resident]) -> list[float]:
+def _does(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]) -> list[float]:
     """Rates, where a source does no more than its intensity says."""
     return [
         could if each.load_per_second is None else min(could, each.load_per_second)
@@ -148,7 +148,7 @@ def _taken(truth: Physics, resource: SharedResource) -> Iterator[float]:
 
 
 def _curves(
-    truth: Physics, program: Resident, performance: Callable[[list[Resident]], float]
+    truth: Physics, program: TrueResident, performance: Callable[[list[TrueResident]], float]
 ) -> _Curves:
     """Performance at each intensity of each source, over that with no source."""
     best = performance([])
@@ -159,11 +159,11 @@ def _curves(
     return curves
 
 
-def _rate(truth: Physics, program: Resident, beside: list[Resident]) -> float:
+def _rate(truth: Physics, program: TrueResident, beside: list[TrueResident]) -> float:
     return truth.rates(WITH_SMT, [program, *beside])[0]
 
 
-def _in_time(truth: Physics, service: Resident, beside: list[Resident]) -> float:
+def _in_time(truth: Physics, service: TrueResident, beside: list[TrueResident]) -> float:
     """Share of the queries that are answered within the bound."""
     could = _rate(truth, service, beside)
     load = QUERIES_PER_SECOND / could

@@ -12,7 +12,7 @@ from wharfinger.experiments.ground_truth import at, p99_seconds
 from wharfinger.experiments.physics_plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, Serving, Streaming
 from wharfinger.simulator.truth.physics.clusters import QUASAR
 from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
@@ -59,8 +59,8 @@ class ServiceCase:
     """The service on a server, and sources beside it."""
 
     hardware: Hardware
-    service: Resident
-    beside: tuple[Resident, ...] = ()
+    service: TrueResident
+    beside: tuple[TrueResident, ...] = ()
 
 
 class Memcached:
@@ -90,7 +90,7 @@ class Memcached:
             },
         }
 
-    def _on(self, cores: int, name: str = READS) -> Resident:
+    def _on(self, cores: int, name: str = READS) -> TrueResident:
         return at(self.truth.applications[name], cores, load_per_second=0.0)
 
     def _beside_patterns(self, hardware: Hardware, cores: int) -> Iterator[tuple[str, ServiceCase]]:

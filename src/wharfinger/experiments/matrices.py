@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
-from wharfinger.estimators.matrix import Matrix, Scale
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.experiments.ground_truth import at
 from wharfinger.files.matrices import read_matrix
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
 from wharfinger.simulator.truth.physics.truth import Physics
@@ -40,7 +40,7 @@ class ProgramMatrix:
     """
 
     matrix: Matrix
-    scale: Scale = Scale.ARBITRARY
+    scale: RowScale = RowScale.ARBITRARY
     pairs: bool = False
 
 
@@ -72,7 +72,7 @@ def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]
         ]
         for one in residents
     }
-    return ProgramMatrix(Matrix.of(rows, list(rows)), Scale.NORMALISED, pairs=True)
+    return ProgramMatrix(Matrix.of(rows, list(rows)), RowScale.NORMALISED, pairs=True)
 
 
 def of_sources(
@@ -85,11 +85,11 @@ def of_sources(
         one = _on_half(hardware, program)
         kept = dict(_beside_sources(truth, hardware, one))
         rows[program.name], columns = list(kept.values()), list(kept)
-    return ProgramMatrix(Matrix.of(rows, columns), Scale.NORMALISED)
+    return ProgramMatrix(Matrix.of(rows, columns), RowScale.NORMALISED)
 
 
 def _beside_sources(
-    truth: Physics, hardware: Hardware, one: Resident
+    truth: Physics, hardware: Hardware, one: TrueResident
 ) -> Iterator[tuple[str, float]]:
     alone = truth.alone(hardware.name, one)
     for resource in SharedResource:
@@ -100,7 +100,7 @@ def _beside_sources(
                 yield f"{resource}@{intensity:g}", kept
 
 
-def _on_half(hardware: Hardware, program: Application) -> Resident:
+def _on_half(hardware: Hardware, program: Application) -> TrueResident:
     return at(program, min(program.threads, hardware.cores // 2))
 
 
@@ -108,7 +108,7 @@ def measured(path: Path) -> ProgramMatrix:
     """A matrix in a file as ``classify evaluate`` reads it; pairs are known by their names."""
     matrix = read_matrix(path)
     pairs = len(set(matrix.rows) & set(matrix.columns)) > 1
-    return ProgramMatrix(matrix, Scale.NORMALISED if pairs else Scale.ARBITRARY, pairs)
+    return ProgramMatrix(matrix, RowScale.NORMALISED if pairs else RowScale.ARBITRARY, pairs)
 
 
 # --- what they are like ---------------------------------------------------------------------

@@ -23,7 +23,7 @@ from wharfinger.experiments.ground_truth import (
     pooled,
 )
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
 from wharfinger.simulator.truth.physics.bubble import bubble, contention_of
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
@@ -155,7 +155,7 @@ def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Ad
     service = _asked(truth, name)
     alone = truth.alone(PLATFORM, service)
 
-    def qos(beside: Sequence[Resident]) -> float:
+    def qos(beside: Sequence[TrueResident]) -> float:
         return truth.rates(PLATFORM, [service, *beside])[0] / alone
 
     curve = np.array([qos([_resident(truth, bubble(size).name)]) for size in SIZES])
@@ -184,18 +184,20 @@ def sets_of(names: Sequence[str], degree: int, seed: int) -> list[_Set]:
     return [sets[number] for number in chosen]
 
 
-def _asked(truth: Physics, name: str) -> Resident:
+def _asked(truth: Physics, name: str) -> TrueResident:
     """A service under the load that it has here."""
     idle = at(truth.applications[name], CPUS, load_per_second=0.0)
     return replace(idle, load_per_second=LOAD * truth.alone(PLATFORM, idle))
 
 
-def _resident(truth: Physics, name: str) -> Resident:
+def _resident(truth: Physics, name: str) -> TrueResident:
     application = truth.applications[name]
     return at(application, min(CPUS, application.threads))
 
 
-def _kept(truth: Physics, service: Resident, programs: Mapping[str, Resident], one: _Set) -> float:
+def _kept(
+    truth: Physics, service: TrueResident, programs: Mapping[str, TrueResident], one: _Set
+) -> float:
     """What the first of a set keeps of its performance beside the service alone."""
     first, *others = (programs[each] for each in one)
     before = truth.rates(PLATFORM, [first, service])[0]

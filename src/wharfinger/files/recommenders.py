@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators.matrix import Matrix, Scale, Transform
+from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.estimators.recommender import Calibration, Recommender
 from wharfinger.estimators.registry import make_estimator
 from wharfinger.files.atomic import write_whole
@@ -77,7 +77,7 @@ def _rebuild(header: dict[str, object], arrays: dict[str, Array], place: str) ->
     )
     factors = tuple(float(f) for f in _list(header["factors"]))
     calibration = Calibration(factors, arrays["unmeasured"])
-    scale, seed = Scale(str(header["scale"])), int(str(header["seed"]))
+    scale, seed = RowScale(str(header["scale"])), int(str(header["seed"]))
     return Recommender(estimator, matrix, scale, seed, learned, calibration)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.supervisor import LaunchSpec, launch
 from wharfinger.ibench.processes import PlainProcess, SourceProcess, SupervisedProcess
-from wharfinger.ibench.sources import Setting, failure
+from wharfinger.ibench.sources import SourceSetting, failure
 
 ANSWER_SECONDS = 30.0
 """For an answer that takes microseconds, or one request to a device; a stuck device ends it."""
@@ -59,7 +59,7 @@ class RunningSource:
         reports: All of them that were read, oldest first.
     """
 
-    def __init__(self, setting: Setting, process: SourceProcess) -> None:
+    def __init__(self, setting: SourceSetting, process: SourceProcess) -> None:
         self.setting = setting
         self.intensity = 0.0
         self.reports: list[Report] = []
@@ -108,7 +108,7 @@ class RunningSource:
         return self.set_intensity(0.0)
 
     def next_report(self, timeout_seconds: float = ANSWER_SECONDS) -> Report:
-        """Wait for a report that was not there yet; see ``Setting.report_seconds``.
+        """Wait for a report that was not there yet; see ``SourceSetting.report_seconds``.
 
         Raises:
             Unavailable: None came, or the source has ended.
@@ -206,7 +206,7 @@ def _report(line: dict[str, Any]) -> Report:
     )
 
 
-def start(setting: Setting) -> RunningSource:
+def start(setting: SourceSetting) -> RunningSource:
     """Start a source as a child of this process, at intensity 0.
 
     Raises:
@@ -217,7 +217,7 @@ def start(setting: Setting) -> RunningSource:
 
 
 def start_supervised(
-    setting: Setting,
+    setting: SourceSetting,
     run_dir: Path,
     *,
     env: Mapping[str, str],
@@ -253,7 +253,7 @@ def start_supervised(
         return _prepared(setting, SupervisedProcess(run_dir, launch(run_dir, spec), channels))
 
 
-def _prepared(setting: Setting, process: SourceProcess) -> RunningSource:
+def _prepared(setting: SourceSetting, process: SourceProcess) -> RunningSource:
     source = RunningSource(setting, process)
     with contextlib.ExitStack() as unless_ready:
         unless_ready.callback(source.stop)
@@ -264,7 +264,7 @@ def _prepared(setting: Setting, process: SourceProcess) -> RunningSource:
     return source
 
 
-def measure_maximum(setting: Setting) -> Setting:
+def measure_maximum(setting: SourceSetting) -> SourceSetting:
     """The setting with the rate that intensity 100 stands for, measured under full pressure.
 
     Do it while the disk is idle, once for each file system, and start sources with the result:
@@ -281,7 +281,7 @@ def measure_maximum(setting: Setting) -> Setting:
         return source.setting
 
 
-def begin_maximum(setting: Setting) -> RunningSource:
+def begin_maximum(setting: SourceSetting) -> RunningSource:
     """Begin what ``measure_maximum`` does; whoever calls may stop it before it is ready.
 
     Raises:

@@ -63,7 +63,7 @@ SOURCES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SourceSetting:
     """Where a source exerts its pressure.
 
     Attributes:
@@ -125,7 +125,7 @@ def source_named(name: str) -> Source:
     raise InvalidInput(f"source: {name!r}; name one of: {names}")
 
 
-def signal_here(setting: Setting) -> Signal:
+def signal_here(setting: SourceSetting) -> Signal:
     """Whether there is a signal, as the program itself finds; exerts no pressure.
 
     Raises:

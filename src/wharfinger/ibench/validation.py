@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, linear_regression
 
 from wharfinger.ibench.driver import Report, RunningSource, measure_maximum, start
-from wharfinger.ibench.sources import Setting, Source, signal_here
+from wharfinger.ibench.sources import Source, SourceSetting, signal_here
 
 INTENSITIES = (0.0, 20.0, 40.0, 60.0, 80.0, 100.0)
 EXCESS_POINTS = 10.0
@@ -99,7 +99,7 @@ class Validation:
         return not self.problems
 
 
-def validate(setting: Setting, seconds_per_point: float, progress: Progress) -> Validation:
+def validate(setting: SourceSetting, seconds_per_point: float, progress: Progress) -> Validation:
     """Try one source.
 
     Args:
@@ -169,7 +169,7 @@ def _mean(reports: Sequence[Report], of: Callable[[Report], float]) -> float:
     return fmean((of(r) for r in reports), weights=[r.period_seconds for r in reports])
 
 
-def _idle_ticks(setting: Setting) -> float | None:
+def _idle_ticks(setting: SourceSetting) -> float | None:
     """Hundredths of a second that the CPU was idle, so in points of intensity per second."""
     if setting.source.uses_directory or len(setting.cpus) != 1:
         return None

@@ -2,7 +2,7 @@
 
 from wharfinger.manifest.fields import MANIFEST
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.reader import DEFAULT_LIMITS, Limits, read_documents
+from wharfinger.manifest.reader import DEFAULT_LIMITS, DocumentLimits, read_documents
 from wharfinger.manifest.rules import check_rules, complete
 from wharfinger.manifest.sections import Document, read_document
 from wharfinger.model.workload import Workload
@@ -13,7 +13,7 @@ def load(
     *,
     source: str,
     working_directory: str,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: DocumentLimits = DEFAULT_LIMITS,
     pure: bool = False,
 ) -> tuple[Workload, ...]:
     """As ``wharfinger.manifest.load_manifests``; the tests choose limits and parser.

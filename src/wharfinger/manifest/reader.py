@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from wharfinger.manifest.core_schema import CORE_TAGS, PREFIX, resolve, resolve_tagged
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.tree import Entry, Mapping, Node, Scalar, Sequence, describe
+from wharfinger.manifest.tree import Mapping, Node, Scalar, Sequence, TreeEntry, describe
 from wharfinger.model.units import format_bytes, quoted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DocumentLimits:
     """How much one manifest file may hold.
 
     Attributes:
@@ -42,7 +42,7 @@ class Limits:
     max_tag_directives: int = 100
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = DocumentLimits()
 
 _NOT_TEXT = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -82,7 +82,11 @@ class _Stop(Exception):
 
 
 def read_documents(
-    text: bytes | str, problems: Problems, limits: Limits = DEFAULT_LIMITS, *, pure: bool = False
+    text: bytes | str,
+    problems: Problems,
+    limits: DocumentLimits = DEFAULT_LIMITS,
+    *,
+    pure: bool = False,
 ) -> Iterator[Node]:
     """The documents of a file, one by one; empty ones are left out.
 
@@ -102,7 +106,7 @@ def read_documents(
         problems.add(stop.line, "", stop.message)
 
 
-def _decoded(text: bytes | str, limits: Limits) -> str:
+def _decoded(text: bytes | str, limits: DocumentLimits) -> str:
     """The text, if it is of a bearable size and printable."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > limits.max_bytes:
@@ -205,7 +209,7 @@ class _Open:
 class _Composer:
     """Builds trees from events; the stack is a list, so depth is a number we choose."""
 
-    def __init__(self, problems: Problems, limits: Limits) -> None:
+    def __init__(self, problems: Problems, limits: DocumentLimits) -> None:
         self._problems = problems
         self._limits = limits
         self._nodes = 0
@@ -312,7 +316,7 @@ class _Composer:
             parent.items.append(node)
         elif top.key_line:
             if top.key is not None:
-                parent.entries[top.key] = Entry(top.key_line, node)
+                parent.entries[top.key] = TreeEntry(top.key_line, node)
             top.key_line = 0
         else:
             top.key_line = node.line

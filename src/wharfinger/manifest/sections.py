@@ -74,7 +74,7 @@ def fields_of(make: type) -> dict[str, Field | Section]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FieldRow:
     """A field of a section, held against the dataclass that keeps it.
 
     Attributes:
@@ -95,15 +95,15 @@ class Row:
 
 
 @cache
-def rows(section: Section, make: Maker) -> tuple[Row, ...]:
+def rows(section: Section, make: Maker) -> tuple[FieldRow, ...]:
     """The fields of a section whose attributes ``make`` takes."""
     return tuple(_row(name, part, make) for name, part in section.fields.items())
 
 
-def _row(name: str, part: Field | Section, make: Maker) -> Row:
+def _row(name: str, part: Field | Section, make: Maker) -> FieldRow:
     own = part.make or make if isinstance(part, Section) else make
     if part.attribute is None or (isinstance(part, Section) and part.make is None):
-        return Row(name, part, None, bool(part.required), None, own)
+        return FieldRow(name, part, None, bool(part.required), None, own)
     keeps: Any = dataclasses.fields(make) if isinstance(make, type) else ()
     kept = {each.name: each for each in keeps}
     snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
@@ -111,10 +111,10 @@ def _row(name: str, part: Field | Section, make: Maker) -> Row:
     attribute = part.attribute or derived
     holder = kept.get(attribute)
     if holder is None:
-        return Row(name, part, attribute, bool(part.required), None, own)
+        return FieldRow(name, part, attribute, bool(part.required), None, own)
     missing = holder.default is dataclasses.MISSING
     required = missing and holder.default_factory is dataclasses.MISSING
-    return Row(
+    return FieldRow(
         name,
         part,
         attribute,
@@ -194,7 +194,9 @@ def _read_section(
     return attributes if whole else None
 
 
-def _read_row(document: Document, row: Row, node: Node, path: str) -> "dict[str, object] | None":
+def _read_row(
+    document: Document, row: FieldRow, node: Node, path: str
+) -> "dict[str, object] | None":
     """The attributes that one field or section gives; ``None`` when it is wrong."""
     part = row.part
     if isinstance(part, Field):
@@ -209,7 +211,7 @@ def _read_row(document: Document, row: Row, node: Node, path: str) -> "dict[str,
     return {} if row.attribute is None else {row.attribute: value}
 
 
-def _field(document: Document, row: Row, part: Field, node: Node, path: str) -> object:
+def _field(document: Document, row: FieldRow, part: Field, node: Node, path: str) -> object:
     refused = bool(part.not_supported) and row.default is None
     value = _WRONG if refused else _value(document, part.kind, node, path)
     if refused or (part.not_supported and value not in (_WRONG, row.default)):
@@ -300,7 +302,7 @@ def _sections(path: str, section: Section) -> Iterator[tuple[str, Section]]:
                 waiting.append((f"{path}.{name}" if path else name, part))
 
 
-def _example(row: Row) -> str:
+def _example(row: FieldRow) -> str:
     """How to write a field that is missing."""
     if isinstance(row.part, Section):
         return f"write {row.name}: with {', '.join(row.part.fields)}"

@@ -41,7 +41,7 @@ class Sequence:
 
 
 @dataclass(slots=True)
-class Entry:
+class TreeEntry:
     """One key of a mapping: the line of the key, and its value."""
 
     line: int
@@ -60,7 +60,7 @@ class Mapping:
     """
 
     line: int
-    entries: dict[str, Entry]
+    entries: dict[str, TreeEntry]
     size: int = 1
     height: int = 0
 

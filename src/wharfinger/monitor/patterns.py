@@ -41,7 +41,7 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, former)
 
 
-class Pattern:
+class LinePattern:
     """A workload's pattern, and how to read what it finds."""
 
     def __init__(self, regex: str) -> None:

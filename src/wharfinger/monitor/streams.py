@@ -16,7 +16,7 @@ CHUNK_BYTES = 65536
 _LINE_END = re.compile(rb"[\r\n]+")
 
 
-class Lines:
+class LineStream:
     """Cuts bytes into whole lines; progress bars end theirs with a carriage return."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class OutputStream:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._offset = -CHUNK_BYTES
-        self._lines = Lines()
+        self._lines = LineStream()
 
     def read(self) -> list[str]:
         """The lines since the last call.
@@ -101,7 +101,7 @@ class FileStream:
         self._path = path
         self._identity: tuple[int, int] | None = None
         self._offset = 0
-        self._lines = Lines()
+        self._lines = LineStream()
 
     def read(self) -> list[str]:
         """The lines since the last call.
@@ -123,7 +123,7 @@ class FileStream:
             raise OSError(22, "it is no regular file")
         identity = (found.st_dev, found.st_ino)
         if identity != self._identity or found.st_size < self._offset:
-            self._identity, self._offset, self._lines = identity, 0, Lines()
+            self._identity, self._offset, self._lines = identity, 0, LineStream()
         begin = max(self._offset, found.st_size - CHUNK_BYTES)
         data = os.pread(descriptor, CHUNK_BYTES, begin)
         gap, self._offset = begin > self._offset, begin + len(data)

@@ -13,7 +13,7 @@ from wharfinger.model.workload import NAMED_NUMBERS, MetricKind
 from wharfinger.monitor import counters, prometheus
 from wharfinger.monitor.commands import Command, CommandError
 from wharfinger.monitor.endpoint import Endpoint, EndpointError
-from wharfinger.monitor.patterns import LIMIT_SECONDS, NUMBER, Pattern, TookTooLong
+from wharfinger.monitor.patterns import LIMIT_SECONDS, NUMBER, LinePattern, TookTooLong
 from wharfinger.monitor.proxy import ProxyCheck
 from wharfinger.monitor.smoothing import Counter, Level
 from wharfinger.monitor.spec import LOAD, WatchSpec
@@ -36,7 +36,7 @@ QUANTITIES = {
 }
 
 
-class Source:
+class ReadingSource:
     """What one reader has told, smoothed."""
 
     def __init__(self, name: str, spec: WatchSpec, hear: Hear | None = None) -> None:
@@ -156,7 +156,7 @@ class Watch:
         self.told_at = clock()
         self.due = clock()
         self._clock = clock
-        self._readers: list[tuple[Source, Callable[[Source], None]]] = []
+        self._readers: list[tuple[ReadingSource, Callable[[ReadingSource], None]]] = []
         self._closers: list[Callable[[], None]] = []
         self._buckets: dict[float, float] | None = None
         self._cpu = Counter()
@@ -188,15 +188,15 @@ class Watch:
             self._closers.append(command.close)
             self._add(COMMAND, lambda source: self._read_command(command, source))
 
-    def _add(self, name: str, read: Callable[[Source], None]) -> None:
-        self._readers.append((Source(name, self.spec, self._hear), read))
+    def _add(self, name: str, read: Callable[[ReadingSource], None]) -> None:
+        self._readers.append((ReadingSource(name, self.spec, self._hear), read))
 
     def _add_lines(
         self, name: str, read: Callable[[], list[str]], regex: str, is_counter: bool
     ) -> None:
-        pattern: Pattern | None = Pattern(regex)
+        pattern: LinePattern | None = LinePattern(regex)
 
-        def take(source: Source) -> None:
+        def take(source: ReadingSource) -> None:
             nonlocal pattern
             if pattern is None:
                 return
@@ -237,7 +237,7 @@ class Watch:
             except ValueError as error:
                 source.trouble = f"{source.name}: {error}"
 
-    def _read_endpoint(self, endpoint: Endpoint, source: Source) -> None:
+    def _read_endpoint(self, endpoint: Endpoint, source: ReadingSource) -> None:
         answer = endpoint.take()
         if answer is None:
             return
@@ -250,7 +250,7 @@ class Watch:
         is_counter = spec.metric_kind is MetricKind.COUNTER
         source.observe(asked_at, {NUMBER: value}, is_counter=is_counter)
 
-    def _read_histogram(self, asked_at: float, text: str, source: Source) -> None:
+    def _read_histogram(self, asked_at: float, text: str, source: ReadingSource) -> None:
         now = prometheus.buckets(text, self.spec.metric)
         before, self._buckets = self._buckets, now
         source.observe(asked_at, {"done": now[float("inf")]}, is_counter=True)
@@ -260,7 +260,7 @@ class Watch:
         if found is not None:
             source.observe_level(Quantity.LATENCY, asked_at, found)
 
-    def _read_command(self, command: Command, source: Source) -> None:
+    def _read_command(self, command: Command, source: ReadingSource) -> None:
         answer = command.take()
         if answer is not None:
             source.observe(answer[0], answer[1], is_counter=self.spec.command_is_counter)

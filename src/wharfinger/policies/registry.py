@@ -26,7 +26,7 @@ from wharfinger.policies.placement.feedback import Feedback
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import RandomChoice
-from wharfinger.policies.placement.reservation import Reservation
+from wharfinger.policies.placement.reservation import ReservationPlacement
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
 
@@ -90,7 +90,7 @@ POLICIES: dict[str, Bundle] = {
     "feedback": Bundle(Part(Feedback), needs_measurements=True),
     "autoscale": Bundle(Part(Autoscale), adaptation="by-load", needs_measurements=True),
     "random": Bundle(Part(RandomChoice, DrawSettings)),
-    "reservation": Bundle(Part(Reservation), takes_stated=True),
+    "reservation": Bundle(Part(ReservationPlacement), takes_stated=True),
     "sparrow": Bundle(Part(Sparrow, DrawSettings)),
 }
 ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings)}

@@ -25,7 +25,7 @@ CAUSES = (*get_args(ev.Report), *get_args(ev.Request))
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One line of a log.
 
     Attributes:
@@ -93,7 +93,7 @@ class Replay:
 MakeManager = Callable[[ev.ManagerStarted, ManagerState | None], Manager]
 
 
-def replay(log: Iterable[Entry], make_manager: MakeManager) -> Replay:
+def replay(log: Iterable[LogEntry], make_manager: MakeManager) -> Replay:
     """Decide a log again.
 
     Args:
@@ -137,7 +137,7 @@ def _told(kind: str, payload: bytes) -> str:
     return f"{kind} {payload.decode()}" if kind else ""
 
 
-def log_of_state(path: Path) -> Iterator[Entry]:
+def log_of_state(path: Path) -> Iterator[LogEntry]:
     """The log of a manager that does not run now; its files are left as they are.
 
     Raises:
@@ -161,7 +161,7 @@ def log_of_state(path: Path) -> Iterator[Entry]:
                         "kept no more; only a whole log can be decided again"
                     )
                 for entry in store.read():
-                    yield Entry(entry.sequence, entry.time, entry.kind, entry.payload)
+                    yield LogEntry(entry.sequence, entry.time, entry.kind, entry.payload)
             finally:
                 store.close()
     finally:

@@ -32,7 +32,7 @@ from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.bundle import ORACLE, oracle_of
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 CPU_STEPS = 7
@@ -197,10 +197,10 @@ class Trained:
         truth = self._setup.truth
         matrix = np.zeros((len(names), len(names)))
         for i, one in enumerate(names):
-            own = Resident(one, 1000.0, 1)
+            own = TrueResident(one, 1000.0, 1)
             alone = truth.alone(platform, own)
             for j, other in enumerate(names):
-                pair = [own, Resident(other, 1000.0, 1)]
+                pair = [own, TrueResident(other, 1000.0, 1)]
                 if alone > 0 and truth.fits(platform, pair):
                     rate = truth.rates(platform, pair)[0] / alone
                     matrix[i, j] = rate * self._error("pair", platform, one, other)
@@ -218,7 +218,7 @@ _KINDS = (
 
 def _reference(setup: Setup, sizes: dict[str, int]) -> str:
     """A high-end platform (Paragon 2.4); of equal ones where most sources have a signal."""
-    beside = Resident(setup.training[0], 1000.0, 1)
+    beside = TrueResident(setup.training[0], 1000.0, 1)
 
     def signals(platform: str) -> int:
         return sum(

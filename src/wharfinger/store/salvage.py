@@ -23,7 +23,7 @@ from wharfinger.store.chain import GENESIS, Position, link, seal
 from wharfinger.store.faults import UNREADABLE, concerns_content
 from wharfinger.store.files import Files
 from wharfinger.store.survey import (
-    Run,
+    LogRun,
     Survey,
     salvageable_entries,
     salvageable_snapshots,
@@ -41,7 +41,7 @@ View = Callable[[Files], contextlib.AbstractContextManager[sqlite3.Connection]]
 class _Choice:
     """What the new database is made of; no view means of nothing."""
 
-    run: Run
+    run: LogRun
     survey: Survey
     view: View | None
 
@@ -89,7 +89,7 @@ def salvage(
 
 def _choose(files: Files, head: Position | None) -> tuple[_Choice, int]:
     """The view that saves most, and the newest entry of which any has a trace."""
-    best = _Choice(Run(GENESIS, GENESIS), Survey(), None)
+    best = _Choice(LogRun(GENESIS, GENESIS), Survey(), None)
     seen_last = 0 if head is None else head.sequence
     for view in (_with_wal, _without_wal, _put_together):
         found = _survey(files, view)
@@ -244,7 +244,7 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, choice: _Choic
 
 
 def _finish(
-    target: sqlite3.Connection, run: Run, report: DamageReport, raw_head: bytes | None
+    target: sqlite3.Connection, run: LogRun, report: DamageReport, raw_head: bytes | None
 ) -> None:
     target.execute(
         "UPDATE log_state SET anchor_sequence = ?, anchor_hash = ?, replaced_head = ?,"

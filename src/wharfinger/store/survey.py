@@ -43,7 +43,7 @@ class LogState:
 
 
 @dataclass(slots=True)
-class Run:
+class LogRun:
     """Entries that hang together.
 
     Attributes:
@@ -79,7 +79,7 @@ class Survey:
     """
 
     state: LogState | None = None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[LogRun] = field(default_factory=list)
     snapshots: dict[int, bytes] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
     seen_last: int = 0
@@ -89,16 +89,16 @@ class Survey:
         """The position before the first entry that should be there."""
         return GENESIS if self.state is None else self.state.anchor
 
-    def best(self) -> Run | None:
+    def best(self) -> LogRun | None:
         """The run from which the newest state can be built; ``None`` = there is none."""
         usable = [run for run in self.runs if run.end.sequence and self.supports(run)]
         return max(usable, key=lambda run: (run.end.sequence, -run.start.sequence), default=None)
 
-    def supports(self, run: Run) -> bool:
+    def supports(self, run: LogRun) -> bool:
         """Whether a state can be built on a run: from the beginning or from a snapshot in it."""
         return run.start == GENESIS or bool(self.agreeing(run))
 
-    def agreeing(self, run: Run) -> list[int]:
+    def agreeing(self, run: LogRun) -> list[int]:
         """The snapshots that this run agrees with."""
         return [at for at, digest in self.snapshots.items() if run.marks.get(at) == digest]
 
@@ -271,9 +271,9 @@ def _find_runs(connection: sqlite3.Connection, found: Survey) -> None:
     found.seen_last = max([found.seen_last, *(run.end.sequence for run in found.runs)])
 
 
-def _begin(start: Position, wanted: dict[int, bytes]) -> Run:
+def _begin(start: Position, wanted: dict[int, bytes]) -> LogRun:
     marks = {start.sequence: start.hash} if start.sequence in wanted else {}
-    return Run(start, start, marks=marks)
+    return LogRun(start, start, marks=marks)
 
 
 def _predecessor(

@@ -6,9 +6,9 @@ order, an engine dies and another takes over, an action is refused before it has
 What it does hangs on its seed alone.
 
     >>> from random import Random
-    >>> from wharfinger.testing import FaultyEngine, Faults, MemoryCluster, MemoryEngine
+    >>> from wharfinger.testing import FaultyEngine, EngineFaults, MemoryCluster, MemoryEngine
     >>> cluster = MemoryCluster()
-    >>> engine = FaultyEngine(lambda: MemoryEngine(cluster), Random(7), Faults(duplicate=1.0))
+    >>> engine = FaultyEngine(lambda: MemoryEngine(cluster), Random(7), EngineFaults(duplicate=1.0))
     >>> engine.open()
     >>> [type(report).__name__ for report in engine.poll()]
     ['ServerReported', 'EngineSynced']
@@ -34,7 +34,7 @@ _ANSWERED = (act.StartWorkload, act.ResizeAllocation, act.ProfileWorkload)
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class EngineFaults:
     """How often what goes wrong; each a probability from 0 to 1.
 
     Attributes:
@@ -67,9 +67,9 @@ class FaultyEngine:
     """
 
     def __init__(
-        self, make_engine: Callable[[], Engine], random: Random, faults: Faults | None = None
+        self, make_engine: Callable[[], Engine], random: Random, faults: EngineFaults | None = None
     ) -> None:
-        self.faults = faults or Faults()
+        self.faults = faults or EngineFaults()
         self.crashes = 0
         self.dead = False
         self._make_engine = make_engine

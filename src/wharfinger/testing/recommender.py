@@ -19,8 +19,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wharfinger.estimators.estimator import Estimator, Prediction
-from wharfinger.estimators.matrix import Matrix, Scale
+from wharfinger.estimators.estimator import Estimator, RowPrediction
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.tasks import masked
 from wharfinger.model.arrays import Array
@@ -38,13 +38,13 @@ def check_recommender(estimator: Estimator) -> None:
     with np.errstate(divide="raise", over="raise", invalid="raise"):
         for missing in (0.0, 0.3):
             matrix = _made_up(missing)
-            for scale in Scale:
+            for scale in RowScale:
                 model = fit(estimator, matrix, scale=scale, seed=1)
                 _check_rows(model, f"{estimator.name}, {scale}, {missing:.0%} missing")
             _check_level_free(estimator, matrix)
             _check_changes(estimator, matrix)
         for what, hostile in _hostile():
-            for scale in (Scale.ARBITRARY, Scale.COMMON):
+            for scale in (RowScale.ARBITRARY, RowScale.COMMON):
                 model = fit(estimator, hostile, scale=scale)
                 _check_rows(model, f"{estimator.name}, {scale}, {what}")
     _check_intervals(estimator)
@@ -118,13 +118,13 @@ def _arrays(model: Recommender) -> dict[str, Array]:
     return {name: array.copy() for name, array in model.learned.arrays().items()}
 
 
-def _same(one: Prediction, other: Prediction) -> bool:
+def _same(one: RowPrediction, other: RowPrediction) -> bool:
     return np.array_equal(one.log_mean, other.log_mean) and np.array_equal(
         one.covariance, other.covariance
     )
 
 
-def _check_sound(prediction: Prediction, row: Array, where: str) -> None:
+def _check_sound(prediction: RowPrediction, row: Array, where: str) -> None:
     known = ~np.isnan(row)
     low, high = prediction.interval_90()
     numbers = [prediction.mean, prediction.std, low, high, prediction.covariance]
@@ -151,8 +151,8 @@ def _check_level_free(estimator: Estimator, matrix: Matrix) -> None:
     """Where a row's scale is arbitrary, minutes and seconds give the same."""
     factors = np.exp(np.linspace(-3, 3, len(matrix.rows)))[:, None]
     other = Matrix(matrix.rows, matrix.columns, matrix.groups, matrix.values * factors)
-    model = fit(estimator, matrix, scale=Scale.ARBITRARY)
-    scaled = fit(estimator, other, scale=Scale.ARBITRARY)
+    model = fit(estimator, matrix, scale=RowScale.ARBITRARY)
+    scaled = fit(estimator, other, scale=RowScale.ARBITRARY)
     row = masked(_a_row(matrix), np.array([1, 4]))
     ours, theirs = model.predict(row), scaled.predict(row * 60)
     where = f"{estimator.name}, arbitrary"
@@ -170,9 +170,9 @@ def _check_changes(estimator: Estimator, matrix: Matrix) -> None:
     """The same again, entries corrected, columns added: new recommenders, the old one as it was."""
     name = estimator.name
     row = masked(_a_row(matrix), np.array([0, 3]))
-    model = fit(estimator, matrix, scale=Scale.COMMON, seed=3)
+    model = fit(estimator, matrix, scale=RowScale.COMMON, seed=3)
     first = model.predict(row)
-    again = fit(estimator, matrix, scale=Scale.COMMON, seed=3)
+    again = fit(estimator, matrix, scale=RowScale.COMMON, seed=3)
     expect(_same(again.predict(row), first), f"{name}: the same seed gives the same")
     restored = estimator.restore(_arrays(model))
     logs = matrix.transform.forward(row)
@@ -181,7 +181,7 @@ def _check_changes(estimator: Estimator, matrix: Matrix) -> None:
         f"{name}: what was saved predicts as before",
     )
     corrected = model.with_entry("r2", "c1", 1.0)
-    fresh = fit(estimator, matrix.with_entry("r2", "c1", 1.0), scale=Scale.COMMON, seed=3)
+    fresh = fit(estimator, matrix.with_entry("r2", "c1", 1.0), scale=RowScale.COMMON, seed=3)
     expect(
         _same(corrected.predict(row), fresh.predict(row)),
         f"{name}: a corrected entry is as if it had been so from the start",
@@ -201,7 +201,7 @@ def _check_intervals(estimator: Estimator) -> None:
     """Calibrated: over new programs of one kind, 90% intervals hold most truths, not all."""
     matrix = _made_up(0.0, seed=5, rows=80, columns=8)
     known, new = matrix.take(np.arange(40)), matrix.take(np.arange(40, 80))
-    model = fit(estimator, known, scale=Scale.ARBITRARY)
+    model = fit(estimator, known, scale=RowScale.ARBITRARY)
     held = total = 0
     rng = np.random.default_rng(5)
     for truth in new.values:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wharfinger.classification.axis import UNKNOWN_STD, Axis, axes_between
-from wharfinger.classification.classifications import Classifications, Observations
+from wharfinger.classification.classifications import Classifications, RowObservations
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.model.configuration import Configuration, Setting
@@ -70,7 +70,7 @@ def axis(
     kind: Aspect, truth: dict[Setting, float] | None = None, reference: Setting = REFERENCE
 ) -> Axis:
     runs = {} if truth is None else {run: Entry(truth[run], 0.02) for run in RUNS}
-    found = made().axis(kind, Observations(reference, runs))
+    found = made().axis(kind, RowObservations(reference, runs))
     assert found is not None
     return found
 
@@ -89,7 +89,7 @@ def test_two_runs_tell_the_rest_of_an_axis_as_sure_as_they_say(kind: Aspect) -> 
     for seed in range(30):
         truth = performance(np.random.default_rng(100 + seed))
         runs = {run: Entry(truth[run], 0.02) for run in RUNS}
-        found = classifications.axis(kind, Observations(REFERENCE, runs))
+        found = classifications.axis(kind, RowObservations(REFERENCE, runs))
         assert found is not None
         for column, setting in ON_AXES[kind].items():
             if setting not in RUNS:
@@ -131,7 +131,7 @@ def test_cold_start_is_the_average_of_its_type_and_unsure() -> None:
 
 
 def test_what_nobody_was_measured_along_is_not_classified() -> None:
-    assert Classifications({}).axis(Aspect.SCALE_OUT, Observations(REFERENCE)) is None
+    assert Classifications({}).axis(Aspect.SCALE_OUT, RowObservations(REFERENCE)) is None
 
 
 def test_scores_keep_what_was_measured_and_bounds_are_wide() -> None:

@@ -14,7 +14,7 @@ from tests.support.courses import curve
 from wharfinger.contention.by_pair import ByPair
 from wharfinger.contention.exact import exact_profiles
 from wharfinger.core.seams.contention import Assessment, LogEstimates, Resident
-from wharfinger.core.tables import Columns
+from wharfinger.core.tables import ServerTable
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.view import Capabilities, PlacementRequest
@@ -44,7 +44,7 @@ def unsure(seed: int) -> dict[str, PairProfile]:
 
 def beside(new: PairProfile, *residents: list[PairProfile], pace: float = 1.0, confidence=0.5):
     """An assessment: one server each, of one platform; each resident so far above its target."""
-    columns, table = Columns(), ByPair().table()
+    columns, table = ServerTable(), ByPair().table()
     alone = Prediction(pace, pace, pace, 0.8, alone=pace, alone_std=0.0)
     for row, profiles in enumerate(residents):
         columns.put(server(f"s{row}"))

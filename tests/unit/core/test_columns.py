@@ -3,17 +3,17 @@
 import pytest
 
 from tests.support.cluster import server
-from wharfinger.core.tables import Columns
+from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.view import Capabilities
 
 
-def _view(columns: Columns):
+def _view(columns: ServerTable):
     return columns.view(Capabilities())
 
 
 def test_many_servers_keep_their_rows() -> None:
-    columns = Columns()
+    columns = ServerTable()
     for i in range(100):
         columns.put(server(f"s{i}", cpus=i))
     view = _view(columns)
@@ -22,7 +22,7 @@ def test_many_servers_keep_their_rows() -> None:
 
 
 def test_a_dropped_row_moves_the_others_up_with_all_that_they_hold() -> None:
-    columns = Columns()
+    columns = ServerTable()
     for name in ("a", "b", "c"):
         columns.put(server(name))
     columns.hold([Placement("c", Allocation(500, 7))])
@@ -37,7 +37,7 @@ def test_a_dropped_row_moves_the_others_up_with_all_that_they_hold() -> None:
 
 
 def test_nobody_can_write_through_a_view() -> None:
-    columns = Columns()
+    columns = ServerTable()
     columns.put(server("a"))
     with pytest.raises(ValueError, match="read-only"):
         _view(columns).cpu_allocated[0] = 1
@@ -46,7 +46,7 @@ def test_nobody_can_write_through_a_view() -> None:
 
 
 def test_a_view_is_made_anew_only_for_what_it_does_not_share() -> None:
-    columns, able = Columns(), Capabilities()
+    columns, able = ServerTable(), Capabilities()
     for name in ("a", "b"):
         columns.put(server(name))
     before = columns.view(able)
@@ -59,7 +59,7 @@ def test_a_view_is_made_anew_only_for_what_it_does_not_share() -> None:
 
 
 def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
-    columns = Columns()
+    columns = ServerTable()
     for i in range(40):
         columns.put(server(f"s{i}", cpus=2 + i % 3))
 
@@ -83,7 +83,7 @@ def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
 
 
 def test_a_server_that_joins_again_is_as_unsettled_as_it_was() -> None:
-    columns = Columns()
+    columns = ServerTable()
     for name in ("a", "b", "c"):
         columns.put(server(name))
     for name in ("c", "a"):

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.matrices import pairs, performance
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators import ESTIMATORS, Matrix, Scale, Transform, fit
+from wharfinger.estimators import ESTIMATORS, Matrix, RowScale, Transform, fit
 from wharfinger.estimators.effects import two_way
 from wharfinger.estimators.gaussian import GaussianLearned
 from wharfinger.estimators.ppca import complete
@@ -57,7 +57,7 @@ def test_a_gap_adds_its_uncertainty_to_the_moments():
     np.testing.assert_allclose(sample, np.eye(4), atol=0.35)
 
 
-def error(name: str, matrix: Matrix, scale: Scale) -> float:
+def error(name: str, matrix: Matrix, scale: RowScale) -> float:
     """Mean distance in logarithms on the last third, two entries known."""
     known = matrix.take(np.arange(len(matrix.rows) * 2 // 3))
     model = fit(name, known, scale=scale)
@@ -71,15 +71,15 @@ def error(name: str, matrix: Matrix, scale: Scale) -> float:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-@pytest.mark.parametrize("scale", [Scale.ARBITRARY, Scale.COMMON])
-def test_where_columns_go_together_the_gaussian_beats_the_means(scale: Scale, missing: float):
+@pytest.mark.parametrize("scale", [RowScale.ARBITRARY, RowScale.COMMON])
+def test_where_columns_go_together_the_gaussian_beats_the_means(scale: RowScale, missing: float):
     matrix = performance(5, rows=90, missing=missing)
     assert error("gaussian", matrix, scale) < 0.9 * error("row-column-means", matrix, scale)
 
 
 def test_with_few_rows_the_gaussian_is_no_worse_than_the_means():
     means, gaussian = (
-        np.mean([error(name, performance(seed, rows=12), Scale.ARBITRARY) for seed in range(8)])
+        np.mean([error(name, performance(seed, rows=12), RowScale.ARBITRARY) for seed in range(8)])
         for name in ("row-column-means", "gaussian")
     )
     assert gaussian < 1.1 * means
@@ -103,7 +103,7 @@ def test_pure_noise_is_shrunk_more_than_structure():
 
 def test_a_relative_matrix_keeps_its_level():
     """Beside a gentle neighbour nobody slows down: under ``normalised`` 1 means 1."""
-    model = fit("gaussian", pairs(7), scale=Scale.NORMALISED)
+    model = fit("gaussian", pairs(7), scale=RowScale.NORMALISED)
     low, high = model.predict(np.full(16, np.nan)).interval_90()
     assert np.all(low < 1.6)
     assert np.all(high < 6)
@@ -119,7 +119,7 @@ def test_without_logarithms_a_sensitivity_of_zero_is_a_value():
     rng = np.random.default_rng(9)
     rows = {f"r{i}": np.clip(rng.normal(30, 20, 5), 0, 100).tolist() for i in range(20)}
     matrix = Matrix.of(rows, list("abcde"), transform=Transform.IDENTITY)
-    found = fit("gaussian", matrix, scale=Scale.COMMON).predict({"a": 0.0})
+    found = fit("gaussian", matrix, scale=RowScale.COMMON).predict({"a": 0.0})
     assert found.mean[0] == 0.0
     assert np.all(found.std[1:] > 1.0)
     assert np.all(found.std[1:] < 100.0)

@@ -5,9 +5,9 @@ import pytest
 
 from tests.support.matrices import pairs, performance
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators import Matrix, Scale, Transform
+from wharfinger.estimators import Matrix, RowScale, Transform
 from wharfinger.estimators.conditional import Gaussian
-from wharfinger.estimators.estimator import Prediction
+from wharfinger.estimators.estimator import RowPrediction
 from wharfinger.estimators.evaluation import EvaluationPlan, Strategy, evaluate, revealed, splits
 from wharfinger.estimators.metrics import outcome, regret, summary
 
@@ -65,7 +65,10 @@ def test_in_pairs_a_new_rows_column_is_hidden():
 
 @pytest.mark.slow
 def test_estimators_do_not_hang_on_their_company():
-    matrix, plan = performance(2, rows=12, columns=6), EvaluationPlan(repeats=1, scale=Scale.COMMON)
+    matrix, plan = (
+        performance(2, rows=12, columns=6),
+        EvaluationPlan(repeats=1, scale=RowScale.COMMON),
+    )
     alone = evaluate(matrix, ["gaussian"], plan).estimators["gaussian"]
     beside = evaluate(matrix, ["column-means", "gaussian"], plan).estimators["gaussian"]
     times = {"fit_seconds", "fold_in_seconds_median"}
@@ -108,7 +111,7 @@ def test_expected_improvement_finds_better_configurations(higher: bool):
 def test_the_metrics_of_one_row_by_hand():
     log_mean = np.log([1.0, 2.2, 5.0, 2.0])
     gaussian = Gaussian(log_mean, np.diag([0.0, 0.01, 0.01, 1.0]))
-    prediction = Prediction(("a", "b", "c", "d"), gaussian, Transform.LOG)
+    prediction = RowPrediction(("a", "b", "c", "d"), gaussian, Transform.LOG)
     truth, known = np.array([1.0, 2.0, 4.0, NAN]), np.array([1.0, NAN, NAN, NAN])
     found = summary([outcome(prediction, truth, known, higher=False, seconds=0.5)], 2.0)
     assert found["mean_relative_error"] == pytest.approx((0.1 + 0.25) / 2)

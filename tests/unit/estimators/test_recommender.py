@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.matrices import performance
 from wharfinger.errors import InvalidInput, NotFound
-from wharfinger.estimators import Matrix, Recommender, Scale, Transform, fit, recommender
+from wharfinger.estimators import Matrix, Recommender, RowScale, Transform, fit, recommender
 from wharfinger.estimators.recommender import BATCH
 from wharfinger.estimators.tasks import masked
 
@@ -16,7 +16,7 @@ NAN = float("nan")
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[tuple[str, Scale], Recommender]:
+def models() -> dict[tuple[str, RowScale], Recommender]:
     return {}
 
 
@@ -25,9 +25,9 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=[Scale.ARBITRARY, Scale.COMMON])
+@pytest.fixture(params=[RowScale.ARBITRARY, RowScale.COMMON])
 def model(
-    request: pytest.FixtureRequest, name: str, models: dict[tuple[str, Scale], Recommender]
+    request: pytest.FixtureRequest, name: str, models: dict[tuple[str, RowScale], Recommender]
 ) -> Recommender:
     key = name, request.param
     if key not in models:

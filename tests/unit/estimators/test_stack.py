@@ -10,7 +10,7 @@ import pytest
 from wharfinger.estimators.conditional import Prior
 from wharfinger.estimators.conditional import predict_means as gaussian_means
 from wharfinger.estimators.effects import robust_two_way, two_way
-from wharfinger.estimators.matrix import Scale
+from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.mixture import (
     FamilySettings,
     MemberSettings,
@@ -105,14 +105,14 @@ def test_the_nearer_to_one_the_more_it_is_a_known_row() -> None:
 
 
 @cache
-def stack(scale: Scale) -> StackLearned:
+def stack(scale: RowScale) -> StackLearned:
     """Learnt from ``rows_of()``, once for all who ask."""
     values, rng = rows_of(), np.random.default_rng(0)
     return StackEstimator().learn(values, np.arange(len(values)), scale, rng)
 
 
-@pytest.mark.parametrize(("scale", "known"), list(product(Scale, (1, 2, 5, 8))))
-def test_the_kernel_says_what_numpy_says(scale: Scale, known: int) -> None:
+@pytest.mark.parametrize(("scale", "known"), list(product(RowScale, (1, 2, 5, 8))))
+def test_the_kernel_says_what_numpy_says(scale: RowScale, known: int) -> None:
     learned = stack(scale)
     rng = np.random.default_rng(known)
     for truth in rows_of(5, seed=2):
@@ -140,7 +140,7 @@ def test_the_kernel_takes_all_kinds_of_members() -> None:
 
 
 def test_weights_are_few_and_sum_to_one() -> None:
-    learned = stack(Scale.ARBITRARY)
+    learned = stack(RowScale.ARBITRARY)
     assert 1 <= len(learned.members) <= MAX_MEMBERS
     assert learned.weights.sum() == pytest.approx(1)
     assert (learned.weights > 0).all()
@@ -202,7 +202,7 @@ def test_the_more_picks_there_are_to_begin_with_the_less_the_rehearsal_moves() -
 
 
 def test_a_row_that_is_changed_afterwards_changes_no_prediction() -> None:
-    learned, row = stack(Scale.ARBITRARY), masked(rows_of(1, seed=3)[0], np.array([1, 6]))
+    learned, row = stack(RowScale.ARBITRARY), masked(rows_of(1, seed=3)[0], np.array([1, 6]))
     found, before = learned.condition(row), learned.reference(row).covariance
     row[:] = np.nan
     assert found.covariance == pytest.approx(before)

@@ -8,7 +8,7 @@ import pytest
 from tests.support import slow
 from tests.support.matrices import performance
 from wharfinger.errors import InvalidInput
-from wharfinger.estimators import ESTIMATORS, Scale, fit
+from wharfinger.estimators import ESTIMATORS, RowScale, fit
 from wharfinger.files.recommenders import from_bytes, load, save, to_bytes
 
 SLOW = {"svd-pq", "stack"}
@@ -16,13 +16,13 @@ SLOW = {"svd-pq", "stack"}
 
 @pytest.mark.parametrize("name", [*sorted(ESTIMATORS.keys() - SLOW), *slow(sorted(SLOW))])
 def test_what_is_loaded_predicts_as_what_was_saved(tmp_path: Path, name: str):
-    model = fit(name, performance(1, missing=0.2), scale=Scale.COMMON, seed=4)
+    model = fit(name, performance(1, missing=0.2), scale=RowScale.COMMON, seed=4)
     save(model, tmp_path / "model")
     found = load(tmp_path / "model")
     row = {"config 1": 10.0, "config 3": 4.0}
     np.testing.assert_array_equal(found.predict(row).log_mean, model.predict(row).log_mean)
     np.testing.assert_array_equal(found.predict(row).covariance, model.predict(row).covariance)
-    assert (found.scale, found.seed, found.matrix.rows) == (Scale.COMMON, 4, model.matrix.rows)
+    assert (found.scale, found.seed, found.matrix.rows) == (RowScale.COMMON, 4, model.matrix.rows)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.binaries import ibench_path
-from wharfinger.ibench.sources import SOURCES, Setting, failure, signal_here, source_named
+from wharfinger.ibench.sources import SOURCES, SourceSetting, failure, signal_here, source_named
 from wharfinger.model.interference import SharedResource
 
 
@@ -30,11 +30,11 @@ def test_an_unknown_source_is_told_the_known_ones():
 
 
 def test_a_setting_says_only_what_its_source_reads(tmp_path: Path):
-    cpu_bound = Setting(source_named("integer"), (3, 1), tmp_path, maximum_per_second=5.0)
+    cpu_bound = SourceSetting(source_named("integer"), (3, 1), tmp_path, maximum_per_second=5.0)
     assert cpu_bound.command("--x")[1:] == (
         "integer", "--report-seconds", "1.0", "--cpus", "1,3", "--x",
     )  # fmt: skip
-    storage = Setting(source_named("storage-bandwidth"), (), tmp_path, 8 << 20, 5.0)
+    storage = SourceSetting(source_named("storage-bandwidth"), (), tmp_path, 8 << 20, 5.0)
     assert storage.command()[4:] == (
         "--directory", str(tmp_path), "--file-bytes", "8388608", "--maximum", "5.0",
     )  # fmt: skip
@@ -42,18 +42,20 @@ def test_a_setting_says_only_what_its_source_reads(tmp_path: Path):
 
 def test_every_source_works_on_its_unit_where_it_has_a_signal(tmp_path: Path):
     for source in SOURCES:
-        signal = signal_here(Setting(source, directory=tmp_path))
+        signal = signal_here(SourceSetting(source, directory=tmp_path))
         assert signal.there == (signal.reason == "")
 
 
 def test_there_is_no_signal_on_a_directory_that_is_not_there(tmp_path: Path):
-    setting = Setting(source_named("storage-bandwidth"), directory=tmp_path / "missing")
+    setting = SourceSetting(source_named("storage-bandwidth"), directory=tmp_path / "missing")
     signal = signal_here(setting)
     assert (signal.there, signal.reason) == (False, "No such file or directory")
 
 
 def test_there_is_no_signal_for_a_file_that_does_not_fit(tmp_path: Path):
-    setting = Setting(source_named("storage-bandwidth"), directory=tmp_path, file_bytes=10**15)
+    setting = SourceSetting(
+        source_named("storage-bandwidth"), directory=tmp_path, file_bytes=10**15
+    )
     signal = signal_here(setting)
     assert not signal.there
     assert "wanted" in signal.reason or "memory" in signal.reason
@@ -61,7 +63,7 @@ def test_there_is_no_signal_for_a_file_that_does_not_fit(tmp_path: Path):
 
 def test_cpus_that_may_not_be_used_are_a_wrong_call():
     with pytest.raises(InvalidInput, match="CPU 8000 may not be used"):
-        signal_here(Setting(source_named("integer"), (8000,)))
+        signal_here(SourceSetting(source_named("integer"), (8000,)))
 
 
 def test_the_programs_last_words_become_the_error():

@@ -8,7 +8,7 @@ import yaml
 
 from wharfinger.errors import InvalidManifest
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.reader import DEFAULT_LIMITS, Limits, read_documents
+from wharfinger.manifest.reader import DEFAULT_LIMITS, DocumentLimits, read_documents
 from wharfinger.manifest.tree import Mapping, Scalar
 
 PARSERS = [
@@ -183,7 +183,7 @@ class TestRefusals:
         assert peak_bytes < 8 * 1024**2
 
     def test_limits_hold_to_the_last_unit(self, pure):
-        limits = Limits(max_bytes=10, max_depth=2, max_nodes=3, max_scalar_chars=4)
+        limits = DocumentLimits(max_bytes=10, max_depth=2, max_nodes=3, max_scalar_chars=4)
         assert read("[[a]]", pure, limits) == [[["a"]]]
         assert read("[abcd, b]", pure, limits) == [["abcd", "b"]]
         assert read("# 8 chars\n", pure, limits) == []

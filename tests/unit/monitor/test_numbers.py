@@ -23,7 +23,7 @@ from wharfinger.monitor.smoothing import (
     Level,
 )
 from wharfinger.monitor.spec import spec_of
-from wharfinger.monitor.watch import Source
+from wharfinger.monitor.watch import ReadingSource
 
 
 def test_a_step_shows_half_after_the_half_life():
@@ -142,7 +142,7 @@ def test_a_proxy_is_trusted_only_when_it_goes_with_the_metric():
     assert good.estimate(30.0) == pytest.approx(300, rel=0.05)
 
 
-def batch(**measure: object) -> Source:
+def batch(**measure: object) -> ReadingSource:
     workload = Workload(
         "w",
         WorkloadType.BATCH,
@@ -150,7 +150,7 @@ def batch(**measure: object) -> Source:
         Target(completion_seconds=60.0),
         measure=Measure(r"(\d+)", **measure),  # type: ignore[arg-type]
     )
-    return Source("progress lines", spec_of("k", workload, run_dir="/"))
+    return ReadingSource("progress lines", spec_of("k", workload, run_dir="/"))
 
 
 def test_the_end_is_predicted_from_rate_and_total():
@@ -202,7 +202,7 @@ def test_a_count_that_falls_or_is_negative_says_so():
 def test_a_latency_that_nothing_can_tell_says_what_would():
     target = Target(throughput_per_second=1, latency=LatencyBound(99, 0.01))
     workload = Workload("w", WorkloadType.LATENCY_CRITICAL, Run(("true",)), target)
-    source = Source("progress lines", spec_of("k", workload, run_dir="/"))
+    source = ReadingSource("progress lines", spec_of("k", workload, run_dir="/"))
     for second in range(3):
         source.observe(float(second), {"number": float(second)}, is_counter=True)
     assert "named latency_ms" in source.why_silent(3.0, Quantity.LATENCY)

@@ -16,7 +16,7 @@ from tests.support import wait_until
 from wharfinger.monitor import counters
 from wharfinger.monitor.commands import Command, CommandError, numbers
 from wharfinger.monitor.endpoint import MAX_BYTES, Endpoint, EndpointError
-from wharfinger.monitor.patterns import Pattern, TookTooLong
+from wharfinger.monitor.patterns import LinePattern, TookTooLong
 from wharfinger.monitor.streams import CHUNK_BYTES, FileStream, LoadStream, OutputStream
 
 T = TypeVar("T")
@@ -26,25 +26,25 @@ T = TypeVar("T")
 
 
 def test_the_newest_line_counts():
-    assert Pattern(r"ops=(\d+)").newest(["ops=1", "ops=2", "nothing"]) == {"number": 2.0}
+    assert LinePattern(r"ops=(\d+)").newest(["ops=1", "ops=2", "nothing"]) == {"number": 2.0}
 
 
 def test_named_groups_are_gathered_from_several_lines():
-    pattern = Pattern(r"rps (?P<throughput>[\d.,]+)|p99 (?P<latency_ms>[\d.]+)")
+    pattern = LinePattern(r"rps (?P<throughput>[\d.,]+)|p99 (?P<latency_ms>[\d.]+)")
     lines = ["rps 1", "rps 1,200.5", "p99 2.5"]
     assert pattern.newest(lines) == {"throughput": 1200.5, "latency_ms": 2.5}
 
 
 def test_a_pattern_that_backtracks_for_ever_is_ended():
     with pytest.raises(TookTooLong):
-        Pattern(r"(a+)+$").newest(["a" * 60 + "!"], limit_seconds=0.05)
-    assert Pattern(r"(\d)").newest(["7"]) == {"number": 7.0}
+        LinePattern(r"(a+)+$").newest(["a" * 60 + "!"], limit_seconds=0.05)
+    assert LinePattern(r"(\d)").newest(["7"]) == {"number": 7.0}
 
 
 @pytest.mark.parametrize("text", ["x", "nan", "1e999", ""])
 def test_what_is_no_number_is_said(text: str):
     with pytest.raises(ValueError, match=r"."):
-        Pattern(r"n=(.*)").newest([f"n={text}"])
+        LinePattern(r"n=(.*)").newest([f"n={text}"])
 
 
 # --- streams ----------------------------------------------------------------------------------

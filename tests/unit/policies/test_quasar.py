@@ -16,7 +16,7 @@ from wharfinger.classification.prediction import (
 )
 from wharfinger.contention.by_source import BySource
 from wharfinger.core.seams.contention import Assessment, Resident
-from wharfinger.core.tables import Columns
+from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, ReasonCode, Refusal, Term
 from wharfinger.model.interference import SharedResource
@@ -69,7 +69,7 @@ def view_of(
 ) -> ClusterView:
     """Servers s0, s1, ... with so many CPUs, and who is there."""
     table = BySource().table()
-    columns = Columns(table)
+    columns = ServerTable(table)
     for at, cpu in enumerate(cpus):
         name = f"s{at}"
         columns.put(server(name, cpu))
@@ -459,7 +459,7 @@ def test_a_miss_is_answered_with_a_step_that_shows_or_with_the_reason() -> None:
 def test_whole_cpus_are_given_whole_or_refused() -> None:
     assert cpu_of(resize(OffTarget(0.9, 10, None), 1000, known(), fractional_cpu=False)) == 2000
     # Half a CPU is free: that is no room.
-    columns = Columns()
+    columns = ServerTable()
     columns.put(replace(server("s0"), cpu_millicpus=1500))
     placements = (Placement("s0", Allocation(1000, MIB)),)
     columns.hold(placements)

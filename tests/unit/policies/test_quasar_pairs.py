@@ -10,7 +10,7 @@ from tests.support.cluster import MIB, server, workload
 from wharfinger.contention.by_pair import ByPair
 from wharfinger.contention.exact import exact_profiles
 from wharfinger.core.seams.contention import Resident
-from wharfinger.core.tables import Columns
+from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Plan, Prediction, ReasonCode, Refusal
 from wharfinger.model.pairs import PairProfile
@@ -54,7 +54,7 @@ def wants(rate: float, **others) -> Workload:
 def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> ClusterView:
     """Servers s0, s1, ...; each resident by its kind and its pace alone."""
     table = ByPair().table()
-    columns = Columns(table)
+    columns = ServerTable(table)
     for row, there in enumerate(residents):
         columns.put(server(f"s{row}", slots))
         columns.hold(Placement(f"s{row}", Allocation(1000, MIB)) for _ in there)

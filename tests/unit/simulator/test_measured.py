@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.measured_tables import ISOLATED, PAIRS, write_tables
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.measured import Measured, Rule, log_additive
 from wharfinger.simulator.truth.tables import read_tables
 
@@ -23,8 +23,8 @@ def truth(folder: Path, *, rule: Rule = Rule.PRODUCT, **tables: str) -> Measured
     return Measured(read_tables(write_tables(folder, **tables)), rule=rule, unit="steps")
 
 
-def some(*names: str, cpu: float = 1000, servers: int = 1) -> list[Resident]:
-    return [Resident(name, cpu, 1, servers=servers) for name in names]
+def some(*names: str, cpu: float = 1000, servers: int = 1) -> list[TrueResident]:
+    return [TrueResident(name, cpu, 1, servers=servers) for name in names]
 
 
 def test_alone_and_in_pairs_it_is_what_was_measured(tmp_path: Path):

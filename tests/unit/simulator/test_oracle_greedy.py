@@ -21,7 +21,7 @@ from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import RunSpec, Simulation
 from wharfinger.simulator.scenario.jobs import Job, Load
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 
 BIG = "cr1.8xlarge"
 
@@ -125,7 +125,7 @@ def _who(simulation: Simulation, servers: int) -> list[list[Job]]:
 def _missed(simulation: Simulation, jobs: list[Job]) -> int:
     """How many fall more than 5% behind what they do alone; by the ground truth, nothing else."""
     truth = simulation.setup.truth
-    there = [Resident(j.application, float(j.cpu_millicpus), j.memory_bytes) for j in jobs]
+    there = [TrueResident(j.application, float(j.cpu_millicpus), j.memory_bytes) for j in jobs]
     rates = truth.rates(BIG, there) if there else []
     best = [truth.most(BIG, job.application) for job in jobs]
     return sum(rate < 0.95 * alone for rate, alone in zip(rates, best, strict=True))

@@ -11,7 +11,7 @@ from wharfinger.simulator.truth.queueing import (
     GIVE_UP_SECONDS,
     ONE_AT_A_TIME,
     Queue,
-    Share,
+    QueueShare,
     beyond,
 )
 
@@ -43,7 +43,7 @@ def played(load: float, workers: int, variation: float) -> float:
 def test_the_law_is_near_a_queue_that_is_played_through(
     load: float, workers: int, variation: float
 ):
-    share = Share(load * 1000.0, 1000.0, float(workers))
+    share = QueueShare(load * 1000.0, 1000.0, float(workers))
     told = Queue(variation).latency_seconds([share], 99) * 1000 / workers
     assert told == pytest.approx(played(load, workers, variation), rel=0.12)
 
@@ -51,7 +51,7 @@ def test_the_law_is_near_a_queue_that_is_played_through(
 def test_one_worker_and_exponential_service_is_the_law_of_the_textbooks():
     general = Queue(1.0)
     for load in (10.0, 500.0, 990.0):
-        share = Share(load, 1000.0, 1.0)
+        share = QueueShare(load, 1000.0, 1.0)
         exact = min(GIVE_UP_SECONDS, log(100) / (1000.0 - load))
         assert general.latency_seconds([share], 99) == pytest.approx(exact, rel=1e-5)
         assert ONE_AT_A_TIME.latency_seconds([share], 99) == pytest.approx(exact, rel=1e-12)
@@ -62,7 +62,7 @@ def test_what_is_held_is_the_load_at_which_the_bound_is_met(queue: Queue):
     bound = LatencyBound(99, 0.05)
     held = queue.held_per_second(1000.0, 4.0, bound)
     assert 0 < held < 1000
-    met = queue.latency_seconds([Share(held, 1000.0, 4.0)], 99)
+    met = queue.latency_seconds([QueueShare(held, 1000.0, 4.0)], 99)
     assert met == pytest.approx(bound.below_seconds, rel=1e-4)
 
 
@@ -74,14 +74,14 @@ def test_nothing_is_held_that_takes_longer_than_its_bound_alone():
 def test_latency_grows_with_load_and_ends_where_clients_give_up():
     queue = Queue(1.4)
     loads = [0.0, 100.0, 500.0, 900.0, 999.0]
-    told = [queue.latency_seconds([Share(load, 1000.0, 8.0)], 99) for load in loads]
+    told = [queue.latency_seconds([QueueShare(load, 1000.0, 8.0)], 99) for load in loads]
     assert told == sorted(told)
-    assert queue.latency_seconds([Share(1001.0, 1000.0, 8.0)], 99) == GIVE_UP_SECONDS
+    assert queue.latency_seconds([QueueShare(1001.0, 1000.0, 8.0)], 99) == GIVE_UP_SECONDS
 
 
 def test_a_slow_server_shows_in_the_percentile_of_both():
     queue = Queue(1.0)
-    quick, slow = Share(100.0, 1000.0, 1.0), Share(100.0, 200.0, 1.0)
+    quick, slow = QueueShare(100.0, 1000.0, 1.0), QueueShare(100.0, 200.0, 1.0)
     both = queue.latency_seconds([quick, slow], 99)
     alone = [queue.latency_seconds([share], 99) for share in (quick, slow)]
     assert alone[0] < both < alone[1]

@@ -31,7 +31,7 @@ from wharfinger.simulator.scenario.scenario_types import (
 )
 from wharfinger.simulator.scenario.submission import misjudged
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 
 GIB = 1024**3
 SMALL, BIG = ServerGroup("small", 6, 4000, 8 * GIB, 0.5), ServerGroup("big", 2, 16_000, 64 * GIB)
@@ -96,7 +96,7 @@ def test_a_job_takes_its_duration_alone_on_the_best_platform():
     best = setup.truth.most("big", "job")
     assert work / best == 100.0
     assert setup.truth.most("small", "job") == best / 2
-    assert setup.truth.alone("big", Resident("job", 1000, 1)) == best / 2
+    assert setup.truth.alone("big", TrueResident("job", 1000, 1)) == best / 2
 
 
 def test_what_a_platform_cannot_give_is_not_its_best():
@@ -154,7 +154,7 @@ def test_a_service_has_its_load_its_lifetime_and_its_bound():
 def test_a_service_answers_with_each_cpu_that_it_has():
     truth = build(of_class(SERVICE), 1).truth
     assert truth.most("big", "shop") == 800.0
-    assert truth.alone("small", Resident("shop", 1000, 1, 50.0, 2)) == 100.0
+    assert truth.alone("small", TrueResident("shop", 1000, 1, 50.0, 2)) == 100.0
 
 
 def test_single_node_work_has_one_server_and_batch_its_scale():
@@ -395,7 +395,7 @@ def test_a_trace_runs_as_long_as_it_ran(tmp_path: Path):
     first, second = setup.jobs
     assert (first.application, first.workload.target.completion_seconds) == ("batch-2", 120.0)
     assert (second.best_effort, second.workload.target) == (True, None)
-    assert setup.truth.alone("x-8cpu-32Gi", Resident("batch-2", 1000, 1)) == 0.5
+    assert setup.truth.alone("x-8cpu-32Gi", TrueResident("batch-2", 1000, 1)) == 0.5
     assert setup.notes == (
         (
             "rows of the trace that were left out: 1 larger than every server, "
@@ -427,7 +427,7 @@ def test_wide_jobs_of_the_standard_format_start_on_several_servers_at_once(tmp_p
     (job,) = setup.jobs
     assert job.workload.scale == Scale(3, gang=True)
     assert job.cpu_millicpus == -(-20_000 // 3)
-    part = Resident(job.application, job.cpu_millicpus, 1, servers=3)
+    part = TrueResident(job.application, job.cpu_millicpus, 1, servers=3)
     assert 3 * setup.truth.alone("node", part) == pytest.approx(1.0, rel=1e-3)
     assert setup.truth.most("node", job.application) == 1.0
     assert job.workload.target.completion_seconds == pytest.approx(100 / 0.9)

@@ -10,7 +10,7 @@ from wharfinger.core import events as ev
 from wharfinger.errors import EngineFault
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.testing import Faults, FaultyEngine, MemoryCluster, MemoryEngine
+from wharfinger.testing import EngineFaults, FaultyEngine, MemoryCluster, MemoryEngine
 
 
 def start(key: str, *command: str, server: str = "a") -> act.StartWorkload:
@@ -52,7 +52,7 @@ def test_what_runs_outlives_the_engine() -> None:
 
 def _disturbed(seed: int) -> list[ev.Report]:
     cluster = MemoryCluster()
-    faults = Faults(delay=0.3, duplicate=0.3, reorder=0.5, refuse=0.2, crash=0.05)
+    faults = EngineFaults(delay=0.3, duplicate=0.3, reorder=0.5, refuse=0.2, crash=0.05)
     engine = FaultyEngine(lambda: MemoryEngine(cluster), Random(seed), faults)
     engine.open()
     seen: list[ev.Report] = []

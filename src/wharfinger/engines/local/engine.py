@@ -17,7 +17,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.loads import Loads
-from wharfinger.engines.local.measuring import Measuring
+from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.client import ProfilingClient
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import (
@@ -30,7 +30,7 @@ from wharfinger.engines.local.records import (
     remove_run,
     save_start,
 )
-from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.start import (
     OpenFiles,
     groups_of,
@@ -90,12 +90,12 @@ class LocalEngine:
         self._control: CgroupControl | None = None
         self._open_files: OpenFiles = (0, 0)
         self._watcher = Watcher()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, LocalRun] = {}
         # Refused before there was anything on disk: it must not start when asked for again.
         self._refused: dict[str, ev.StartFailed] = {}
         self._reports: list[ev.Report] = []
         self._loads = Loads(self._directory, self._watcher, self._plan_beside, self._launch_beside)
-        self._measuring = Measuring(
+        self._measuring = LocalMonitor(
             self._runs, self._loads, self._watcher, self._tell, report_seconds=report_seconds
         )
         self._profiling = ProfilingClient(
@@ -210,9 +210,9 @@ class LocalEngine:
             run.settled = end
             run.tell_again()
 
-    def _make_run(self, key: str, start: StartRecord) -> Run:
+    def _make_run(self, key: str, start: StartRecord) -> LocalRun:
         group = groups_of(start.groups, key)
-        run = Run(key, self._directory / key, start, group, self._watcher, self._tell)
+        run = LocalRun(key, self._directory / key, start, group, self._watcher, self._tell)
         self._runs[key] = run
         return run
 
@@ -258,9 +258,9 @@ class LocalEngine:
             case act.ResizeAllocation():
                 self._resize(action)
             case act.SuspendWorkload(key=key):
-                self._with_run(key, Run.suspend)
+                self._with_run(key, LocalRun.suspend)
             case act.ResumeWorkload(key=key):
-                self._with_run(key, Run.resume)
+                self._with_run(key, LocalRun.resume)
             case act.MeasureWorkload():
                 self._measuring.measure(action)
             case act.ForgetWorkload(key=key):
@@ -268,7 +268,7 @@ class LocalEngine:
             case act.ProfileWorkload():
                 self._profiling.profile(action, lambda: self._job(action))
 
-    def _with_run(self, key: str, do: Callable[[Run], None]) -> None:
+    def _with_run(self, key: str, do: Callable[[LocalRun], None]) -> None:
         run = self._runs.get(key)
         if run is None:
             return
@@ -326,7 +326,7 @@ class LocalEngine:
         self._launch_run(run, action, server, is_paced=True)
 
     def _launch_run(
-        self, run: Run, action: act.StartWorkload, server: LocalServer, *, is_paced: bool
+        self, run: LocalRun, action: act.StartWorkload, server: LocalServer, *, is_paced: bool
     ) -> None:
         cpus = run.start.cpus
         self._make_group(run, limits(action.placements[0].allocation, server, cpus))
@@ -357,12 +357,12 @@ class LocalEngine:
         groups = self._opened().group(placement.server, key).to_plain()
         return StartRecord(placement, self._servers[placement.server].cpus, groups)
 
-    def _launch_beside(self, run: Run, action: act.StartWorkload) -> None:
+    def _launch_beside(self, run: LocalRun, action: act.StartWorkload) -> None:
         # What drives a load is not to be what stops and goes.
         server = self._servers[action.placements[0].server]
         self._launch_run(run, action, server, is_paced=False)
 
-    def _make_group(self, run: Run, wanted: Limits) -> None:
+    def _make_group(self, run: LocalRun, wanted: Limits) -> None:
         """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
         control = self._opened()
         server = run.start.placement.server if run.start.placement else ""
@@ -449,7 +449,7 @@ class LocalEngine:
             self._keep_resized(run, start)
         return refused
 
-    def _keep_resized(self, run: Run, start: StartRecord) -> None:
+    def _keep_resized(self, run: LocalRun, start: StartRecord) -> None:
         if start.cpus != run.start.cpus and run.supervisor_pid is not None:
             bind_tree(run.supervisor_pid, start.cpus)
         run.start = start

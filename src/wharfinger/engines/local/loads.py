@@ -20,7 +20,7 @@ from wharfinger.engines.local.records import (
     read_start,
     remove_run,
 )
-from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.start import groups_of
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import WharfingerError
@@ -39,7 +39,7 @@ LAST_WORDS_BYTES = 4096
 MAX_WORDS = 120
 """Characters of a generator's last line that are shown."""
 
-Launch = Callable[[Run, act.StartWorkload], None]
+Launch = Callable[[LocalRun, act.StartWorkload], None]
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class _Load:
     workload: Workload | None
     server: str
     number: int
-    run: Run | None = None
-    former: Run | None = None
+    run: LocalRun | None = None
+    former: LocalRun | None = None
     began: float = 0.0
     trouble: str = ""
 
@@ -82,7 +82,7 @@ class Loads:
         self._plan = plan
         self._launch = launch
         self._loads: dict[str, _Load] = {}
-        self._ending: dict[str, Run] = {}
+        self._ending: dict[str, LocalRun] = {}
 
     def prefix(self, key: str) -> Path:
         """Beginning of the names of a service's generator's run directories."""
@@ -104,7 +104,7 @@ class Loads:
             load = _Load(None, start.placement.server, int(number), run, began=time.monotonic())
             self._loads[key] = load
 
-    def keep(self, service: Run, workload: Workload) -> None:
+    def keep(self, service: LocalRun, workload: Workload) -> None:
         """Let a service have the generator that its manifest names, or none."""
         placement = service.start.placement
         if workload.measure.load_command is None or placement is None:
@@ -174,7 +174,7 @@ class Loads:
                 load.run.fail_to_start(str(error), retryable=True)
             load.run = None
 
-    def _make_run(self, name: str, start: StartRecord) -> Run:
+    def _make_run(self, name: str, start: StartRecord) -> LocalRun:
         group = groups_of(start.groups, name)
         run_dir = self._directory / name
 
@@ -182,7 +182,7 @@ class Loads:
             if isinstance(report, ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed):
                 self._ended(name, report)
 
-        return Run(name, run_dir, start, group, self._watcher, tell)
+        return LocalRun(name, run_dir, start, group, self._watcher, tell)
 
     def _ended(
         self, name: str, end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
@@ -204,14 +204,14 @@ class Loads:
         if not brief:
             self._start(key, load)
 
-    def _drop(self, run: Run) -> None:
+    def _drop(self, run: LocalRun) -> None:
         if run.settled is not None:
             self._clear(run)
             return
         self._ending[run.key] = run
         run.stop(0.0)
 
-    def _clear(self, run: Run) -> None:
+    def _clear(self, run: LocalRun) -> None:
         run.remove_groups()
         run.let_go()
         remove_run(run.run_dir)
@@ -221,7 +221,7 @@ class Loads:
             return  # Others are still there.
 
 
-def _failure(end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed, run: Run) -> str:
+def _failure(end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed, run: LocalRun) -> str:
     """How a generator failed, with its last words; empty where it came to a good end."""
     if not isinstance(end, ev.WorkloadFinished):
         return f"the load generator: {end.reason}"
@@ -236,7 +236,7 @@ def _failure(end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed, ru
     return f"the load generator {how}" + (f": {words}" if words else " and printed nothing")
 
 
-def _last_line(run: Run) -> str:
+def _last_line(run: LocalRun) -> str:
     try:
         data, _ = read_output(run.run_dir, -LAST_WORDS_BYTES, LAST_WORDS_BYTES)
     except (WharfingerError, OSError):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local.loads import Loads
-from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.start import environment
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.host.cgroups import Group
@@ -23,7 +23,7 @@ from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
 CPU_FILES = (("cpu.stat", UNIFIED), ("cpuacct.usage", "cpuacct"))
 
 
-class Measuring:
+class LocalMonitor:
     """Measures the engine's runs.
 
     Args:
@@ -36,7 +36,7 @@ class Measuring:
 
     def __init__(
         self,
-        runs: dict[str, Run],
+        runs: dict[str, LocalRun],
         loads: Loads,
         watcher: Watcher,
         tell: Callable[[ev.Report], None],
@@ -80,7 +80,7 @@ class Measuring:
         """End the meter; load generators go on as their services do."""
         self._client.close()
 
-    def _spec(self, run: Run, action: act.MeasureWorkload) -> WatchSpec:
+    def _spec(self, run: LocalRun, action: act.MeasureWorkload) -> WatchSpec:
         workload = action.workload
         has_load = workload.measure.load_command is not None
         marked = {**environment(workload, action.key), KEY_VARIABLE: action.key + MARK}

@@ -1,6 +1,6 @@
 """One start: what is known of it, what has been told, and what becomes of it.
 
-The run directory is the truth; a ``Run`` is what one engine remembers of it, so that nothing is
+The run directory is the truth; a ``LocalRun`` is what one engine remembers, so that nothing is
 told twice without need. The engine makes one per key and passes actions on; the watcher calls
 ``look`` when the supervisor says that there is news.
 """
@@ -50,7 +50,7 @@ _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 """What a run directory tells that is not there any more."""
 
 
-class Run:
+class LocalRun:
     """One start.
 
     Args:

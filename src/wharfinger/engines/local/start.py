@@ -14,7 +14,7 @@ from wharfinger.core.actions import StartWorkload
 from wharfinger.engines.local.records import StartRecord
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.cgroups import Group, Limits
-from wharfinger.host.cgroups.claim import Claim
+from wharfinger.host.cgroups.claim import GroupClaim
 from wharfinger.host.supervisor import KEY_VARIABLE, LaunchSpec
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.allocation import Allocation, Placement
@@ -154,7 +154,7 @@ def groups_of(plain: Mapping[str, str], key: str) -> Group:
     return group if same else Group({})
 
 
-def remove_former_bases(group: Group, claims: Iterable[Claim]) -> None:
+def remove_former_bases(group: Group, claims: Iterable[GroupClaim]) -> None:
     """Remove the groups around one, when an earlier manager made them in another cgroup."""
     bases = {claim.base for claim in claims}
     for directory in group.directories:

@@ -32,7 +32,7 @@ MEND_V1 = (
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class GroupClaim:
     """Our base group in one hierarchy.
 
     Attributes:
@@ -64,7 +64,7 @@ def mend_v2() -> str:
     return f"run `systemd-run{user} --scope -p Delegate=yes wharfinger up`"
 
 
-def claim_v1(hierarchy: Hierarchy, identity: str) -> Claim | Refused:
+def claim_v1(hierarchy: Hierarchy, identity: str) -> GroupClaim | Refused:
     """Make our base group in a v1 hierarchy."""
     base = hierarchy.own / f"{BASE_PREFIX}{identity}"
     try:
@@ -72,12 +72,12 @@ def claim_v1(hierarchy: Hierarchy, identity: str) -> Claim | Refused:
     except EngineFault as fault:
         _drop(base)
         return Refused(f"{fault}; {MEND_V1}")
-    return Claim(1, base, hierarchy.controllers, hierarchy.own)
+    return GroupClaim(1, base, hierarchy.controllers, hierarchy.own)
 
 
 def claim_v2(
     hierarchy: Hierarchy, identity: str, *, pid: int
-) -> tuple[Claim | Refused, dict[str, Refused]]:
+) -> tuple[GroupClaim | Refused, dict[str, Refused]]:
     """Make our base group in the v2 hierarchy and have controllers handed down to it.
 
     Outside the root the kernel hands controllers down only from a group without processes, so
@@ -100,7 +100,7 @@ def claim_v2(
         _drop(base)
         refused = Refused(f"{fault}; {mend_v2()}")
         return refused, dict.fromkeys(hierarchy.controllers, refused)
-    return Claim(2, base, frozenset({UNIFIED, *held}), parent, tuple(enabled)), refusals
+    return GroupClaim(2, base, frozenset({UNIFIED, *held}), parent, tuple(enabled)), refusals
 
 
 def enable(group: Path, controllers: Iterable[str]) -> None:
@@ -115,7 +115,7 @@ def enable(group: Path, controllers: Iterable[str]) -> None:
             write_value(group / "cgroup.subtree_control", f"+{name}")
 
 
-def release(claim: Claim, *, pid: int) -> None:
+def release(claim: GroupClaim, *, pid: int) -> None:
     """Remove the base group and what is empty in it; then undo what the claim did beside it.
 
     Groups with processes stay, and with them all that they depend on.

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.cgroups.claim import (
-    Claim,
+    GroupClaim,
     Refused,
     claim_v1,
     claim_v2,
@@ -99,7 +99,7 @@ class CgroupControl:
     """
 
     identity: str
-    claims: tuple[Claim, ...]
+    claims: tuple[GroupClaim, ...]
     refusals: Mapping[str, Refused]
     means: frozenset[Means]
     cpu_count: int
@@ -202,7 +202,7 @@ class CgroupControl:
         for claim in self.claims:
             release(claim, pid=self.pid)
 
-    def _prepare_server(self, claim: Claim, server: str) -> None:
+    def _prepare_server(self, claim: GroupClaim, server: str) -> None:
         directory = claim.base / server
         make_directory(directory)
         if claim.version == 2:
@@ -218,7 +218,7 @@ class CgroupControl:
                     _copy_cpuset(claim.parent, directory)
 
 
-def weigh(claim: Claim, directory: Path, cpu_count: int) -> None:
+def weigh(claim: GroupClaim, directory: Path, cpu_count: int) -> None:
     """Make a group of ours weigh as much as one ordinary process on each CPU.
 
     All workloads together would otherwise weigh as much as a single process of our neighbors.
@@ -289,9 +289,9 @@ def discover(
 
 def _claim_all(
     hierarchies: tuple[Hierarchy, ...], identity: str, pid: int
-) -> tuple[list[Claim], dict[str, Refused]]:
+) -> tuple[list[GroupClaim], dict[str, Refused]]:
     """v2 first: what it can do need not be done by v1's freezer and cpuacct as well."""
-    claims: list[Claim] = []
+    claims: list[GroupClaim] = []
     refusals: dict[str, Refused] = {}
     wanted = set(_V1_CONTROLLERS) | {"cpuacct", "freezer"}
     for hierarchy in hierarchies:
@@ -318,6 +318,6 @@ def _claim_all(
     return claims, refusals
 
 
-def _holds(claim: Claim, means: Means) -> bool:
+def _holds(claim: GroupClaim, means: Means) -> bool:
     controller, file = _FILES[means].get(claim.version, ("", ""))
     return controller in claim.controllers and (claim.base / file).exists()

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from math import log
 
-from wharfinger.classification.prediction import Part, pace_with, performance_with
+from wharfinger.classification.prediction import TargetPart, pace_with, performance_with
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.profile import Estimate
@@ -15,7 +15,11 @@ MEDIAN = 0.5
 
 
 def after_resize(
-    parts: list[Part], before: Allocation, after: Allocation, off: OffTarget, confidence: float
+    parts: list[TargetPart],
+    before: Allocation,
+    after: Allocation,
+    off: OffTarget,
+    confidence: float,
 ) -> Prediction:
     """How it should do with another allocation: from its present performance, along the curve.
 
@@ -33,7 +37,7 @@ def after_resize(
 
 
 def along_curve(
-    parts: list[Part],
+    parts: list[TargetPart],
     held: Allocation,
     off: OffTarget,
     view: ClusterView,

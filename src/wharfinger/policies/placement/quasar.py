@@ -11,7 +11,7 @@ from math import exp, inf
 
 import numpy as np
 
-from wharfinger.classification.prediction import Part, pace_with, parts_of
+from wharfinger.classification.prediction import TargetPart, pace_with, parts_of
 from wharfinger.core.seams.contention import POINTS, Assessment
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Allocation, Placement
@@ -235,7 +235,7 @@ class Quasar:
         known, settings = request.classification, self.settings
         parts = parts_of(request.workload, known, request.waited_seconds) if known else []
         if known and not parts and known.shape is not None:
-            parts = [Part(known.shape, 1.0)]
+            parts = [TargetPart(known.shape, 1.0)]
 
         def wanted(held: Allocation, off: OffTarget) -> int:
             margin = settings.resizing.margin

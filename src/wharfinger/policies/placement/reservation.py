@@ -10,7 +10,7 @@ given what a workload really needs, so that beside it this one shows what the er
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 
 
-class Reservation(LeastLoaded):
+class ReservationPlacement(LeastLoaded):
     """Places as least-loaded does; a name of its own says whose reservations it is given."""
 
     name = "reservation"

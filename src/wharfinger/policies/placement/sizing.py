@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import (
-    Part,
+    TargetPart,
     pace_with,
     paces_with,
     parts_of,
@@ -98,7 +98,9 @@ class SizeCurve:
     variances: Array
 
     @classmethod
-    def of(cls, parts: list[Part], sizes: NDArray[np.int64], confidence: float) -> "SizeCurve":
+    def of(
+        cls, parts: list[TargetPart], sizes: NDArray[np.int64], confidence: float
+    ) -> "SizeCurve":
         """Of the parts of a target."""
         means, stds = paces_with(parts, sizes.tolist(), confidence)
         medians = np.array([log(mean) for mean in means])
@@ -136,7 +138,7 @@ class Sizing:
 
     cpu_millicpus: NDArray[np.int64]
     reached: NDArray[np.bool_]
-    parts: list[Part]
+    parts: list[TargetPart]
     curve: SizeCurve
     drop: LogEstimates
     correctable: LogEstimates | None
@@ -237,7 +239,7 @@ def size(
 
 
 def _is_hopeless(
-    at_once: list[Part],
+    at_once: list[TargetPart],
     grid: NDArray[np.int64],
     best: tuple[float, float],
     settings: SizingSettings,

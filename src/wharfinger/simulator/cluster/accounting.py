@@ -6,10 +6,10 @@ Levels are what is now, sums are levels times seconds. Called by ``cluster`` at 
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.cluster.servers import SimulatedServer
 
 if TYPE_CHECKING:
-    from wharfinger.simulator.cluster.runs import Part
+    from wharfinger.simulator.cluster.runs import RunPart
     from wharfinger.simulator.results.series import Recorder
 
 
@@ -105,14 +105,14 @@ class Ledger:
             *self.most,
         )
 
-    def move(self, now: float, machine: Machine, change: int) -> None:
+    def move(self, now: float, machine: SimulatedServer, change: int) -> None:
         """A server comes (1) or leaves (-1)."""
         self.advance(now)
         self.capacity += change * machine.cpu_millicpus
         if self.recorder is not None:
             self.recorder.capacity(now, machine, present=change > 0)
 
-    def hold(self, now: float, part: "Part", change: int) -> None:
+    def hold(self, now: float, part: "RunPart", change: int) -> None:
         """A part is about to hold what it was given on its server (1), or to release it (-1)."""
         self.advance(now)
         machine = part.machine
@@ -124,7 +124,7 @@ class Ledger:
         if self.recorder is not None:
             self.recorder.allocated(now, self.allocated)
 
-    def use(self, now: float, machine: Machine, used_millicpus: float) -> None:
+    def use(self, now: float, machine: SimulatedServer, used_millicpus: float) -> None:
         """So much of a server's CPU does something from now on."""
         if used_millicpus == machine.used_millicpus:
             return

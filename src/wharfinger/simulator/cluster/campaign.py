@@ -22,7 +22,7 @@ from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.jobs import APPLICATION, Job
 from wharfinger.simulator.scenario.setup import Costs, Setup
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 
 SECONDS = 3600.0
 """Of a plan; offline, no workload waits."""
@@ -87,7 +87,7 @@ class Campaign:
     def signals(self) -> tuple[SharedResource, ...]:
         """Sources that can be injected on the reference."""
         truth = self._setup.truth
-        beside = Resident(next(iter(self._setup.training)), 1000.0, 1)
+        beside = TrueResident(next(iter(self._setup.training)), 1000.0, 1)
         return tuple(
             source
             for source in SharedResource

@@ -21,8 +21,8 @@ from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.monitor import Meters
 from wharfinger.simulator.cluster.profiling_runs import ProfilingRuns
-from wharfinger.simulator.cluster.runs import Account, Part, Run, State
-from wharfinger.simulator.cluster.servers import Machine, share_out
+from wharfinger.simulator.cluster.runs import Account, RunPart, SimulatedRun, State
+from wharfinger.simulator.cluster.servers import SimulatedServer, share_out
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.jobs import Job
@@ -77,9 +77,9 @@ class SimulatedCluster:
         self.jobs = {job.name: job for job in jobs}
         self.accounts: dict[str, Account] = {}
         self.ledger = Ledger()
-        self.machines: dict[str, Machine] = {}
+        self.machines: dict[str, SimulatedServer] = {}
         self._rows = 0
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, SimulatedRun] = {}
         self._listener: Listener | None = None
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
@@ -96,7 +96,7 @@ class SimulatedCluster:
         return self.loop.now
 
     @property
-    def runs(self) -> Iterable[Run]:
+    def runs(self) -> Iterable[SimulatedRun]:
         """All that are known, ended or not, in the order in which they were asked for."""
         return self._runs.values()
 
@@ -173,7 +173,7 @@ class SimulatedCluster:
             case act.ProfileWorkload():
                 self.profiling.profile(action)
 
-    def run_of(self, key: str) -> Run | None:
+    def run_of(self, key: str) -> SimulatedRun | None:
         """What is known of a key."""
         return self._runs.get(key)
 
@@ -212,12 +212,12 @@ class SimulatedCluster:
         account.starts += 1
         account.ended_at, account.failed = None, False
         queue = self.truth.queue(job.application)
-        run = self._runs[key] = Run(key, job, account, action.placements, queue)
+        run = self._runs[key] = SimulatedRun(key, job, account, action.placements, queue)
         self.tell(ev.StartAccepted(key))
         self.ledger.present += 1
         run.handle = self.loop.schedule(self.now + self._start_seconds(run), self._begin, run)
 
-    def _start_seconds(self, run: Run) -> float:
+    def _start_seconds(self, run: SimulatedRun) -> float:
         costs = self.costs
         seconds = costs.start_seconds
         if seconds and costs.start_spread:
@@ -225,7 +225,7 @@ class SimulatedCluster:
             seconds *= self.streams.lognormal("start", *name, sigma=costs.start_spread)
         return seconds + (costs.move_seconds if run.account.first_run_at is not None else 0.0)
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: SimulatedRun) -> None:
         """The program is there: it runs from now on."""
         run.handle = 0
         gone = [p.server for p in run.placements if p.server not in self.machines]
@@ -253,10 +253,10 @@ class SimulatedCluster:
             run.handle = self.loop.schedule(ends_at, self._complete, run, ENDS)
         self.settle_in(run, run.placements)
 
-    def settle_in(self, run: Run, placements: Sequence[Placement]) -> None:
+    def settle_in(self, run: SimulatedRun, placements: Sequence[Placement]) -> None:
         """It holds these from now on; residents are slowed by it."""
         run.placements = tuple(placements)
-        run.parts = [Part(run, self.machines[p.server], p.allocation) for p in placements]
+        run.parts = [RunPart(run, self.machines[p.server], p.allocation) for p in placements]
         for part in run.parts:
             self.ledger.hold(self.now, part, 1)
             part.machine.hold(part)
@@ -266,7 +266,7 @@ class SimulatedCluster:
             if run.state is State.RUNNING:
                 self.refresh(part.machine, joined=True)
 
-    def leave(self, run: Run) -> None:
+    def leave(self, run: SimulatedRun) -> None:
         """It holds nothing any more."""
         parts, run.parts = run.parts, []
         for part in parts:
@@ -276,7 +276,7 @@ class SimulatedCluster:
             if part.machine.up:
                 self.refresh(part.machine)
 
-    def _reach(self, run: Run) -> None:
+    def _reach(self, run: SimulatedRun) -> None:
         """A phase of its work is done, or all of it."""
         if run.phase == len(run.job.phases):
             self._complete(run)
@@ -290,14 +290,14 @@ class SimulatedCluster:
         for part in run.parts:
             self.refresh(part.machine)
 
-    def _complete(self, run: Run) -> None:
+    def _complete(self, run: SimulatedRun) -> None:
         run.handle = 0
         run.settle(self.now)
         if run.job.load is None:
             run.account.done = run.job.work
         self.end(run, ev.WorkloadFinished(run.key, run.job.exit_code, None, "exited"))
 
-    def end(self, run: Run, report: ev.Report) -> None:
+    def end(self, run: SimulatedRun, report: ev.Report) -> None:
         """It is over, in this way."""
         if run.end is not None:
             return
@@ -310,7 +310,7 @@ class SimulatedCluster:
         self.leave(run)
         self._settle(run, report)
 
-    def _settle(self, run: Run, report: ev.Report) -> None:
+    def _settle(self, run: SimulatedRun, report: ev.Report) -> None:
         run.state, run.end = State.ENDED, report
         account = run.account
         finished = isinstance(report, ev.WorkloadFinished)
@@ -336,7 +336,7 @@ class SimulatedCluster:
         else:
             self.loop.schedule(self.now + self.costs.stop_seconds, self._stopped, run, ENDS)
 
-    def _stopped(self, run: Run) -> None:
+    def _stopped(self, run: SimulatedRun) -> None:
         self.end(run, ev.WorkloadFinished(run.key, None, 15, "stopped"))
 
     def _forget(self, key: str) -> None:
@@ -356,7 +356,7 @@ class SimulatedCluster:
         what = (run, run.resizes, placements)
         self.loop.schedule(self.now + self.costs.resize_seconds, self._resized, what)
 
-    def _resized(self, what: tuple[Run, int, tuple[Placement, ...]]) -> None:
+    def _resized(self, what: tuple[SimulatedRun, int, tuple[Placement, ...]]) -> None:
         run, number, placements = what
         if run.end is not None:
             return
@@ -385,7 +385,7 @@ class SimulatedCluster:
         for part in run.parts:
             self.refresh(part.machine)
 
-    def _set_load(self, what: tuple[Run, float]) -> None:
+    def _set_load(self, what: tuple[SimulatedRun, float]) -> None:
         """What a service is asked from so many seconds of its life on, until that changes."""
         run, passed = what
         load = run.job.load
@@ -404,7 +404,7 @@ class SimulatedCluster:
 
     # --- how fast -------------------------------------------------------------------------
 
-    def refresh(self, machine: Machine, *, joined: bool = False) -> None:
+    def refresh(self, machine: SimulatedServer, *, joined: bool = False) -> None:
         """The residents have changed: ask the ground truth, and move the ends."""
         if joined:
             self._kill_what_does_not_fit(machine)
@@ -422,7 +422,7 @@ class SimulatedCluster:
                 self._move_end(part.run)
         self.ledger.use(self.now, machine, sum(used))
 
-    def _share_out(self, machine: Machine, active: Sequence[Part]) -> None:
+    def _share_out(self, machine: SimulatedServer, active: Sequence[RunPart]) -> None:
         """Allocated CPU is had; best-effort work shares what is left."""
         left, sharing = machine.cpu_millicpus, []
         for part in active:
@@ -440,7 +440,7 @@ class SimulatedCluster:
             for part, given in zip(sharing, share_out(left, wanted), strict=True):
                 part.give(given, self.truth)
 
-    def _move_end(self, run: Run) -> None:
+    def _move_end(self, run: SimulatedRun) -> None:
         if run.job.load is not None or not run.counts:
             return
         if run.handle:
@@ -450,7 +450,7 @@ class SimulatedCluster:
         if left < inf:
             run.handle = self.loop.schedule(self.now + left, self._reach, run, ENDS)
 
-    def _kill_what_does_not_fit(self, machine: Machine) -> None:
+    def _kill_what_does_not_fit(self, machine: SimulatedServer) -> None:
         """Memory is exhausted: the kernel kills the newest resident."""
         while machine.parts:
             for part in machine.parts:
@@ -461,7 +461,7 @@ class SimulatedCluster:
                 return
             self._kill(machine.parts[-1].run)
 
-    def _kill(self, run: Run) -> None:
+    def _kill(self, run: SimulatedRun) -> None:
         if run.counts:
             self.end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
         else:
@@ -469,17 +469,17 @@ class SimulatedCluster:
 
     # --- pieces ---------------------------------------------------------------------------
 
-    def _nothing(self, key: str, workload: Workload) -> Run:
+    def _nothing(self, key: str, workload: Workload) -> SimulatedRun:
         """What stands for a start that never was one."""
         job = Job(workload, "")
-        return Run(key, job, Account(job, self.now, 0.0), ())
+        return SimulatedRun(key, job, Account(job, self.now, 0.0), ())
 
     def _add(self, server: Server) -> None:
         if server.name in self.machines:
             self.machines[server.name].server = server
             return
         self._platforms[server.platform.name] = None
-        machine = self.machines[server.name] = Machine(server, self._rows)
+        machine = self.machines[server.name] = SimulatedServer(server, self._rows)
         self._rows += 1
         self.ledger.move(self.now, machine, 1)
 
@@ -487,7 +487,7 @@ class SimulatedCluster:
         if self._listener is not None:
             self._listener(report)
 
-    def _tell_again(self, run: Run) -> None:
+    def _tell_again(self, run: SimulatedRun) -> None:
         if run.started is not None:
             self._say(run.started)
         if run.end is not None:

@@ -13,7 +13,7 @@ from wharfinger.ibench.ramp import LEVELS
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry
 from wharfinger.profiling.procedure import PROBE_INTENSITY
-from wharfinger.simulator.truth.ground_truth import GroundTruth, Resident
+from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
 DOUBT = 2.0
 """Standard errors below which a slowed probe is noise."""
@@ -31,7 +31,7 @@ class Probes:
         self._truth = truth
         self._curves: dict[tuple[str, SharedResource, float], tuple[float, ...]] = {}
 
-    def alone(self, platform: str, probe: Resident) -> float:
+    def alone(self, platform: str, probe: TrueResident) -> float:
         """The probe's own rate."""
         return self._truth.rates(platform, [probe])[0]
 
@@ -39,7 +39,7 @@ class Probes:
         self,
         platform: str,
         resource: SharedResource,
-        beside: Resident,
+        beside: TrueResident,
         ratios: Sequence[float],
         noise: float,
     ) -> Entry:
@@ -60,18 +60,20 @@ class Probes:
         return Entry(_read_off(curve, ratio), math.hypot(_STEP_ERROR, (high - low) / 2))
 
     def _curve(
-        self, platform: str, resource: SharedResource, beside: Resident
+        self, platform: str, resource: SharedResource, beside: TrueResident
     ) -> tuple[float, ...]:
         key = platform, resource, beside.cpu_millicpus
         if key not in self._curves:
             self._curves[key] = tuple(self._ratios(platform, resource, beside))
         return self._curves[key]
 
-    def _ratios(self, platform: str, resource: SharedResource, beside: Resident) -> Sequence[float]:
+    def _ratios(
+        self, platform: str, resource: SharedResource, beside: TrueResident
+    ) -> Sequence[float]:
         """Of the probe beside a second source at each level, never rising."""
         probe = self._truth.source(platform, resource, PROBE_INTENSITY, beside)
         assert probe is not None
-        plain = Resident(probe.application, probe.cpu_millicpus, probe.memory_bytes,
+        plain = TrueResident(probe.application, probe.cpu_millicpus, probe.memory_bytes,
                          probe.load_per_second)  # fmt: skip
         alone = self.alone(platform, plain)
         ratios = [1.0]

@@ -10,8 +10,8 @@ from math import exp, inf
 from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.cluster.runs import Run, State, service_values
-from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.cluster.runs import SimulatedRun, State, service_values
+from wharfinger.simulator.cluster.servers import SimulatedServer
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.setup import Measuring
@@ -41,7 +41,7 @@ class Meters:
         self._loop, self._streams, self._tell = loop, streams, tell
         self._measuring = measuring
 
-    def watch(self, run: Run | None) -> None:
+    def watch(self, run: SimulatedRun | None) -> None:
         """Report from now on how it does."""
         if run is None or run.end is not None:
             return
@@ -49,13 +49,13 @@ class Meters:
         for part in run.parts[:1]:
             self._expect(part.machine)
 
-    def _expect(self, machine: Machine) -> None:
+    def _expect(self, machine: SimulatedServer) -> None:
         if not machine.measured:
             machine.measured = True
             at = self._loop.now + self._measuring.every_seconds
             self._loop.schedule(at, self._measure, machine, MEASURES)
 
-    def _measure(self, machine: Machine) -> None:
+    def _measure(self, machine: SimulatedServer) -> None:
         machine.measured = False
         here = [part.run for part in machine.parts]
         runs = [run for run in here if run.measured and run.parts[0].machine is machine]
@@ -67,7 +67,7 @@ class Meters:
             self._tell(report, self._measuring.delay_seconds)
         self._expect(machine)
 
-    def sample(self, run: Run) -> Sample:
+    def sample(self, run: SimulatedRun) -> Sample:
         """One workload, as it seems now."""
         run.settle(self._loop.now)
         run.measurements += 1
@@ -79,7 +79,7 @@ class Meters:
             return Sample(run.key, readings, {Quantity.RATE: NoSignal("it does nothing")})
         return Sample(run.key, readings)
 
-    def _noisy(self, value: float, run: Run, quantity: Quantity) -> float:
+    def _noisy(self, value: float, run: SimulatedRun, quantity: Quantity) -> float:
         noise = self._measuring.noise
         if not noise or not value or quantity is CPU:
             return value
@@ -101,7 +101,7 @@ class Meters:
 CPU = Quantity.CPU
 
 
-def true_values(run: Run) -> dict[Quantity, float]:
+def true_values(run: SimulatedRun) -> dict[Quantity, float]:
     """What can be measured of a run, as it really is."""
     used = sum(part.used_millicpus for part in run.parts) / MILLICPUS_PER_CPU
     if run.job.load is not None:

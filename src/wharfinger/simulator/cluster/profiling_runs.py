@@ -30,12 +30,12 @@ from wharfinger.profiling.steps import (
 from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.injection import Probes
 from wharfinger.simulator.cluster.monitor import Meters
-from wharfinger.simulator.cluster.runs import Account, Part, Run, State, service_values
-from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.cluster.runs import Account, RunPart, SimulatedRun, State, service_values
+from wharfinger.simulator.cluster.servers import SimulatedServer
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.scenario.jobs import Job, Load
 from wharfinger.simulator.scenario.setup import Costs
-from wharfinger.simulator.truth.ground_truth import GroundTruth, Resident
+from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
 MIN_ERROR = 1e-4
@@ -53,7 +53,7 @@ class Site(Protocol):
     costs: Costs
     accounts: dict[str, Account]
     ledger: Ledger
-    machines: dict[str, Machine]
+    machines: dict[str, SimulatedServer]
     meters: Meters
 
     @property
@@ -66,14 +66,14 @@ class Site(Protocol):
     def tell(self, report: ev.Report) -> None:
         """Say what happened."""
 
-    def settle_in(self, run: Run, placements: Sequence[Placement]) -> None:
+    def settle_in(self, run: SimulatedRun, placements: Sequence[Placement]) -> None:
         """It holds these from now on."""
 
-    def leave(self, run: Run) -> None:
+    def leave(self, run: SimulatedRun) -> None:
         """It holds nothing any more."""
 
 
-class ProfilingRun(Run):
+class ProfilingRun(SimulatedRun):
     """A run of a plan, a known program's or a source's beside one: it belongs to no workload."""
 
     __slots__ = ("core_of",)
@@ -132,13 +132,13 @@ class PlanUnderWay:
         self._wanted: RunAt | Inject | None = None
         self._current: RunAt | Inject | None = None
         self._sample = 0
-        self._probed: Resident | None = None
+        self._probed: TrueResident | None = None
 
     def interpreter(self) -> Interpreter:
         """Goes through the plan; sources without a signal take no time."""
         plan, told = self.plan, self._cluster.costs.phase_seconds
         platform = self._cluster.machines[plan.server].platform
-        resident = Resident(self._job.application, float(plan.cpu_millicpus[0]), 1)
+        resident = TrueResident(self._job.application, float(plan.cpu_millicpus[0]), 1)
         sources = []
         for source in plan.sources:
             if self._cluster.truth.source(platform, source, PROBE_INTENSITY, resident) is None:
@@ -298,7 +298,7 @@ class PlanUnderWay:
         names = [step.known] if not step.cpu_millicpus else [self._job.application, step.known]
         for name in names:
             run = ProfilingRun(self._cluster, "", _reference(self._job, name, cpu), ())
-            part = Part(run, machine, Allocation(0, 0))
+            part = RunPart(run, machine, Allocation(0, 0))
             run.parts = [part]
             part.look(self._cluster.truth)
             if part.resident is not None:
@@ -379,7 +379,7 @@ class ProfilingRuns:
             self._drop(plan)
         self._answers.clear()
 
-    def server_left(self, machine: Machine, reason: str) -> None:
+    def server_left(self, machine: SimulatedServer, reason: str) -> None:
         """The plans that have, had or would have a run there have failed."""
         for plan in list(self._plans.values()):
             if any(p.server == machine.server.name for p in plan.plan.placements):
@@ -453,7 +453,7 @@ def _reference(job: Job, application: str, cpu_millicpus: int) -> Job:
     )
 
 
-def _mean_rate(run: Run) -> float:
+def _mean_rate(run: SimulatedRun) -> float:
     if run.job.load is not None:
         return run.rate
     seconds = run.account.running_seconds
@@ -464,7 +464,7 @@ def _work_quantity(job: Job) -> Quantity:
     return Quantity.THROUGHPUT if job.is_service else Quantity.RATE
 
 
-def _performance(run: Run) -> dict[Quantity, float]:
+def _performance(run: SimulatedRun) -> dict[Quantity, float]:
     """Alone at one allocation; of a service, what it could answer."""
     if run.job.load is None:
         return {Quantity.RATE: _mean_rate(run)}

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
-from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.cluster.servers import SimulatedServer
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.truth.ground_truth import (
     GroundTruth,
-    Resident,
+    TrueResident,
     alone_with_cpus,
     busy_cpus,
 )
-from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue, Share
+from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue, QueueShare
 
 if TYPE_CHECKING:
     from wharfinger.simulator.results.series import Recorder
@@ -39,7 +39,7 @@ class State(Enum):
     ENDED = "ended"
 
 
-class Part:
+class RunPart:
     """What a run does on one server.
 
     Attributes:
@@ -70,14 +70,16 @@ class Part:
         "used_millicpus",
     )
 
-    def __init__(self, run: "Run", machine: Machine, allocation: Allocation) -> None:
+    def __init__(
+        self, run: "SimulatedRun", machine: SimulatedServer, allocation: Allocation
+    ) -> None:
         self.run = run
         self.machine = machine
         self.allocation = allocation
         best_effort = allocation.best_effort
         given = 0 if best_effort else min(allocation.cpu_millicpus, run.job.cpu_millicpus)
         self.cpu_millicpus = float(given)
-        self.resident: Resident | None = None
+        self.resident: TrueResident | None = None
         self.changed = True
         self.rate = self.alone = self.most = self.used_millicpus = 0.0
         self.alone_cpus = self.most_cpus = 0.0
@@ -103,7 +105,7 @@ class Part:
         servers = len(run.parts)
         load = None if job.load is None else run.load_per_second / servers
         platform = self.machine.platform
-        self.resident = Resident(
+        self.resident = TrueResident(
             run.application, self.cpu_millicpus, job.memory_bytes, load, servers, run.core_of
         )
         self.alone, self.alone_cpus = _alone(truth, platform, self.resident)
@@ -111,11 +113,11 @@ class Part:
         if whole == self.cpu_millicpus:
             self.most, self.most_cpus = self.alone, self.alone_cpus
         else:
-            most = Resident(run.application, whole, job.memory_bytes, load, servers)
+            most = TrueResident(run.application, whole, job.memory_bytes, load, servers)
             self.most, self.most_cpus = _alone(truth, platform, most)
 
 
-def _alone(truth: GroundTruth, platform: str, resident: Resident) -> tuple[float, float]:
+def _alone(truth: GroundTruth, platform: str, resident: TrueResident) -> tuple[float, float]:
     """Rate with the server to itself; of a service also the CPUs that this keeps busy."""
     if resident.load_per_second is None:
         return truth.alone(platform, resident), resident.cpu_millicpus / 1000
@@ -182,7 +184,7 @@ class Account:
             self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
             self.ideal_seconds = 0.0
 
-    def add(self, run: "Run", seconds: float) -> None:
+    def add(self, run: "SimulatedRun", seconds: float) -> None:
         """A stretch in which nothing has changed."""
         self.running_seconds += seconds
         platform = run.parts[0].machine.platform
@@ -204,13 +206,13 @@ class Account:
             self.ideal_seconds += work / best if best > 0 else seconds
 
 
-class Run:
+class SimulatedRun:
     """One start.
 
     Attributes:
         key: Its identity.
         since: What came before is in the account.
-        rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``Part``.
+        rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``RunPart``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
         kept_alone: The same without neighbors; so is ``kept_most`` with whole servers.
         handle: The event of its end in the loop.
@@ -262,7 +264,7 @@ class Run:
         self.job = job
         self.account = account
         self.placements = placements
-        self.parts: list[Part] = []
+        self.parts: list[RunPart] = []
         self.state = State.STARTING
         self.since = 0.0
         self.rate = self.alone = self.most = 0.0
@@ -340,12 +342,12 @@ class Run:
         return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
 
 
-def service_values(run: Run) -> dict[Quantity, float]:
+def service_values(run: SimulatedRun) -> dict[Quantity, float]:
     """Throughput, and the percentile of latency that its target bounds."""
     target = run.job.workload.target
     bound = target.latency if target else None
     each = run.load_per_second / max(1, len(run.parts))
-    shares = [Share(each, part.rate, part.busy_cpus) for part in run.parts]
+    shares = [QueueShare(each, part.rate, part.busy_cpus) for part in run.parts]
     percentile = bound.percentile if bound else USUAL_PERCENTILE
     return {
         Quantity.THROUGHPUT: sum(min(each, part.rate) for part in run.parts),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from wharfinger.model.platform import Server
 
 if TYPE_CHECKING:
-    from wharfinger.simulator.cluster.runs import Part
+    from wharfinger.simulator.cluster.runs import RunPart
 
 
-class Machine:
+class SimulatedServer:
     """One server.
 
     Attributes:
@@ -47,19 +47,19 @@ class Machine:
         self.cpu_millicpus = float(min(server.cpu_millicpus, server.platform.cpu_millicpus))
         self.row = row
         self.up = True
-        self.parts: list[Part] = []
+        self.parts: list[RunPart] = []
         self.used_millicpus = 0.0
         self.allocated_millicpus = 0
         self.memory_allocated_bytes = 0
         self.measured = False
 
-    def hold(self, part: "Part") -> None:
+    def hold(self, part: "RunPart") -> None:
         """One more holds what it was given."""
         self.parts.append(part)
         self.allocated_millicpus += part.allocation.cpu_millicpus
         self.memory_allocated_bytes += part.allocation.memory_bytes
 
-    def release(self, part: "Part") -> None:
+    def release(self, part: "RunPart") -> None:
         """It holds nothing here any more."""
         self.parts.remove(part)
         self.allocated_millicpus -= part.allocation.cpu_millicpus

@@ -12,7 +12,7 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation
 from wharfinger.simulator.cluster.servers import share_out
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
-from wharfinger.simulator.truth.ground_truth import Resident, busy_cpus
+from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
 ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
 """Records of those who hold something on a server, by its name."""
@@ -44,7 +44,7 @@ class Member:
     key: str
     record: WorkloadRecord | None
     best_effort: bool
-    resident: Resident
+    resident: TrueResident
     number: int
     part: float
     level: float
@@ -122,8 +122,8 @@ class Companies:
     def __init__(self, knowledge: Knowledge, residents: ResidentsOf) -> None:
         self._knowledge, self._residents = knowledge, residents
         self._known: dict[str, Company] = {}
-        self._numbers: dict[Resident, int] = {}
-        self._numbered: list[Resident] = []
+        self._numbers: dict[TrueResident, int] = {}
+        self._numbered: list[TrueResident] = []
         self._rates: dict[tuple[str, tuple[int, ...]], dict[int, Pace] | None] = {}
         self.parts: dict[tuple[str, str], float] = {}
         """Of those on several servers: what they are to do on each, by name and server."""
@@ -258,7 +258,7 @@ class Companies:
             for member in members
         ]
 
-    def _number(self, resident: Resident) -> int:
+    def _number(self, resident: TrueResident) -> int:
         number = self._numbers.get(resident)
         if number is None:
             number = self._numbers[resident] = len(self._numbered)

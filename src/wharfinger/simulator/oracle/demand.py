@@ -10,7 +10,7 @@ from wharfinger.model.workload import LatencyBound
 from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import Resident, alone_with_cpus
+from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 from wharfinger.simulator.truth.queueing import Queue
 
 RESERVED = 0.9
@@ -136,11 +136,11 @@ class Knowledge:
             found = self._values[key] = self._alone(wants, platform, given, servers)
         return found
 
-    def resident(self, wants: Wants, cpu_millicpus: float, servers: int = 1) -> Resident:
+    def resident(self, wants: Wants, cpu_millicpus: float, servers: int = 1) -> TrueResident:
         """As the ground truth sees it, at the highest load that it is ever asked."""
         job, load = wants.job, wants.load_per_second
         each = None if load is None else load / servers
-        return Resident(wants.application, cpu_millicpus, job.memory_bytes, each, servers)
+        return TrueResident(wants.application, cpu_millicpus, job.memory_bytes, each, servers)
 
     # --- pieces ---------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Knowledge:
         each = None if load is None else load / servers
         rates = []
         for phase in job.all_phases:
-            who = Resident(phase.application, float(given), job.memory_bytes, each, servers)
+            who = TrueResident(phase.application, float(given), job.memory_bytes, each, servers)
             fits = self.truth.fits(platform, [who])
             rates.append(self.truth.alone(platform, who) if fits else 0.0)
         if load is not None and rates[0] > 0:

@@ -21,7 +21,7 @@ from wharfinger.model.workload import Workload
 from wharfinger.policies.placement.quasar import Quasar
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 
 NEVER = 1e-9
 """Stands for a rate of 0, of which there is no logarithm."""
@@ -123,7 +123,7 @@ class TrueNumbers:
     def _rate(self, job: Job, platform: str, cpu_millicpus: int, servers: int = 1) -> float:
         given = float(min(cpu_millicpus, self._sizes[platform]))
         load = None if job.load is None else job.load.per_second[0]
-        who = Resident(job.application, given, job.memory_bytes, load, servers)
+        who = TrueResident(job.application, given, job.memory_bytes, load, servers)
         if not self._truth.fits(platform, [who]):
             return 0.0
         return self._truth.alone(platform, who)
@@ -149,9 +149,9 @@ class TrueNumbers:
 
     def _row(self, application: str, platform: str) -> list[float]:
         """Performance beside each, relative to alone; 0 = the two do not fit."""
-        own = Resident(application, 1000.0, 1)
+        own = TrueResident(application, 1000.0, 1)
         alone = self._truth.alone(platform, own)
-        pairs = [[own, Resident(other, 1000.0, 1)] for other in self._basis]
+        pairs = [[own, TrueResident(other, 1000.0, 1)] for other in self._basis]
         return [
             self._truth.rates(platform, pair)[0] / alone
             if alone > 0 and self._truth.fits(platform, pair)

@@ -16,7 +16,7 @@ from wharfinger import __version__
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
 from wharfinger.errors import InvalidInput
-from wharfinger.runtime.replay import Entry
+from wharfinger.runtime.replay import LogEntry
 
 if TYPE_CHECKING:
     from wharfinger.simulator.run import RunSpec
@@ -70,7 +70,7 @@ class Recording:
 _NOT_TOLD = frozenset({"record", "series", "explain"})
 
 
-def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[Entry]]:
+def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[LogEntry]]:
     """What the run was, and its log.
 
     Raises:
@@ -89,13 +89,13 @@ def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[Entry]]:
     return head["run"], _entries(path)
 
 
-def _entries(path: Path) -> Iterator[Entry]:
+def _entries(path: Path) -> Iterator[LogEntry]:
     with path.open("rb") as lines:
         next(lines)
         for number, line in enumerate(lines, 1):
             try:
                 told = json.loads(line)
                 payload = line[line.index(_EVENT) + len(_EVENT) : line.rindex(b"}")]
-                yield Entry(number, told["time"], told["kind"], payload)
+                yield LogEntry(number, told["time"], told["kind"], payload)
             except (ValueError, KeyError, TypeError) as error:
                 raise InvalidInput(f"{path}:{number + 1}: not an event: {error}") from error

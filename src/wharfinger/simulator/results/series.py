@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.cluster.servers import Machine
+from wharfinger.simulator.cluster.servers import SimulatedServer
 from wharfinger.simulator.results.outcome import Fate, Series
 from wharfinger.simulator.scenario.jobs import Job
 
@@ -65,7 +65,7 @@ class Recorder:
         self._capacity: dict[str, float] = {}
         self._latency: dict[str, NDArray[np.float64]] = {}
 
-    def capacity(self, now: float, machine: Machine, *, present: bool) -> None:
+    def capacity(self, now: float, machine: SimulatedServer, *, present: bool) -> None:
         """A server comes or leaves."""
         self._capacity[machine.server.name] = machine.cpu_millicpus
         self._machines.setdefault(machine.server.name, Changes())
@@ -74,7 +74,7 @@ class Recorder:
         """CPU that is given away in all."""
         self._allocated.put(now, level)
 
-    def used(self, now: float, machine: Machine) -> None:
+    def used(self, now: float, machine: SimulatedServer) -> None:
         """CPU of a server that does something."""
         self._machines[machine.server.name].put(now, machine.used_millicpus)
 

@@ -20,7 +20,7 @@ from wharfinger.simulator.scenario.faults import draw_faults
 from wharfinger.simulator.scenario.physical import physical
 from wharfinger.simulator.scenario.population import (
     Draft,
-    World,
+    PopulationContext,
     applications_of,
     apportion,
     cpu_seconds,
@@ -64,7 +64,9 @@ def build(
     contents = _read(scenario, servers, workloads, streams)
     scenario, truth = contents.scenario, contents.truth
     platforms = tuple(_platforms(contents.groups))
-    world = World(scenario, truth, platforms, streams, {}, contents.needs, contents.loads)
+    world = PopulationContext(
+        scenario, truth, platforms, streams, {}, contents.needs, contents.loads
+    )
     _check_memory(contents)
     drafts, times = _population(world, contents, workloads)
     jobs = tuple(hand_in(world, drafts, times))
@@ -318,7 +320,7 @@ def _applications(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _population(
-    world: World, contents: _Contents, workloads: int | None
+    world: PopulationContext, contents: _Contents, workloads: int | None
 ) -> tuple[list[Draft], list[float]]:
     if contents.scenario.trace is not None:
         drafts = drafts_of(contents.trace_jobs, world.streams)
@@ -341,7 +343,7 @@ def _check_memory(contents: _Contents) -> None:
             )
 
 
-def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
+def _gap(world: PopulationContext, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
     if arrivals.pattern is Pattern.AT_ONCE or arrivals.recorded or not drafts:
         return 0.0
     if arrivals.every_seconds is not None:
@@ -349,7 +351,7 @@ def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
     return base_gap(mean_gap(world, drafts, arrivals.load or 1.0), arrivals.bursts)
 
 
-def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:
+def _horizon(world: PopulationContext, drafts: Sequence[Draft], times: Sequence[float]) -> float:
     """How long faults are drawn for."""
     if world.scenario.until_seconds is not None:
         return world.scenario.until_seconds

@@ -24,7 +24,7 @@ from wharfinger.simulator.truth.ground_truth import GroundTruth
 
 
 @dataclass(frozen=True)
-class World:
+class PopulationContext:
     """What a population is drawn for.
 
     Attributes:
@@ -150,7 +150,7 @@ def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str
     return [(f"{name}-{format_cpu(cpu)}", cpu) for name in names for cpu in each.cpus_millicpus]
 
 
-def draw_population(world: World, workloads: int | None) -> list[Draft]:
+def draw_population(world: PopulationContext, workloads: int | None) -> list[Draft]:
     """All of them, in a random order."""
     drafts: list[Draft] = []
     scenario = world.scenario
@@ -161,7 +161,7 @@ def draw_population(world: World, workloads: int | None) -> list[Draft]:
     return [drafts[index] for index in order.tolist()]
 
 
-def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft]:
+def _of_class(world: PopulationContext, each: PopulationClass, count: int) -> Iterator[Draft]:
     def random(purpose: str) -> np.random.Generator:
         return world.streams.of(f"population/{each.name}/{purpose}")
 
@@ -190,7 +190,9 @@ def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft
         )
 
 
-def _in_phases(world: World, each: PopulationClass, made: Iterable[Draft]) -> Iterator[Draft]:
+def _in_phases(
+    world: PopulationContext, each: PopulationClass, made: Iterable[Draft]
+) -> Iterator[Draft]:
     """Each as a sequence of programs with as many threads, each of which takes as long."""
     random = world.streams.of(f"population/{each.name}/phases")
     for draft in made:
@@ -226,7 +228,7 @@ def _third(names: Sequence[str], loads: Mapping[str, float], load: MemoryLoad) -
 # --- how much it is -------------------------------------------------------------------------
 
 
-def cpu_seconds(world: World, draft: Draft) -> float:
+def cpu_seconds(world: PopulationContext, draft: Draft) -> float:
     """CPU time that it takes alone on its best platform."""
     cpus = draft.cpu_millicpus / 1000
     if draft.seconds:
@@ -239,7 +241,7 @@ def cpu_seconds(world: World, draft: Draft) -> float:
     return cpus * min(1.0, draft.load.mean(life) / best) * life
 
 
-def mean_gap(world: World, drafts: Sequence[Draft], load: float) -> float:
+def mean_gap(world: PopulationContext, drafts: Sequence[Draft], load: float) -> float:
     """Seconds between arrivals at which they take that share of the cluster's CPU time.
 
     CPU of a platform counts for as much as the workloads get done with it, mean over them.

@@ -23,7 +23,7 @@ from wharfinger.model.workload import (
     WorkloadType,
 )
 from wharfinger.simulator.scenario.jobs import APPLICATION, Job
-from wharfinger.simulator.scenario.population import Draft, World
+from wharfinger.simulator.scenario.population import Draft, PopulationContext
 from wharfinger.simulator.scenario.scenario_types import (
     PopulationClass,
     Reservations,
@@ -32,13 +32,15 @@ from wharfinger.simulator.scenario.scenario_types import (
     TargetOf,
     Targets,
 )
-from wharfinger.simulator.truth.ground_truth import Resident, alone_with_cpus
+from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 
 _NOT_PROFILED = Profile(ProfileMode.NONE)
 _ONE_SERVER = Scale()
 
 
-def hand_in(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> Iterator[Job]:
+def hand_in(
+    world: PopulationContext, drafts: Sequence[Draft], times: Sequence[float]
+) -> Iterator[Job]:
     """The jobs in order of arrival.
 
     Args:
@@ -72,7 +74,7 @@ def _names(drafts: Sequence[Draft]) -> Iterator[str]:
         yield draft.name or f"{draft.of.name}-{number:0{width}}"
 
 
-def _workload(world: World, draft: Draft, name: str) -> Workload:
+def _workload(world: PopulationContext, draft: Draft, name: str) -> Workload:
     """As its user hands it in; its reservation is what it really needs."""
     each, type_ = draft.of, draft.type
     return Workload(
@@ -116,7 +118,7 @@ def _rate(rate: float) -> Target:
     return Target(rate_per_second=rate)
 
 
-def _target(world: World, draft: Draft) -> Target | None:
+def _target(world: PopulationContext, draft: Draft) -> Target | None:
     if draft.best_effort or draft.type is WorkloadType.BEST_EFFORT:
         return None
     if draft.load is not None:
@@ -136,7 +138,7 @@ def _service_target(each: PopulationClass) -> Target:
     return Target(each.throughput_per_second or flat, each.latency)
 
 
-def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
+def _aimed_at(world: PopulationContext, draft: Draft, targets: Targets) -> float:
     """The rate that is asked of it."""
     rates = world.rates_of(draft.application)
     platform, share = draft.goal
@@ -147,7 +149,7 @@ def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
     return rate * (low + share * (high - low))
 
 
-def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:
+def _on_a_server(world: PopulationContext, rates: Sequence[float], draw: float) -> float:
     """The rate on a server drawn among those on which it runs."""
     counts = [count if rate else 0 for (_, count), rate in zip(world.platforms, rates, strict=True)]
     at = draw * sum(counts)
@@ -165,7 +167,7 @@ def whole(scenario: Scenario, cpu_millicpus: float) -> int:
     return 1000 * max(1, ceil(cpu_millicpus / 1000))
 
 
-def _needed(world: World, draft: Draft) -> int:
+def _needed(world: PopulationContext, draft: Draft) -> int:
     """CPU that it can use; who could use more than the largest server has is given all of one.
 
     Of a service whose threads say how far it could go, what its load takes.
@@ -176,7 +178,7 @@ def _needed(world: World, draft: Draft) -> int:
     return min(most, _for_its_load(world, draft))
 
 
-def _for_its_load(world: World, draft: Draft) -> int:
+def _for_its_load(world: PopulationContext, draft: Draft) -> int:
     """Whole CPUs with which it holds its highest load on the cluster's middle platform, or all."""
     assert draft.load is not None
     rates = world.rates_of(draft.application)
@@ -186,7 +188,7 @@ def _for_its_load(world: World, draft: Draft) -> int:
     asked, bound = max(draft.load.per_second), draft.of.latency
     queue = world.truth.queue(draft.application)
     for cpu in range(1000, platform.cpu_millicpus, 1000):
-        resident = Resident(draft.application, float(cpu), draft.memory_bytes, asked)
+        resident = TrueResident(draft.application, float(cpu), draft.memory_bytes, asked)
         could, busy = alone_with_cpus(world.truth, platform.name, resident)
         held = queue.held_per_second(could, busy, bound) if bound else could
         if held >= asked:
@@ -194,7 +196,7 @@ def _for_its_load(world: World, draft: Draft) -> int:
     return platform.cpu_millicpus
 
 
-def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:
+def _stated(world: PopulationContext, drafts: Sequence[Draft]) -> Iterator[Reservation | None]:
     """What each user would reserve, but no more than some server has.
 
     A cluster refuses what it can never hold, and users learn that at once.
@@ -212,7 +214,7 @@ def _stated(world: World, drafts: Sequence[Draft]) -> Iterator[Reservation | Non
 
 
 def _held_by_one(
-    world: World, draft: Draft, cpu_millicpus: int, memory_bytes: int
+    world: PopulationContext, draft: Draft, cpu_millicpus: int, memory_bytes: int
 ) -> tuple[int, int]:
     """As much of both as one server has that can hold what is needed; the most CPU first."""
     sizes = {(platform.cpu_millicpus, platform.memory_bytes) for platform, _ in world.platforms}

@@ -16,7 +16,7 @@ from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
 
 @dataclass(frozen=True, slots=True)
-class Resident:
+class TrueResident:
     """A resident of a server, as far as its own speed and that of others depend on it.
 
     Attributes:
@@ -49,21 +49,21 @@ class GroundTruth(Protocol):
     def references(self) -> tuple[str, ...]:
         """Applications that may be run beside another to learn how the two get on; may be empty."""
 
-    def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
+    def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Whether all of these can be on one server at once, for their memory."""
 
-    def rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+    def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """What each of them does per second on one server; of a service, what it could at most.
 
         Of those that run on several servers, the part that is done here.
         """
 
     def used_millicpus(
-        self, platform: str, residents: Sequence[Resident], rates: Sequence[float]
+        self, platform: str, residents: Sequence[TrueResident], rates: Sequence[float]
     ) -> list[float]:
         """CPU time per second that each keeps busy, at the rates that ``rates`` gave."""
 
-    def alone(self, platform: str, resident: Resident) -> float:
+    def alone(self, platform: str, resident: TrueResident) -> float:
         """The same of one that has a server to itself."""
 
     def most(self, platform: str, application: str) -> float:
@@ -73,8 +73,8 @@ class GroundTruth(Protocol):
         """How the queries of a service differ, and who answers them."""
 
     def source(
-        self, platform: str, resource: SharedResource, intensity: float, beside: Resident
-    ) -> Resident | None:
+        self, platform: str, resource: SharedResource, intensity: float, beside: TrueResident
+    ) -> TrueResident | None:
         """A source of interference at an intensity from 0 to 100; ``None`` = no signal.
 
         Args:
@@ -85,10 +85,10 @@ class GroundTruth(Protocol):
         """
 
 
-def busy(residents: Sequence[Resident], rates: Sequence[float]) -> list[float]:
+def busy(residents: Sequence[TrueResident], rates: Sequence[float]) -> list[float]:
     """``used_millicpus`` where nothing waits: all that it has; of a service, what its load takes.
 
-    >>> busy([Resident("a", 1500.0, 1), Resident("s", 2000.0, 1, 50.0)], [7.0, 200.0])
+    >>> busy([TrueResident("a", 1500.0, 1), TrueResident("s", 2000.0, 1, 50.0)], [7.0, 200.0])
     [1500.0, 500.0]
     """
     return [
@@ -99,12 +99,12 @@ def busy(residents: Sequence[Resident], rates: Sequence[float]) -> list[float]:
     ]
 
 
-def busy_cpus(resident: Resident, could_per_second: float, used_millicpus: float) -> float:
+def busy_cpus(resident: TrueResident, could_per_second: float, used_millicpus: float) -> float:
     """CPUs that a service's queries keep busy where it answers all that it could.
 
     Fewer than it has where a network or a disk bounds it: then its queries do not wait for CPUs.
 
-    >>> busy_cpus(Resident("s", 8000.0, 1, 100.0), 400.0, 500.0)
+    >>> busy_cpus(TrueResident("s", 8000.0, 1, 100.0), 400.0, 500.0)
     2.0
     """
     cpus = resident.cpu_millicpus / 1000
@@ -114,7 +114,9 @@ def busy_cpus(resident: Resident, could_per_second: float, used_millicpus: float
     return min(cpus, used_millicpus / 1000 * could_per_second / answered)
 
 
-def alone_with_cpus(truth: GroundTruth, platform: str, resident: Resident) -> tuple[float, float]:
+def alone_with_cpus(
+    truth: GroundTruth, platform: str, resident: TrueResident
+) -> tuple[float, float]:
     """What a service alone on a server could answer, and CPUs that this keeps busy."""
     group = (resident,)
     rates = truth.rates(platform, group)
@@ -126,7 +128,7 @@ class Untouched:
     """What ground truths have in common that know of rates alone."""
 
     def used_millicpus(
-        self, _platform: str, residents: Sequence[Resident], rates: Sequence[float]
+        self, _platform: str, residents: Sequence[TrueResident], rates: Sequence[float]
     ) -> list[float]:
         """See ``busy``."""
         return busy(residents, rates)
@@ -136,8 +138,8 @@ class Untouched:
         return ONE_AT_A_TIME
 
     def source(
-        self, _platform: str, _resource: SharedResource, _intensity: float, _beside: Resident
-    ) -> Resident | None:
+        self, _platform: str, _resource: SharedResource, _intensity: float, _beside: TrueResident
+    ) -> TrueResident | None:
         """None: nothing is known of resources."""
         return None
 
@@ -180,16 +182,16 @@ class Undisturbed(Untouched):
         self._platform = platform_millicpus or {}
         self._span = span or {}
 
-    def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
+    def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Within the server's memory."""
         memory = self._memory.get(platform)
         return memory is None or sum(resident.memory_bytes for resident in residents) <= memory
 
-    def rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+    def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Each its own, whoever is there."""
         return [self.alone(platform, resident) for resident in residents]
 
-    def alone(self, platform: str, resident: Resident) -> float:
+    def alone(self, platform: str, resident: TrueResident) -> float:
         """Seconds of work per second, or queries."""
         return self._rate(platform, resident.application, resident.cpu_millicpus)
 

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 
 from wharfinger.model.arrays import Array
-from wharfinger.simulator.truth.ground_truth import Resident, Untouched
+from wharfinger.simulator.truth.ground_truth import TrueResident, Untouched
 from wharfinger.simulator.truth.tables import Tables
 
 Fill: TypeAlias = Callable[[Array], Array]
@@ -124,7 +124,7 @@ class Measured(Untouched):
         self._totals = _totals(tables)
         self._kept: dict[tuple[object, ...], list[float]] = {}
 
-    def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
+    def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Whether each fits alone, each pair does, and no group among them was seen not to."""
         alone, beside = self._alone[platform], self._beside[platform]
         names = [resident.application for resident in residents]
@@ -139,7 +139,7 @@ class Measured(Untouched):
             return False
         return all(r.servers == 1 or self._part(platform, r) for r in residents)
 
-    def rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+    def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Each its own, in the order of the residents; 0 for what does not fit."""
         key = (platform, *[(r.application, r.cpu_millicpus, r.servers) for r in residents])
         found = self._kept.get(key)
@@ -149,7 +149,7 @@ class Measured(Untouched):
             found = self._kept[key] = self._rates(platform, residents)
         return found.copy()
 
-    def alone(self, platform: str, resident: Resident) -> float:
+    def alone(self, platform: str, resident: TrueResident) -> float:
         """As measured, for its part of a CPU and its part of so many servers."""
         rate = self._alone[platform][resident.application]
         share = resident.cpu_millicpus / SLOT_MILLICPUS
@@ -161,7 +161,7 @@ class Measured(Untouched):
         """As measured alone."""
         return self._alone[platform][application]
 
-    def _rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+    def _rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         names = [resident.application for resident in residents]
         shares = [min(1.0, max(0.0, r.cpu_millicpus / SLOT_MILLICPUS)) for r in residents]
         if min(shares, default=1.0) == 1.0:
@@ -192,7 +192,7 @@ class Measured(Untouched):
     def _joined(self, ratios: Iterable[float]) -> float:
         return min(ratios, default=1.0) if self._worst else prod(ratios)
 
-    def _part(self, platform: str, resident: Resident) -> float:
+    def _part(self, platform: str, resident: TrueResident) -> float:
         """What one of so many servers does, over one alone."""
         points = self._totals.get((resident.application, platform), _ONE)
         return _total(points, resident.servers) / resident.servers

@@ -24,7 +24,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class QueueShare:
     """A service on one server.
 
     Attributes:
@@ -51,10 +51,10 @@ class Queue:
     variation: float = 1.0
     workers: bool = True
 
-    def latency_seconds(self, shares: Sequence[Share], percentile: float) -> float:
+    def latency_seconds(self, shares: Sequence[QueueShare], percentile: float) -> float:
         """A percentile over servers that share the load.
 
-        >>> round(Queue().latency_seconds([Share(500.0, 1000.0, 1.0)], 99) * 1e3, 2)
+        >>> round(Queue().latency_seconds([QueueShare(500.0, 1000.0, 1.0)], 99) * 1e3, 2)
         9.21
         """
         total = sum(share.load_per_second for share in shares)
@@ -103,11 +103,11 @@ class Queue:
         """One queue, one exponential server: then both have closed forms."""
         return self.variation == 1 and not self.workers
 
-    def _mixed(self, parts: Iterable[tuple[float, Share]], seconds: float) -> float:
+    def _mixed(self, parts: Iterable[tuple[float, QueueShare]], seconds: float) -> float:
         """Probability that a query takes longer, over servers."""
         return sum(weight * self._beyond(share, seconds) for weight, share in parts if weight > 0)
 
-    def _beyond(self, share: Share, seconds: float) -> float:
+    def _beyond(self, share: QueueShare, seconds: float) -> float:
         if share.could_per_second <= share.load_per_second:
             return 1.0
         workers = max(1.0, share.cpus) if self.workers else 1.0

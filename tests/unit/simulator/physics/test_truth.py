@@ -6,7 +6,7 @@ import pytest
 
 from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import (
     Application,
     Mix,
@@ -39,9 +39,9 @@ FRAMEWORK = Application(
 TRUTH = Physics([*LOCAL, *EC2], [*NAMED.values(), READER, SERVICE, FRAMEWORK], QUIET)
 
 
-def one(name: str, cpus: float = 1.0, **other: object) -> Resident:
+def one(name: str, cpus: float = 1.0, **other: object) -> TrueResident:
     memory = TRUTH.applications[name].footprint_bytes
-    return Resident(name, 1000 * cpus, memory, **other)  # type: ignore[arg-type]
+    return TrueResident(name, 1000 * cpus, memory, **other)  # type: ignore[arg-type]
 
 
 def test_a_faster_processor_is_faster():
@@ -68,14 +68,14 @@ def test_who_does_not_fit_never_runs():
     huge = replace(NAMED["mcf"], name="huge", footprint_bytes=3 * GIB)
     truth = Physics(EC2, [huge, NAMED["mcf"]], QUIET)
     assert truth.most(small, "huge") == 0.0
-    assert not truth.fits(small, [Resident("huge", 1000, 3 * GIB)])
-    assert truth.fits(small, [Resident("mcf", 1000, NAMED["mcf"].footprint_bytes)])
+    assert not truth.fits(small, [TrueResident("huge", 1000, 3 * GIB)])
+    assert truth.fits(small, [TrueResident("mcf", 1000, NAMED["mcf"].footprint_bytes)])
 
 
 def test_memory_that_is_short_slows_all_who_are_there():
     server = HARDWARE["opteron-240"]
-    crowd = [Resident("mcf", 1000, round(0.549 * server.memory_bytes)) for _ in range(2)]
-    alone = [Resident("mcf", 1000, round(0.40 * server.memory_bytes)) for _ in range(2)]
+    crowd = [TrueResident("mcf", 1000, round(0.549 * server.memory_bytes)) for _ in range(2)]
+    alone = [TrueResident("mcf", 1000, round(0.40 * server.memory_bytes)) for _ in range(2)]
     assert TRUTH.fits(server.name, crowd)
     paged, held = TRUTH.rates(server.name, crowd)[0], TRUTH.rates(server.name, alone)[0]
     assert paged < 0.9 * held
@@ -119,7 +119,7 @@ def test_data_that_several_servers_hold_is_read_once():
     memory = held_bytes(FRAMEWORK, HARDWARE[X5670], 4)
     assert memory == 11 * GIB
     on_one, on_four = (
-        servers * TRUTH.alone(X5670, Resident("framework", 4000, memory, None, servers))
+        servers * TRUTH.alone(X5670, TrueResident("framework", 4000, memory, None, servers))
         for servers in (1, 4)
     )
     assert on_four > 4 * on_one
@@ -154,7 +154,7 @@ def test_each_source_presses_on_what_it_is_named_for():
     mcf, reader = one("mcf"), one("reader")
     base = {each.application: TRUTH.alone(X5670, each) for each in (mcf, reader)}
 
-    def left(resident: Resident, resource: SharedResource) -> float:
+    def left(resident: TrueResident, resource: SharedResource) -> float:
         source = TRUTH.source(X5670, resource, 100.0, resident)
         assert source is not None
         return TRUTH.rates(X5670, [resident, source])[0] / base[resident.application]

@@ -7,7 +7,7 @@ import pytest
 
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
 from wharfinger.simulator.truth.physics.bubble import bubble, contention_of
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
@@ -17,7 +17,7 @@ from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 from wharfinger.simulator.truth.physics.solver import Constants
 from wharfinger.simulator.truth.physics.truth import Physics
-from wharfinger.simulator.truth.queueing import Share
+from wharfinger.simulator.truth.queueing import QueueShare
 
 HIGH_END, SIBLINGS, PYTHIA = "xeon-x5670", "j", "e5-2670"
 SIZES = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 26.0, 32.0, 48.0, 64.0)
@@ -33,12 +33,12 @@ TRUTH = Physics(
 )
 
 
-def one(name: str, cpus: float = 1.0, **other: object) -> Resident:
+def one(name: str, cpus: float = 1.0, **other: object) -> TrueResident:
     memory = TRUTH.applications[name].footprint_bytes
-    return Resident(name, 1000 * cpus, memory, **other)  # type: ignore[arg-type]
+    return TrueResident(name, 1000 * cpus, memory, **other)  # type: ignore[arg-type]
 
 
-def kept(resident: Resident, resource: SharedResource, intensity: float, on: str) -> float:
+def kept(resident: TrueResident, resource: SharedResource, intensity: float, on: str) -> float:
     source = TRUTH.source(on, resource, intensity, resident)
     beside = [resident] if source is None else [resident, source]
     return TRUTH.rates(on, beside)[0] / TRUTH.alone(on, resident)
@@ -72,7 +72,7 @@ def test_a_source_reaches_every_socket():
 
 def test_memorys_source_finds_out_how_much_bandwidth_there_is():
     slow = Physics([HARDWARE[HIGH_END]], [], Constants(bandwidth=0.5))
-    nobody = Resident("", 1000.0, 0)
+    nobody = TrueResident("", 1000.0, 0)
     for truth in (TRUTH, slow):
         source = truth.source(HIGH_END, SharedResource.MEMORY_BANDWIDTH, 50, nobody)
         assert truth.utilisation(HIGH_END, [source])[0] == pytest.approx(0.5, abs=0.02)
@@ -95,7 +95,7 @@ def test_latency_has_a_knee_and_no_bound():
 
     def p99(load: float) -> float:
         asked = replace(service, load_per_second=load * could)
-        share = Share(load * could, TRUTH.alone(HIGH_END, asked), 4.0)
+        share = QueueShare(load * could, TRUTH.alone(HIGH_END, asked), 4.0)
         return TRUTH.queue("memcached").latency_seconds([share], 99)
 
     idle, middle, high, full = p99(0.01), p99(0.5), p99(0.85), p99(1.0)

@@ -21,11 +21,11 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
-from wharfinger.engines.local.measuring import Measuring
+from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling import storage
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import check_key, list_keys
-from wharfinger.engines.local.run import Run
+from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.start import OpenFiles
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import InvalidInput
@@ -88,9 +88,9 @@ class ProfilingClient:
     def __init__(
         self,
         directory: Path,
-        runs: Mapping[str, Run],
+        runs: Mapping[str, LocalRun],
         watcher: Watcher,
-        measuring: Measuring,
+        measuring: LocalMonitor,
         tell: Callable[[ev.Report], None],
     ) -> None:
         self._directory = directory / ".profiles"
@@ -318,7 +318,7 @@ class ProfilingClient:
             else:
                 self._fallen.discard(run.key)
 
-    def _warn(self, run: Run) -> None:
+    def _warn(self, run: LocalRun) -> None:
         server = run.start.placement.server if run.start.placement else ""
         name = run.workload.name if run.workload else run.key
         for plan in self._plans.values():
@@ -348,7 +348,7 @@ def _refusal(action: act.ProfileWorkload) -> str:
     return ""
 
 
-def _is_below(run: Run, sample: Sample, *, of_a_moment: bool = False) -> bool:
+def _is_below(run: LocalRun, sample: Sample, *, of_a_moment: bool = False) -> bool:
     workload = run.workload
     if workload is None or workload.target is None:
         return False

@@ -17,7 +17,7 @@ from wharfinger.engines.local.profiling.runs import make_run
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.ibench.driver import Report, RunningSource, begin_maximum, start_supervised
-from wharfinger.ibench.sources import Setting, signal_here, source_named
+from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
@@ -78,8 +78,8 @@ def begin_source(
 
 def _setting(
     job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
-) -> Setting:
-    setting = Setting(
+) -> SourceSetting:
+    setting = SourceSetting(
         source_named(resource.value),
         cpus=job.server.cpus,
         directory=upper_base,
@@ -95,7 +95,7 @@ def _setting(
     return replace(setting, maximum_per_second=known) if known else _measured(setting, lifeline)
 
 
-def _measured(setting: Setting, lifeline: Lifeline) -> Setting:
+def _measured(setting: SourceSetting, lifeline: Lifeline) -> SourceSetting:
     """With what the device gives at most; remembered by the engine."""
     with lifeline.injecting(everywhere=True), begin_maximum(setting) as source:
         while not source.ready_within(LOOK_SECONDS):

@@ -43,7 +43,7 @@ PRIVATE = len(Private)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CoefficientRow:
     """The numbers of one application on one platform.
 
     Attributes:
@@ -137,7 +137,7 @@ def core_time(application: Application, hardware: Hardware) -> float:
     return application.cycles * slower / hardware.clock_ghz / whim(application, hardware)
 
 
-def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row:
+def row_of(application: Application, hardware: Hardware, smt_cost: float) -> CoefficientRow:
     """The numbers.
 
     Args:
@@ -171,7 +171,7 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Row
     speed = application.speedup(min(application.threads, hardware.cores))
     active = computing / speed / (computing / speed + disk_time + network_time)
     pressure, sensitivity = _private(application, hardware, core, smt_cost)
-    return Row(
+    return CoefficientRow(
         core=core,
         cache=access * cache_time,
         access=access,

@@ -20,7 +20,7 @@ import numpy as np
 
 from wharfinger.native import Contention
 from wharfinger.simulator.truth.physics.application import Application
-from wharfinger.simulator.truth.physics.coefficients import Row, row_of
+from wharfinger.simulator.truth.physics.coefficients import CoefficientRow, row_of
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
 GAINS = (0.35, 0.25, 0.6, 0.6)
@@ -112,7 +112,7 @@ class Solver:
             constants.whim,
         )
         self._numbers: dict[str, int] = {}
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, CoefficientRow] = {}
 
     def number(self, application: Application) -> int:
         """By which the kernel knows it; from now on it does."""
@@ -150,7 +150,7 @@ def bandwidths(hardware: Hardware, constants: Constants) -> tuple[float, float, 
     )
 
 
-def packed(row: Row) -> "np.typing.NDArray[np.float64]":
+def packed(row: CoefficientRow) -> "np.typing.NDArray[np.float64]":
     """(58,) as the kernel reads it."""
     scalars = (
         row.core, row.cache, row.access, row.miss_time, row.line,

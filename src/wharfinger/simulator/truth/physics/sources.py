@@ -33,7 +33,7 @@ CORE_SOURCES = frozenset(_PER_CORE)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceApplication:
     """A source at one intensity on one platform.
 
     Attributes:
@@ -53,7 +53,7 @@ class Source:
 
 def source_of(
     resource: SharedResource, intensity: float, hardware: Hardware, cpus: float
-) -> Source:
+) -> SourceApplication:
     """A source of interference.
 
     Args:
@@ -86,7 +86,7 @@ def source_of(
             )
 
 
-def _on_a_core(name: str, at: Private, share: float, cpus: float) -> Source:
+def _on_a_core(name: str, at: Private, share: float, cpus: float) -> SourceApplication:
     presses = [0.0] * PRIVATE
     presses[at] = share
     threads = max(1, ceil(cpus))
@@ -99,10 +99,10 @@ def _on_a_core(name: str, at: Private, share: float, cpus: float) -> Source:
         threads=threads,
         presses=tuple(presses),
     )
-    return Source(application, float(threads), -1.0, MIB, bound=True)
+    return SourceApplication(application, float(threads), -1.0, MIB, bound=True)
 
 
-def _memory_bandwidth(name: str, share: float, hardware: Hardware) -> Source:
+def _memory_bandwidth(name: str, share: float, hardware: Hardware) -> SourceApplication:
     """Streams through a tenth of memory: no cache keeps any of it, and it keeps no cache long."""
     stream = WorkingSet(0.03, 1e12, floor=1.0)
     threads = max(1, min(hardware.cores, ceil(hardware.memory_bandwidth / 5)))
@@ -118,10 +118,10 @@ def _memory_bandwidth(name: str, share: float, hardware: Hardware) -> Source:
     )
     row = row_of(application, hardware, 0.0)
     cap = share * hardware.memory_bandwidth / (row.access * row.line)
-    return Source(application, float(threads), cap, application.footprint_bytes)
+    return SourceApplication(application, float(threads), cap, application.footprint_bytes)
 
 
-def _memory_capacity(name: str, share: float, hardware: Hardware) -> Source:
+def _memory_capacity(name: str, share: float, hardware: Hardware) -> SourceApplication:
     """Reads at random all over a share of memory; a quarter of the bandwidth at most.
 
     What it reads it brings into the caches: long before memory is short, they are.
@@ -139,10 +139,10 @@ def _memory_capacity(name: str, share: float, hardware: Hardware) -> Source:
     )
     row = row_of(application, hardware, 0.0)
     cap = share * hardware.memory_bandwidth / 4 / (0.03 * row.line)
-    return Source(application, float(application.threads), cap, footprint)
+    return SourceApplication(application, float(application.threads), cap, footprint)
 
 
-def _last_level_cache(name: str, share: float, hardware: Hardware) -> Source:
+def _last_level_cache(name: str, share: float, hardware: Hardware) -> SourceApplication:
     """Reads at random all over a share of the cache, each line as often: it holds what it reads."""
     footprint = max(16 * KIB, round(share * hardware.llc_bytes))
     threads = min(hardware.cores, 3 * hardware.sockets)
@@ -158,10 +158,12 @@ def _last_level_cache(name: str, share: float, hardware: Hardware) -> Source:
     )
     row = row_of(application, hardware, 0.0)
     cap = share * threads / (row.core + row.cache)
-    return Source(application, float(threads), cap, footprint)
+    return SourceApplication(application, float(threads), cap, footprint)
 
 
-def _device(name: str, bandwidth: float, *, disk: float = 0.0, network: float = 0.0) -> Source:
+def _device(
+    name: str, bandwidth: float, *, disk: float = 0.0, network: float = 0.0
+) -> SourceApplication:
     stream = Streaming(1.0, max(disk, network), depth=_DISK_DEPTH if disk else _NETWORK_DEPTH)
     application = Application(
         name,
@@ -172,4 +174,4 @@ def _device(name: str, bandwidth: float, *, disk: float = 0.0, network: float = 
         disk=stream if disk else Streaming(),
         network=stream if network else Streaming(),
     )
-    return Source(application, 1.0, bandwidth, 16 * MIB)
+    return SourceApplication(application, 1.0, bandwidth, 16 * MIB)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.truth.ground_truth import Resident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver, bandwidths
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, Source, source_of
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, SourceApplication, source_of
 from wharfinger.simulator.truth.queueing import Queue
 
 PER_SECOND = 1e9
@@ -47,16 +47,16 @@ class Physics:
         self.hardware = {each.name: each for each in hardware}
         self.applications = {each.name: each for each in applications}
         self._solvers = {name: Solver(each, self.constants) for name, each in self.hardware.items()}
-        self._alone: dict[tuple[str, Resident], float] = {}
-        self._sources: dict[str, Source] = {}
-        self._last: tuple[str, Sequence[Resident], Solution] | None = None
+        self._alone: dict[tuple[str, TrueResident], float] = {}
+        self._sources: dict[str, SourceApplication] = {}
+        self._last: tuple[str, Sequence[TrueResident], Solution] | None = None
 
-    def fits(self, platform: str, residents: Sequence[Resident]) -> bool:
+    def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Within memory and what it may page; sources take what is left."""
         memory = sum(r.memory_bytes for r in residents if not _is_source(r.application))
         return memory <= self.hardware[platform].memory_bytes * SWAP
 
-    def rates(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+    def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Instructions per second; of a service, queries that it could answer."""
         found = self._solve(platform, residents)
         self._last = platform, residents, found
@@ -66,14 +66,14 @@ class Physics:
         ]
 
     def used_millicpus(
-        self, platform: str, residents: Sequence[Resident], _rates: Sequence[float]
+        self, platform: str, residents: Sequence[TrueResident], _rates: Sequence[float]
     ) -> list[float]:
         """Waiting for a cache keeps a CPU busy, waiting for a disk does not."""
         if self._last is None or self._last[0] != platform or self._last[1] is not residents:
             self._last = platform, residents, self._solve(platform, residents)
         return [MILLICPUS_PER_CPU * busy for busy in self._last[2].busy]
 
-    def alone(self, platform: str, resident: Resident) -> float:
+    def alone(self, platform: str, resident: TrueResident) -> float:
         """With a server to itself."""
         key = (platform, resident)
         found = self._alone.get(key)
@@ -90,7 +90,7 @@ class Physics:
         cpus = MILLICPUS_PER_CPU * float(min(known.threads, hardware.cores))
         memory = held_bytes(known, hardware)
         load = None if known.serving is None else 0.0
-        resident = Resident(application, cpus, memory, load)
+        resident = TrueResident(application, cpus, memory, load)
         if memory < known.footprint_bytes or not self.fits(platform, [resident]):
             return 0.0
         return self.alone(platform, resident)
@@ -101,8 +101,8 @@ class Physics:
         return Queue(serving.variation) if serving else Queue()
 
     def source(
-        self, platform: str, resource: SharedResource, intensity: float, beside: Resident
-    ) -> Resident | None:
+        self, platform: str, resource: SharedResource, intensity: float, beside: TrueResident
+    ) -> TrueResident | None:
         """A source beside a workload; those of a core need its other threads."""
         if resource in CORE_SOURCES and not self._solvers[platform].has_siblings:
             return None
@@ -113,11 +113,11 @@ class Physics:
         near = beside.application if found.bound else ""
         given = MILLICPUS_PER_CPU * found.cpus
         load = None if found.cap < 0 else found.cap * PER_SECOND
-        return Resident(name, given, found.memory_bytes, load, core_of=near)
+        return TrueResident(name, given, found.memory_bytes, load, core_of=near)
 
     # --- pieces ---------------------------------------------------------------------------
 
-    def utilisation(self, platform: str, residents: Sequence[Resident]) -> list[float]:
+    def utilisation(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Of memory, last-level cache, disk and network, 0 to 1."""
         self._solve(platform, residents)
         return self._solvers[platform].kernel.utilisation()
@@ -134,12 +134,12 @@ class Physics:
             raise InvalidInput(f"application {name!r} is not in this population")
         return self.applications[name]
 
-    def _solve(self, platform: str, residents: Sequence[Resident]) -> Solution:
+    def _solve(self, platform: str, residents: Sequence[TrueResident]) -> Solution:
         return self._solvers[platform].solve(
             [self._asked(at, each, residents) for at, each in enumerate(residents)]
         )
 
-    def _asked(self, at: int, resident: Resident, residents: Sequence[Resident]) -> Asked:
+    def _asked(self, at: int, resident: TrueResident, residents: Sequence[TrueResident]) -> Asked:
         application = self._application(resident.application)
         cpus, servers = resident.cpu_millicpus / MILLICPUS_PER_CPU, resident.servers
         load, cap = resident.load_per_second, -1.0
@@ -155,7 +155,7 @@ class Physics:
             _bound_to(at, resident, residents) if resident.core_of else -1,
         )
 
-    def _told(self, resident: Resident, instructions_per_ns: float) -> float:
+    def _told(self, resident: TrueResident, instructions_per_ns: float) -> float:
         application = self._application(resident.application)
         rate = instructions_per_ns * PER_SECOND
         return rate / query_instructions(application) if application.serving else rate
@@ -185,7 +185,7 @@ def _is_source(name: str) -> bool:
     return name.startswith(_PREFIX)
 
 
-def _bound_to(own: int, resident: Resident, residents: Sequence[Resident]) -> int:
+def _bound_to(own: int, resident: TrueResident, residents: Sequence[TrueResident]) -> int:
     """Place of the one of that application that came last before it, else of the first other."""
     alike = (at for at, each in enumerate(residents) if each.application == resident.core_of)
     places = [at for at in alike if at != own]
