@@ -362,13 +362,14 @@ class Manager:
             if record.phase is not Phase.QUEUED or not self._fits(placements):
                 continue
             servers = " and ".join(placement.server for placement in placements)
-            decision = Decision(
-                Stage.PLACEMENT,
-                self._policy.placement.name,
-                accepted=True,
+            # The decision to migrate says why there; other decisions may have come since.
+            decided = (timed.decision for timed in reversed(record.decisions))
+            chosen = next(d for d in decided if d.stage is Stage.ADAPTATION and d.accepted)
+            decision = replace(
+                chosen,
+                stage=Stage.PLACEMENT,
                 reason=ReasonCode.OK,
                 message=f"migrated: {servers} held room for it",
-                considered=len(placements),
                 predicted=record.predicted,
             )
             key = self._new_key(record)
