@@ -6,6 +6,7 @@ not be kept: it is valid until the policy returns.
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -148,7 +149,14 @@ class ClusterView:
         names = tuple(self.names)
         rows = {name: row for row, name in enumerate(names)}
         return replace(
-            self, **columns, names=names, rows=rows, loads=None, index=None, occupants=None
+            self,
+            **columns,
+            names=names,
+            rows=rows,
+            loads=None,
+            index=None,
+            occupants=None,
+            contention=deepcopy(self.contention),
         )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.support.cluster import PLATFORM, Cluster, running, server, workload
-from tests.support.courses import curve
+from tests.support.courses import curve, made
 from wharfinger.contention.exact import exact_profiles
 from wharfinger.core import events as ev
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
@@ -106,3 +106,16 @@ def test_rows_follow_their_servers():
     cluster.tell(ev.WorkloadFinished(resident.key, 0, None, "exited"))
     cluster.check_books()
     assert len(cluster.manager.view.names) == 2
+
+
+def test_a_snapshot_stays_as_it_is_when_the_cluster_changes() -> None:
+    cluster = made("quasar", 4)
+    placed(cluster, "one")
+    live = cluster.manager.view
+    snapshot = live.snapshot()
+    scores, allocated = snapshot.contention.scores(0), snapshot.cpu_allocated.tolist()
+    version = int(snapshot.versions[0])
+    placed(cluster, "two")
+    assert snapshot.cpu_allocated.tolist() == allocated != live.cpu_allocated.tolist()
+    assert snapshot.contention.scores(0) == scores != live.contention.scores(0)
+    assert int(snapshot.versions[0]) == version < int(live.versions[0])
