@@ -209,9 +209,9 @@ DRIVER = """
 import sys, time
 from pathlib import Path
 from wharfinger.ibench.driver import start
-from wharfinger.ibench.sources import Setting, source_named
+from wharfinger.ibench.sources import SourceSetting, source_named
 name, cpu, directory = sys.argv[1:]
-setting = Setting(source_named(name), (int(cpu),), Path(directory), 8 << 20, 50e6)
+setting = SourceSetting(source_named(name), (int(cpu),), Path(directory), 8 << 20, 50e6)
 with start(setting) as source:
     source.set_intensity(20)
     print("at work", flush=True)

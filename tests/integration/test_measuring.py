@@ -282,7 +282,7 @@ def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path
         shown = live.run("get", "events", "--kind", "ServerMeasured").splitlines()[1:]
         assert shown
         assert all("ServerMeasured" in line for line in shown)
-        meters = [pid for pid in children(live) if "measure.meter" in command_of(pid)]
+        meters = [pid for pid in children(live) if "monitor.meter" in command_of(pid)]
         assert len(meters) == 1
         live.kill()
         wait_until(lambda: is_gone(meters[0]))

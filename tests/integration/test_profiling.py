@@ -243,8 +243,8 @@ def test_a_neighbour_that_falls_has_the_source_withdrawn(profiler: Session, fold
     answer = answered(profiler, "k")
     assert isinstance(answer, ev.ProfilingFinished)
     found = answer.measurements
-    assert "neighbor fell below its target" in found.silent["tolerated/integer"]
-    assert "neighbor fell below its target" in found.silent["tolerated/storage-bandwidth"]
+    assert "neighbour fell below its target" in found.silent["tolerated/integer"]
+    assert "neighbour fell below its target" in found.silent["tolerated/storage-bandwidth"]
     assert Quantity.RATE in found.performance
     assert found.tolerated.get(INTEGER) is None or found.tolerated[INTEGER].censored
     profiler.perform(act.StopWorkload("n", 0.0))
