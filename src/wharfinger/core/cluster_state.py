@@ -250,7 +250,10 @@ class ClusterState:
         return record
 
     def _trigger(self, event: ev.Event, record: WorkloadRecord) -> Trigger:
-        return trigger_of(event, record, settings_in(self.state))
+        # Only a failed start hangs on settings, and most reports are others.
+        if isinstance(event, ev.StartFailed):
+            return trigger_of(event, record, settings_in(self.state))
+        return trigger_of(event, record)
 
     # --- moving, and what follows from it --------------------------------------------------
 

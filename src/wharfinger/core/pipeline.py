@@ -193,8 +193,9 @@ class Manager:
             world.stale_at(now),
             adaptation.wake_at(now, self._residents),
             None if review is None else review[0],
-            *self._not_acquired(now).values(),
         ]
+        if self.state.not_acquired:
+            due.extend(self._not_acquired(now).values())
         if self._policy.provisioning is not None:
             due.append(self._policy.provisioning.wake_at(self._provisioning_view(now)))
         return min([time for time in due if time is not None], default=None)
@@ -650,8 +651,7 @@ class Manager:
 
     def _order(self, now: float, order: Order, ordered_for: str = "") -> None:
         key = f"order-{self.state.next_order}-{self._nonce()}"
-        ordered = ev.ServerOrdered(key, order.platform, order.decision, ordered_for)
-        self._record(now, ordered)
+        self._record(now, ev.ServerOrdered(key, order.platform, order.decision, ordered_for))
 
     def _provision(self, now: float) -> None:
         """Servers to acquire and to release."""
@@ -711,10 +711,13 @@ class Manager:
 
     def _observe(self, now: float) -> None:
         """What the admission remembers of this step."""
-        for event in tuple(self._events):
-            before = self.state.notes.get(self._admission_key, "")
-            note = self._policy.admission.observe(now, event, before)
-            self._note(now, self._admission_key, note)
+        observe, key = self._policy.admission.observe, self._admission_key
+        before = self.state.notes.get(key, "")
+        for event in self._events[:]:
+            note = observe(now, event, before)
+            if note is not None:
+                self._note(now, key, note)
+                before = note
 
     def _note(self, now: float, part: str, note: str | None) -> None:
         if note is not None and note != self.state.notes.get(part):

@@ -57,6 +57,8 @@ class ClusterResidents:
     def wants_resize(self) -> list[WorkloadRecord]:
         """Those whose allocation should follow a changed reservation, and may now."""
         world = self._world
+        if not world.resize_wanted:
+            return []
         names = world.resize_wanted if world.room_changed else world.touched
         return [self.state.workloads[name] for name in names if name in world.resize_wanted]
 

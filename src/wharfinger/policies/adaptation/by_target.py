@@ -57,18 +57,20 @@ class ByTarget:
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         """When the next that is suspended is resumed, if nothing changes; ``None`` = none is."""
-        if cluster.recommends:
+        suspended = cluster.suspended()
+        if cluster.recommends or not suspended:
             return None
         times = [
             self._slack.resumes_at(record, cluster.neighbors(record), now)
-            for record in cluster.suspended()
+            for record in suspended
             if not record.revoking
         ]
         return max(now, min(times)) if times else None
 
     def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Remedies:
         """Resize those that want it, resume, and see to those that were measured."""
-        yield from self.resume(now, cluster)
+        if cluster.suspended():
+            yield from self.resume(now, cluster)
         for record in cluster.wants_resize():
             yield from follow_reservation(now, record, cluster)
         for record in self._affected(event, cluster):
