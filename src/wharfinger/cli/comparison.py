@@ -3,7 +3,6 @@
 Works on what is printed as JSON (``experiments.comparison.as_json``), so that it needs no NumPy.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,15 +21,6 @@ SHOWN = {
     "utilization_cpu_mean": "CPU USED",
 }
 """Of the report, all of them shares: what the narrow table has, and as what."""
-
-
-def split_policies(text: str) -> list[str]:
-    """Names of policies, split at commas; not at those within the brackets of settings.
-
-    >>> split_policies("random, quasar[confidence=0.9,classes=4]")
-    ['random', 'quasar[confidence=0.9,classes=4]']
-    """
-    return [name.strip() for name in re.split(r",(?![^\[]*\])", text)]
 
 
 def as_text(policies: Sequence[Policy], output: str) -> str:

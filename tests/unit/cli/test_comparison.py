@@ -3,8 +3,9 @@
 import pytest
 
 from tests.support.simulated_runs import Spec, simulate
-from wharfinger.cli.comparison import as_text, split_policies
+from wharfinger.cli.comparison import as_text
 from wharfinger.experiments.comparison import RunGroup, as_json, compare
+from wharfinger.policies.registry import split_specs
 
 
 def policies(repeats: int, names=("least-loaded", "oracle", "random")):
@@ -54,7 +55,7 @@ def test_wide_has_every_metric():
     ],
 )
 def test_a_comma_within_brackets_is_the_policys_own(text: str, names: list[str]):
-    assert split_policies(text) == names
+    assert split_specs(text) == names
 
 
 @pytest.mark.parametrize("output", ["table", "wide"])
