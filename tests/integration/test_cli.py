@@ -250,7 +250,12 @@ def test_a_thousand_workloads_come_in_one_file(manager: LiveManager):
     many = as_file(*(manifest(f"w{n}", "true", resources=huge) for n in range(1000)))
     out = manager.run("submit", "-f", "-", text=many)
     assert out.count(" created\n") == 1000
-    assert len(manager.workloads()) == 1000
+    # A workload waits in a queue once it is classified, which goes on after the answer.
+    manager.wait_for(
+        lambda workloads: (
+            len(workloads) == 1000 and all(w["phase"] == "queued" for w in workloads.values())
+        )
+    )
     queues = json.loads(manager.run("get", "queues", "-o", "json"))
     assert queues[0]["length"] == 1000
 
