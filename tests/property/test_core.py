@@ -265,8 +265,8 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def what_is_derived_is_what_a_look_at_everything_finds(self) -> None:
-        world, now = self.cluster.manager._world, self.cluster.now
-        view = world.view()
+        manager, now = self.cluster.manager, self.cluster.now
+        residency, view = manager._cluster.residency, manager.view
         rows, loads, *_ = least_loaded(
             view.cpu_capacity,
             view.cpu_allocated,
@@ -279,10 +279,10 @@ class AnyHistory(RuleBasedStateMachine):
         )
         assert view.loads.least_loaded(500, 2**20, 2) == (rows.tolist(), loads.tolist())
         unsettled = [name for name in view.names if view.unsettled[view.row(name)]]
-        assert world.columns.unsettled() == unsettled
-        residents = (record for name in unsettled for record in world.residents_of(name))
+        assert residency.columns.unsettled() == unsettled
+        residents = (record for name in unsettled for record in residency.residents_of(name))
         stale = [r.performance.measured_at + STALE_SECONDS for r in residents if is_violated(r)]
-        assert world.stale_at(now) == min(
+        assert residency.stale_at(now) == min(
             [*stale, now + STALE_SECONDS] if stale else [], default=None
         )
 
@@ -300,7 +300,7 @@ class AnyHistory(RuleBasedStateMachine):
         view = cluster.manager.view
         for record in cluster.manager.state.workloads.values():
             if record.phase is Phase.QUEUED and record.deferral is ReasonCode.PROBES_BUSY:
-                request = cluster.manager._world.request(record, cluster.now)
+                request = cluster.manager._residents.request(record, cluster.now)
                 verdict = policy_named(cluster.policy).placement.place(request, view)
                 assert isinstance(verdict, Refusal) or not cluster.manager.state.synced
 

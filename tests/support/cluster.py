@@ -7,9 +7,9 @@ from tests.support.spreading import policy_named
 from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import resident
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.core.pipeline import Manager, Mode, Step
+from wharfinger.core.residency import resident
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
 from wharfinger.core.settings import CoreSettings

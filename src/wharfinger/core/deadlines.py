@@ -33,6 +33,8 @@ class Deadlines:
     def first(self) -> tuple[float, str] | None:
         """The earliest time, and whose it is; ``None`` = nothing is due for anyone."""
         heap, at = self._heap, self._at
+        if not heap:
+            return None
         while heap and at.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
         return heap[0] if heap else None

@@ -25,42 +25,43 @@ from wharfinger.model.profile import Measurements
 MINUTE_SECONDS = 60.0
 
 
-def apply(world: ClusterState, time: float, event: ev.Event) -> None:
+def apply(cluster: ClusterState, time: float, event: ev.Event) -> None:
     """Fold one event into the state; an event that no longer applies changes nothing."""
-    _APPLY[type(event)](world, time, event)
+    _APPLY[type(event)](cluster, time, event)
 
 
 # --- servers -----------------------------------------------------------------------
 
 
-def _server_reported(world: ClusterState, _time: float, event: ev.ServerReported) -> None:
+def _server_reported(cluster: ClusterState, _time: float, event: ev.ServerReported) -> None:
     server = event.server
-    joins = server.name not in world.state.servers
-    if server.name in world.state.releasing:
+    joins = server.name not in cluster.state.servers
+    if server.name in cluster.state.releasing:
         server = replace(server, accepting=False)
-    world.state.servers[server.name] = server
-    world.put_server(server, joins=joins)
-    world.servers_changed()
+    cluster.state.servers[server.name] = server
+    cluster.residency.put_server(server, joins=joins)
+    cluster.queues.unpark_all()
 
 
-def _server_left(world: ClusterState, _time: float, event: ev.ServerLeft) -> None:
-    server = world.state.servers.pop(event.name, None)
+def _server_left(cluster: ClusterState, _time: float, event: ev.ServerLeft) -> None:
+    server = cluster.state.servers.pop(event.name, None)
     if server is None:
         return
-    world.state.acquired.pop(event.name, None)
-    if event.name in world.state.releasing:
-        world.state.releasing.remove(event.name)
-    world.put_server(server, joins=True)  # Behind those that are there, as in a new table.
-    world.columns.close(event.name)
-    world.drop_if_empty(event.name)
-    world.servers_changed()
+    cluster.state.acquired.pop(event.name, None)
+    if event.name in cluster.state.releasing:
+        cluster.state.releasing.remove(event.name)
+    cluster.residency.put_server(
+        server, joins=True
+    )  # Behind those that are there, as in a new table.
+    cluster.residency.close_server(event.name)
+    cluster.queues.unpark_all()
 
 
 # --- the manager and its engine ------------------------------------------------------
 
 
-def _manager_started(world: ClusterState, _time: float, event: ev.ManagerStarted) -> None:
-    state = world.state
+def _manager_started(cluster: ClusterState, _time: float, event: ev.ManagerStarted) -> None:
+    state = cluster.state
     state.nonces.append(event.nonce)
     state.version, state.engine = event.version, event.engine
     state.policy, state.admission = event.policy, event.admission
@@ -69,207 +70,207 @@ def _manager_started(world: ClusterState, _time: float, event: ev.ManagerStarted
     state.synced = False
 
 
-def _engine_synced(world: ClusterState, time: float, event: ev.EngineSynced) -> None:
+def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -> None:
     present = set(event.servers)
-    for name in [name for name in world.state.servers if name not in present]:
-        _server_left(world, time, ev.ServerLeft(name, "the engine has it no more"))
-    ours = set(world.state.nonces)
-    unknown = [key for key in event.known_keys if key not in world.by_key]
-    world.state.strays = [key for key in unknown if key.rpartition("-")[2] not in ours]
-    world.dropped_keys.extend(key for key in unknown if key.rpartition("-")[2] in ours)
-    world.state.synced = True
-    world.room_changed = True
+    for name in [name for name in cluster.state.servers if name not in present]:
+        _server_left(cluster, time, ev.ServerLeft(name, "the engine has it no more"))
+    ours = set(cluster.state.nonces)
+    unknown = [key for key in event.known_keys if key not in cluster.by_key]
+    cluster.state.strays = [key for key in unknown if key.rpartition("-")[2] not in ours]
+    cluster.dropped_keys.extend(key for key in unknown if key.rpartition("-")[2] in ours)
+    cluster.state.synced = True
+    cluster.queues.room_changed = True
     # Whatever was asked of an earlier engine process is asked again: keys make that safe.
-    for record in world.state.workloads.values():
+    for record in cluster.state.workloads.values():
         if not record.ended:
-            world.touched[record.name] = None
+            cluster.touched[record.name] = None
 
 
-def _time_passed(world: ClusterState, _time: float, _event: ev.TimePassed) -> None:
-    world.room_changed = True
+def _time_passed(cluster: ClusterState, _time: float, _event: ev.TimePassed) -> None:
+    cluster.queues.room_changed = True
 
 
-def _policy_noted(world: ClusterState, _time: float, event: ev.PolicyNoted) -> None:
-    world.state.notes[event.part] = event.note
+def _policy_noted(cluster: ClusterState, _time: float, event: ev.PolicyNoted) -> None:
+    cluster.state.notes[event.part] = event.note
 
 
-def _history_lost(world: ClusterState, _time: float, _event: ev.HistoryLost) -> None:
+def _history_lost(cluster: ClusterState, _time: float, _event: ev.HistoryLost) -> None:
     """What is gone can't be brought back, but it may have held starts.
 
     So nothing that an earlier process gave a key to is known to be ours any more: what the
     engine knows beyond the records is a stray, and not to be forgotten.
     """
-    del world.state.nonces[:-1]
+    del cluster.state.nonces[:-1]
 
 
 # --- requests ------------------------------------------------------------------------
 
 
-def _submitted(world: ClusterState, time: float, event: ev.WorkloadSubmitted) -> None:
-    record = WorkloadRecord(event.workload, world.state.next_uid, time, phase_since=time)
-    world.state.next_uid += 1
-    world.state.workloads[record.name] = record
-    world.index(record)
+def _submitted(cluster: ClusterState, time: float, event: ev.WorkloadSubmitted) -> None:
+    record = WorkloadRecord(event.workload, cluster.state.next_uid, time, phase_since=time)
+    cluster.state.next_uid += 1
+    cluster.state.workloads[record.name] = record
+    cluster.index(record)
 
 
-def _updated(world: ClusterState, _time: float, event: ev.WorkloadUpdated) -> None:
-    record = world.state.workloads[event.workload.name]
-    world.leave_line(record)
-    world.drop_question(record)  # It was about the workload as it was before.
-    world.leave_unprofiled(record)
+def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> None:
+    record = cluster.state.workloads[event.workload.name]
+    cluster.dequeue(record)
+    cluster.drop_question(record)  # It was about the workload as it was before.
+    cluster.leave_unprofiled(record)
     changed = event.workload.reservation != record.workload.reservation
     wanted = record.on_server and (record.resize_wanted or changed)
-    world.want_resize(record, wanted=wanted)
+    cluster.want_resize(record, wanted=wanted)
     record.workload = event.workload
     record.deferral = None
     if record.phase is Phase.QUEUED:
-        world.join_line(record)
+        cluster.enqueue(record)
     elif record.phase in UNDECIDED:
-        world.undecided[record.name] = None
+        cluster.undecided[record.name] = None
     for placement in record.placements if record.on_server else ():
-        world.review_contention(placement.server)
-    world.touched[record.name] = None
+        cluster.residency.review_contention(placement.server)
+    cluster.touched[record.name] = None
 
 
-def _revoked(world: ClusterState, time: float, event: ev.WorkloadRevoked) -> None:
-    record = world.state.workloads[event.name]
+def _revoked(cluster: ClusterState, time: float, event: ev.WorkloadRevoked) -> None:
+    record = cluster.state.workloads[event.name]
     record.revoking = True
     record.reason, record.message = "revoked", "its user revoked it"
     # With a key out there, the engine has to say first that nothing runs any more.
     if not record.on_server and record.profiling is None:
-        world.move(time, record, Trigger.REVOKE)
-    world.touched[record.name] = None
+        cluster.move(time, record, Trigger.REVOKE)
+    cluster.touched[record.name] = None
 
 
-def _forgotten(world: ClusterState, _time: float, event: ev.WorkloadForgotten) -> None:
-    record = world.state.workloads.pop(event.name)
-    world.by_key.pop(record.key, None)
+def _forgotten(cluster: ClusterState, _time: float, event: ev.WorkloadForgotten) -> None:
+    record = cluster.state.workloads.pop(event.name)
+    cluster.by_key.pop(record.key, None)
     if record.key:
-        world.dropped_keys.append(record.key)
+        cluster.dropped_keys.append(record.key)
     entry = (record.ended_order, record.uid, record.name)
-    world.ended.remove(entry)
+    cluster.ended.remove(entry)
 
 
 # --- decisions -----------------------------------------------------------------------
 
 
-def _admitted(world: ClusterState, time: float, event: ev.WorkloadAdmitted) -> None:
-    world.decided(time, event.name, event.decision, Trigger.ADMIT)
+def _admitted(cluster: ClusterState, time: float, event: ev.WorkloadAdmitted) -> None:
+    cluster.decided(time, event.name, event.decision, Trigger.ADMIT)
 
 
-def _rejected(world: ClusterState, time: float, event: ev.WorkloadRejected) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.REJECT)
+def _rejected(cluster: ClusterState, time: float, event: ev.WorkloadRejected) -> None:
+    record = cluster.decided(time, event.name, event.decision, Trigger.REJECT)
     record.reason, record.message = event.decision.reason, event.decision.message
 
 
-def _profiling_planned(world: ClusterState, time: float, event: ev.ProfilingPlanned) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.PROFILE)
-    world.give_key(record, event.key)
+def _profiling_planned(cluster: ClusterState, time: float, event: ev.ProfilingPlanned) -> None:
+    record = cluster.decided(time, event.name, event.decision, Trigger.PROFILE)
+    cluster.give_key(record, event.key)
     record.profiling = event.plan
     _goes_on(record)
-    world.count_copies(record, 1)
+    cluster.residency.count_copies(record, 1)
 
 
 def _classification_planned(
-    world: ClusterState, time: float, event: ev.ClassificationPlanned
+    cluster: ClusterState, time: float, event: ev.ClassificationPlanned
 ) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.ASK)
-    world.give_key(record, event.key)
+    record = cluster.decided(time, event.name, event.decision, Trigger.ASK)
+    cluster.give_key(record, event.key)
     _goes_on(record)
 
 
-def _queued(world: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
-    record = world.state.workloads[event.name]
+def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
+    record = cluster.state.workloads[event.name]
     if event.decision is not None:
         record.remember(time, event.decision)
     record.queue = event.queue
-    world.move(time, record, Trigger.ENQUEUE)
-    world.review_at(record, event.review_at)
+    cluster.move(time, record, Trigger.ENQUEUE)
+    cluster.review_at(record, event.review_at)
 
 
-def _diverted(world: ClusterState, time: float, event: ev.WorkloadDiverted) -> None:
-    record = world.state.workloads[event.name]
+def _diverted(cluster: ClusterState, time: float, event: ev.WorkloadDiverted) -> None:
+    record = cluster.state.workloads[event.name]
     record.remember(time, event.decision)
-    world.leave_line(record)
+    cluster.dequeue(record)
     record.queue, record.deferral = event.queue, None
-    world.join_line(record)
-    world.review_at(record, event.review_at)
+    cluster.enqueue(record)
+    cluster.review_at(record, event.review_at)
 
 
-def _reviewed(world: ClusterState, time: float, event: ev.WorkloadReviewed) -> None:
-    record = world.state.workloads[event.name]
+def _reviewed(cluster: ClusterState, time: float, event: ev.WorkloadReviewed) -> None:
+    record = cluster.state.workloads[event.name]
     if event.decision is not None:
         record.remember(time, event.decision)
-    world.review_at(record, event.review_at)
+    cluster.review_at(record, event.review_at)
     if event.review_at is None and record.deferral is ReasonCode.WAITING:
         _goes_on(record)
     if record.phase in UNDECIDED:
-        world.undecided[record.name] = None
+        cluster.undecided[record.name] = None
     elif event.review_at is None:
-        world.unpark(record)
+        cluster.unpark(record)
 
 
-def _deferred(world: ClusterState, time: float, event: ev.WorkloadDeferred) -> None:
-    record = world.state.workloads[event.name]
+def _deferred(cluster: ClusterState, time: float, event: ev.WorkloadDeferred) -> None:
+    record = cluster.state.workloads[event.name]
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
     record.reason, record.message = event.decision.reason, event.decision.message
     record.retry_at = None
     if event.until is not None:
-        world.wait_until(record, event.until)
+        cluster.wait_until(record, event.until)
     elif record.phase is Phase.ADMITTED:
-        world.await_profiling(record)
+        cluster.await_profiling(record)
 
 
-def _placed(world: ClusterState, time: float, event: ev.WorkloadPlaced) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.PLACE)
-    world.give_key(record, event.key)
+def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> None:
+    record = cluster.decided(time, event.name, event.decision, Trigger.PLACE)
+    cluster.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
     _goes_on(record)
     record.predicted = event.decision.predicted
     adjustments.placed_again(record)
-    world.settle_in(record)
-    world.neighbors_change(record, time)
+    cluster.residency.settle_in(record)
+    cluster.residency.neighbors_change(record, time)
 
 
-def _allocation_planned(world: ClusterState, time: float, event: ev.AllocationPlanned) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.ADJUST)
-    _keep(world, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
+def _allocation_planned(cluster: ClusterState, time: float, event: ev.AllocationPlanned) -> None:
+    record = cluster.decided(time, event.name, event.decision, Trigger.ADJUST)
+    _keep(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     _goes_on(record)
-    world.want_resize(record, wanted=False)
+    cluster.want_resize(record, wanted=False)
     # What was measured so far was measured under the old allocation.
     _track_again(record, time)
     record.predicted = event.decision.predicted
-    _adjusted(world, time)
-    world.resize(record, event.placements)
+    _adjusted(cluster, time)
+    cluster.residency.resize(record, event.placements)
 
 
 def _reclassification_planned(
-    world: ClusterState, time: float, event: ev.ReclassificationPlanned
+    cluster: ClusterState, time: float, event: ev.ReclassificationPlanned
 ) -> None:
-    record = world.state.workloads[event.name]
+    record = cluster.state.workloads[event.name]
     record.remember(time, event.decision)
-    _keep(world, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
+    _keep(cluster, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     if event.measurements is not None:
         record.measurements = event.measurements
     record.reclassifying, record.observed, record.classified_at = True, {}, time
-    world.touched[record.name] = None
+    cluster.touched[record.name] = None
 
 
-def _suspended(world: ClusterState, time: float, event: ev.WorkloadSuspended) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.SUSPEND)
-    _keep(world, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
+def _suspended(cluster: ClusterState, time: float, event: ev.WorkloadSuspended) -> None:
+    record = cluster.decided(time, event.name, event.decision, Trigger.SUSPEND)
+    _keep(cluster, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
-    tracking = world.state.workloads[event.suspended_for].tracking
+    tracking = cluster.state.workloads[event.suspended_for].tracking
     record.suspended_for, record.ineffective_at = event.suspended_for, None
     record.suspended_at_performance = tracking.normalized_performance if tracking else 0.0
-    _relieved(world, time, event.suspended_for, event.decision)
+    _relieved(cluster, time, event.suspended_for, event.decision)
 
 
-def _resumed(world: ClusterState, time: float, event: ev.WorkloadResumed) -> None:
-    record = world.decided(time, event.name, event.decision, Trigger.RESUME)
-    _keep(world, time, record, AdjustmentKind.RESUMED, event.decision)
+def _resumed(cluster: ClusterState, time: float, event: ev.WorkloadResumed) -> None:
+    record = cluster.decided(time, event.name, event.decision, Trigger.RESUME)
+    _keep(cluster, time, record, AdjustmentKind.RESUMED, event.decision)
     _goes_on(record)
     if event.ineffective:
         # It was not the cause; so that does not make its next suspension longer either.
@@ -277,41 +278,41 @@ def _resumed(world: ClusterState, time: float, event: ev.WorkloadResumed) -> Non
         record.ineffective_at = time
 
 
-def _migrated(world: ClusterState, time: float, event: ev.WorkloadMigrated) -> None:
-    record = _stopped(world, time, event.name, event.decision, AdjustmentKind.MIGRATED)
+def _migrated(cluster: ClusterState, time: float, event: ev.WorkloadMigrated) -> None:
+    record = _stopped(cluster, time, event.name, event.decision, AdjustmentKind.MIGRATED)
     record.excluded = tuple(p.server for p in record.placements)
     record.migrations += 1
     if event.placements:
         record.predicted = event.decision.predicted
-    world.hold_destination(record, event.placements)
+        cluster.residency.resize(record, event.placements)
 
 
-def _preempted(world: ClusterState, time: float, event: ev.WorkloadPreempted) -> None:
-    record = _stopped(world, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
-    world.leave_for(record, event.preempted_for)
+def _preempted(cluster: ClusterState, time: float, event: ev.WorkloadPreempted) -> None:
+    record = _stopped(cluster, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
+    cluster.residency.leave_for(record, event.preempted_for)
 
 
 def _stopped(
-    world: ClusterState, time: float, name: str, decision: Decision, kind: AdjustmentKind
+    cluster: ClusterState, time: float, name: str, decision: Decision, kind: AdjustmentKind
 ) -> WorkloadRecord:
     """It is stopped, to be started again."""
-    record = world.decided(time, name, decision, Trigger.MIGRATE)
-    _keep(world, time, record, kind, decision, ())
+    record = cluster.decided(time, name, decision, Trigger.MIGRATE)
+    _keep(cluster, time, record, kind, decision, ())
     record.reason, record.message = decision.reason, decision.message
     record.adjusted_at, record.tracking = time, None
-    _adjusted(world, time)
-    world.watch_all(record)
+    _adjusted(cluster, time)
+    cluster.residency.watch_all(record)
     return record
 
 
-def _relieved(world: ClusterState, time: float, name: str, decision: Decision) -> None:
+def _relieved(cluster: ClusterState, time: float, name: str, decision: Decision) -> None:
     """A neighbor was suspended for this one's sake: that needs time to show."""
-    record = world.state.workloads[name]
+    record = cluster.state.workloads[name]
     record.remember(time, decision)
-    _keep(world, time, record, AdjustmentKind.RELIEVED, decision)
+    _keep(cluster, time, record, AdjustmentKind.RELIEVED, decision)
     _track_again(record, time)
-    _adjusted(world, time)
-    world.watch_all(record)
+    _adjusted(cluster, time)
+    cluster.residency.watch_all(record)
 
 
 def _goes_on(record: WorkloadRecord) -> None:
@@ -326,7 +327,7 @@ def _track_again(record: WorkloadRecord, time: float) -> None:
 
 
 def _keep(
-    world: ClusterState,
+    cluster: ClusterState,
     time: float,
     record: WorkloadRecord,
     kind: AdjustmentKind,
@@ -334,34 +335,36 @@ def _keep(
     after: tuple[Placement, ...] | None = None,
 ) -> None:
     reason, message = decision.reason, decision.message
-    adjustments.keep(world.state, record, time, kind, reason, message, after)
+    adjustments.keep(cluster.state, record, time, kind, reason, message, after)
 
 
-def _adjusted(world: ClusterState, time: float) -> None:
-    recent = [at for at in world.state.adjusted_at if abs(time - at) < MINUTE_SECONDS]
-    world.state.adjusted_at = [*recent, time]
+def _adjusted(cluster: ClusterState, time: float) -> None:
+    recent = [at for at in cluster.state.adjusted_at if abs(time - at) < MINUTE_SECONDS]
+    cluster.state.adjusted_at = [*recent, time]
 
 
-def _allocation_unchanged(world: ClusterState, time: float, event: ev.AllocationUnchanged) -> None:
-    record = world.state.workloads[event.name]
+def _allocation_unchanged(
+    cluster: ClusterState, time: float, event: ev.AllocationUnchanged
+) -> None:
+    record = cluster.state.workloads[event.name]
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
     if not event.decision.accepted:
-        _keep(world, time, record, AdjustmentKind.UNCHANGED, event.decision)
+        _keep(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
     # For want of room it is tried again when there is some.
     wanted = record.resize_wanted and record.deferral is ReasonCode.NO_ROOM
-    world.want_resize(record, wanted=wanted)
+    cluster.want_resize(record, wanted=wanted)
 
 
-def _targets_tracked(world: ClusterState, _time: float, event: ev.TargetsTracked) -> None:
+def _targets_tracked(cluster: ClusterState, _time: float, event: ev.TargetsTracked) -> None:
     servers: dict[str, None] = {}
     for sample in event.samples:
-        record = world.state.workloads[sample.name]
+        record = cluster.state.workloads[sample.name]
         _track(record, sample)
         servers.update((placement.server, None) for placement in held(record))
     for server in servers:
-        world.watch(server)
+        cluster.residency.watch(server)
 
 
 def _track(record: WorkloadRecord, sample: Tracked) -> None:
@@ -380,82 +383,84 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
         _goes_on(record)
 
 
-def _tracking_lost(world: ClusterState, _time: float, event: ev.TrackingLost) -> None:
+def _tracking_lost(cluster: ClusterState, _time: float, event: ev.TrackingLost) -> None:
     for name in event.names:
-        record = world.state.workloads[name]
+        record = cluster.state.workloads[name]
         record.tracking = None
-        world.watch_all(record)
+        cluster.residency.watch_all(record)
 
 
 # --- servers that come and go ------------------------------------------------------------
 
 
-def _server_ordered(world: ClusterState, time: float, event: ev.ServerOrdered) -> None:
-    world.state.next_order += 1
+def _server_ordered(cluster: ClusterState, time: float, event: ev.ServerOrdered) -> None:
+    cluster.state.next_order += 1
     order = ServerOrder(event.key, event.platform, event.ordered_for, time)
-    world.state.orders[event.key] = order
+    cluster.state.orders[event.key] = order
 
 
-def _server_acquired(world: ClusterState, time: float, event: ev.ServerAcquired) -> None:
-    order = world.state.orders.pop(event.key, None)
+def _server_acquired(cluster: ClusterState, time: float, event: ev.ServerAcquired) -> None:
+    order = cluster.state.orders.pop(event.key, None)
     if order is not None:
-        world.state.acquired[event.server.name] = time
-        world.state.not_acquired.pop(order.platform, None)
-        _server_reported(world, time, ev.ServerReported(event.server))
+        cluster.state.acquired[event.server.name] = time
+        cluster.state.not_acquired.pop(order.platform, None)
+        _server_reported(cluster, time, ev.ServerReported(event.server))
 
 
-def _acquisition_failed(world: ClusterState, time: float, event: ev.AcquisitionFailed) -> None:
-    order = world.state.orders.pop(event.key, None)
+def _acquisition_failed(cluster: ClusterState, time: float, event: ev.AcquisitionFailed) -> None:
+    order = cluster.state.orders.pop(event.key, None)
     if order is None:
         return
-    world.state.not_acquired[order.platform] = time
-    record = world.state.workloads.get(order.ordered_for)
+    cluster.state.not_acquired[order.platform] = time
+    record = cluster.state.workloads.get(order.ordered_for)
     if record is not None and record.deferral is ReasonCode.ACQUIRING:
         record.reason, record.message = "acquisition-failed", event.reason
-    world.servers_changed()
+    cluster.queues.unpark_all()
 
 
-def _server_released(world: ClusterState, time: float, event: ev.ServerReleased) -> None:
-    server = world.state.servers.get(event.name)
-    if server is not None and event.name not in world.state.releasing:
-        world.state.releasing.append(event.name)
-        _server_reported(world, time, ev.ServerReported(replace(server, accepting=False)))
+def _server_released(cluster: ClusterState, time: float, event: ev.ServerReleased) -> None:
+    server = cluster.state.servers.get(event.name)
+    if server is not None and event.name not in cluster.state.releasing:
+        cluster.state.releasing.append(event.name)
+        _server_reported(cluster, time, ev.ServerReported(replace(server, accepting=False)))
 
 
 # --- decisions from outside the core -------------------------------------------------------
 
 
-def _placement_delegated(world: ClusterState, time: float, event: ev.PlacementDelegated) -> None:
-    record = world.state.workloads[event.name]
+def _placement_delegated(cluster: ClusterState, time: float, event: ev.PlacementDelegated) -> None:
+    record = cluster.state.workloads[event.name]
     record.remember(time, event.decision)
-    world.state.next_question += 1
+    cluster.state.next_question += 1
     record.question, record.decider = event.key, event.decider
-    world.delegate(record)
+    cluster.delegate(record)
 
 
-def _placement_proposed(world: ClusterState, _time: float, event: ev.PlacementProposed) -> None:
-    record = world.asked_by(event.key)
+def _placement_proposed(cluster: ClusterState, _time: float, event: ev.PlacementProposed) -> None:
+    record = cluster.asked_by(event.key)
     if record is not None:
-        world.undelegate(record)
+        cluster.undelegate(record)
 
 
-def _placement_conflicted(world: ClusterState, time: float, event: ev.PlacementConflicted) -> None:
-    record = world.state.workloads[event.name]
+def _placement_conflicted(
+    cluster: ClusterState, time: float, event: ev.PlacementConflicted
+) -> None:
+    record = cluster.state.workloads[event.name]
     record.remember(time, event.decision)
     record.deferral = event.decision.reason
     record.reason, record.message = event.decision.reason, event.decision.message
-    world.room_changed = True
+    cluster.queues.room_changed = True
 
 
 # --- reports about workloads -----------------------------------------------------------
 
 
-def _start_accepted(world: ClusterState, time: float, event: ev.StartAccepted) -> None:
-    world.reported(time, event)
+def _start_accepted(cluster: ClusterState, time: float, event: ev.StartAccepted) -> None:
+    cluster.reported(time, event)
 
 
-def _started(world: ClusterState, time: float, event: ev.WorkloadStarted) -> None:
-    record = world.reported(time, event)
+def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> None:
+    record = cluster.reported(time, event)
     if record is not None:
         record.starts += 1
         record.started_at = _when(event.started_at, record.submitted_at, time)
@@ -463,29 +468,29 @@ def _started(world: ClusterState, time: float, event: ev.WorkloadStarted) -> Non
         record.adjusted_at, record.excluded = None, ()
 
 
-def _start_failed(world: ClusterState, time: float, event: ev.StartFailed) -> None:
-    record = world.record_of(event.key)
+def _start_failed(cluster: ClusterState, time: float, event: ev.StartFailed) -> None:
+    record = cluster.record_of(event.key)
     if record is None:
         return
     if not record.on_server:
-        world.reported(time, event)  # a profiling run that was stopped before it began
+        cluster.reported(time, event)  # a profiling run that was stopped before it began
         return
     if not record.revoking:
         record.reason, record.message = "start-failed", event.reason
     # Of several servers it is unknown on which it failed.
     servers = (placement.server for placement in record.placements)
-    settings = settings_in(world.state)
+    settings = settings_in(cluster.state)
     trigger = trigger_of(event, record, settings)
     record.start_failures += 1
     if trigger is Trigger.RETRY:
         record.excluded = tuple(dict.fromkeys((*record.excluded, *servers)))
         backoff = min(settings.max_backoff_seconds, 2.0 ** (record.start_failures - 1))
         record.not_before = time + backoff
-    world.move(time, record, trigger)
+    cluster.move(time, record, trigger)
 
 
-def _finished(world: ClusterState, time: float, event: ev.WorkloadFinished) -> None:
-    record = world.reported(time, event)
+def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) -> None:
+    record = cluster.reported(time, event)
     if record is None or record.phase is Phase.QUEUED:  # stopped to be started again
         return
     record.exit_code, record.signal = event.exit_code, event.signal
@@ -502,45 +507,58 @@ def _finished(world: ClusterState, time: float, event: ev.WorkloadFinished) -> N
         record.message = how if event.reason == "exited" else f"{event.reason}, {how}"
 
 
-def _vanished(world: ClusterState, time: float, event: ev.WorkloadVanished) -> None:
-    record = world.reported(time, event)
+def _vanished(cluster: ClusterState, time: float, event: ev.WorkloadVanished) -> None:
+    record = cluster.reported(time, event)
     if record is not None and not record.revoking:
         record.reason, record.message = "vanished", event.reason
 
 
-def _resized(world: ClusterState, time: float, event: ev.AllocationResized) -> None:
-    world.settle(time, event, event.placements)
+def _resized(cluster: ClusterState, time: float, event: ev.AllocationResized) -> None:
+    _settled(cluster, time, event, event.placements)
 
 
-def _resize_failed(world: ClusterState, time: float, event: ev.ResizeFailed) -> None:
-    record = world.record_of(event.key)
-    if record is not None and answers_resize(event, record):
-        world.settle(time, event, record.placements)
+def _settled(
+    cluster: ClusterState,
+    time: float,
+    event: ev.AllocationResized | ev.ResizeFailed,
+    placements: tuple[Placement, ...] | None,
+) -> WorkloadRecord | None:
+    """The answer to a resize, with what it has now; ``None`` = as before."""
+    record = cluster.record_of(event.key)
+    if record is None or not answers_resize(event, record):
+        return None
+    cluster.residency.settle(record, record.placements if placements is None else placements)
+    cluster.move(time, record, Trigger.SETTLE)
+    return record
+
+
+def _resize_failed(cluster: ClusterState, time: float, event: ev.ResizeFailed) -> None:
+    if record := _settled(cluster, time, event, None):
         record.reason, record.message = "resize-failed", event.reason
         failed = AdjustmentKind.UNCHANGED
-        adjustments.keep(world.state, record, time, failed, record.reason, event.reason)
+        adjustments.keep(cluster.state, record, time, failed, record.reason, event.reason)
 
 
-def _measured(world: ClusterState, time: float, event: ev.ServerMeasured) -> None:
+def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> None:
     for sample in event.samples:
-        if record := world.running(sample.key):
+        if record := cluster.running(sample.key):
             record.performance = Performance(time, sample.readings, sample.silent)
 
 
-def _profiling_finished(world: ClusterState, time: float, event: ev.ProfilingFinished) -> None:
-    record = world.record_of(event.key)
+def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingFinished) -> None:
+    record = cluster.record_of(event.key)
     if record is None or record.phase is not Phase.PROFILING:
         return
-    record.measurements = _stamped(world, record, time, event.measurements)
-    world.end_copy(record)
-    world.reported(time, event)
+    record.measurements = _stamped(cluster, record, time, event.measurements)
+    cluster.residency.end_copies(record)
+    cluster.reported(time, event)
 
 
 def _stamped(
-    world: ClusterState, record: WorkloadRecord, time: float, found: Measurements
+    cluster: ClusterState, record: WorkloadRecord, time: float, found: Measurements
 ) -> Measurements:
     """With when and on what platform it was measured, which an engine need not say."""
-    server = world.state.servers.get(record.profiling.server) if record.profiling else None
+    server = cluster.state.servers.get(record.profiling.server) if record.profiling else None
     platform = found.platform or (server.platform.name if server else "")
     performance = {
         quantity: {cpu: entry.stamped(time) for cpu, entry in row.items()}
@@ -560,45 +578,45 @@ def _stamped(
     )
 
 
-def _profiling_failed(world: ClusterState, time: float, event: ev.ProfilingFailed) -> None:
-    record = world.record_of(event.key)
+def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFailed) -> None:
+    record = cluster.record_of(event.key)
     if record is None:
         return
     if record.phase is not Phase.PROFILING:
         # Logs of version 0.1 say so of a classifier's failure, too.
-        _classification_failed(world, time, ev.ClassificationFailed(event.key, event.reason))
+        _classification_failed(cluster, time, ev.ClassificationFailed(event.key, event.reason))
         return
     if not record.revoking:
         record.measurements = Measurements(silent={"copy": event.reason})
-    world.end_copy(record)
-    world.reported(time, event)
+    cluster.residency.end_copies(record)
+    cluster.reported(time, event)
 
 
 def _classification_failed(
-    world: ClusterState, time: float, event: ev.ClassificationFailed
+    cluster: ClusterState, time: float, event: ev.ClassificationFailed
 ) -> None:
-    record = world.record_of(event.key)
+    record = cluster.record_of(event.key)
     if record is None:
         return
     if record.reclassifying:
         record.reclassifying = False
-        world.touched[record.name] = None
-    elif world.reported(time, event) is not None and not record.revoking:
+        cluster.touched[record.name] = None
+    elif cluster.reported(time, event) is not None and not record.revoking:
         record.reason, record.message = "profiling-failed", event.reason
 
 
-def _classified(world: ClusterState, time: float, event: ev.WorkloadClassified) -> None:
-    record = world.record_of(event.key)
+def _classified(cluster: ClusterState, time: float, event: ev.WorkloadClassified) -> None:
+    record = cluster.record_of(event.key)
     if record is None:
         return
     if not record.reclassifying:
-        world.reported(time, event)
+        cluster.reported(time, event)
     record.classification, record.reclassifying = event.classification, False
-    world.touched[record.name] = None
+    cluster.touched[record.name] = None
     for placement in held(record) if record.on_server else ():
-        world.review(placement.server)
+        cluster.residency.review(placement.server)
         # Others may get on with it now: they are looked at again.
-        world.room_changed |= bool(event.classification.pairs)
+        cluster.queues.room_changed |= bool(event.classification.pairs)
 
 
 def _when(said: float | None, earliest: float, now: float) -> float:

@@ -1,10 +1,82 @@
-"""What the state of a workload asks of the engine, and has not been answered yet."""
+"""Pending actions: what the state asks for, and has not been answered yet.
+
+They are derived from the state, never remembered beside it: so a crash between log and action loses
+none.
+"""
 
 from wharfinger.core import actions as act
+from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.lifecycle import ENDED, Phase
-from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.residents import ClusterResidents
+from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities
+
+
+class PendingActions:
+    """The actions that were not asked for before, by this process, in this form."""
+
+    def __init__(self, cluster: ClusterState, residents: ClusterResidents) -> None:
+        self._cluster = cluster
+        self._residents = residents
+        self._asked: dict[str, list[tuple[object, ...]]] = {}
+        self._asked_of_provisioner: set[act.Action] = set()
+
+    def ask_again(self) -> None:
+        """An engine begins: it may know nothing of what was asked before."""
+        self._asked.clear()
+        self._asked_of_provisioner.clear()
+
+    def due(self) -> list[act.Action]:
+        """What the state asks for since the last call."""
+        cluster, state = self._cluster, self._cluster.state
+        if not state.synced:
+            return []
+        due: list[act.Action] = []
+        for name in cluster.touched:
+            record = state.workloads.get(name)
+            actions = pending_actions(record, state.capabilities)
+            if record is not None and record.question:
+                actions.append(self._question(record))
+            before = self._asked.pop(name, ())
+            if actions:
+                asked = self._asked[name] = [_identity(action) for action in actions]
+                news = zip(asked, actions, strict=True)
+                due.extend(action for what, action in news if what not in before)
+        cluster.touched.clear()
+        if cluster.dropped_keys:
+            due.extend(map(act.ForgetWorkload, cluster.dropped_keys))
+            cluster.dropped_keys.clear()
+        if state.orders or state.releasing or self._asked_of_provisioner:
+            due.extend(self._of_provisioner(state))
+        return due
+
+    def _question(self, record: WorkloadRecord) -> act.DecidePlacement:
+        """What a decider outside is asked; the snapshot is as new as the question."""
+        request = self._residents.request(record, record.phase_since)
+        snapshot = self._residents.view().snapshot()
+        return act.DecidePlacement(record.question, record.decider, request, snapshot)
+
+    def _of_provisioner(self, state: ManagerState) -> list[act.Action]:
+        """Servers that are to come or go."""
+        wanted: list[act.Action] = [
+            act.AcquireServer(order.key, order.platform) for order in state.orders.values()
+        ]
+        residents = self._cluster.residency.columns.residents
+        wanted += [
+            act.ReleaseServer(name)
+            for name in state.releasing
+            if name in state.servers and not residents(name)
+        ]
+        due = [action for action in wanted if action not in self._asked_of_provisioner]
+        self._asked_of_provisioner = set(wanted)
+        return due
+
+
+def _identity(action: act.Action) -> tuple[object, ...]:
+    """What makes it another action than the one that was asked before."""
+    about = action.workload if isinstance(action, act.MeasureWorkload) else None
+    return type(action), getattr(action, "key", ""), getattr(action, "placements", None), about
 
 
 def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:

@@ -21,14 +21,15 @@ from enum import StrEnum
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import ClusterState, is_stoppable
+from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.own_decisions import behind_others, conflict, not_preempted
-from wharfinger.core.pending import pending_actions
+from wharfinger.core.pending import PendingActions
 from wharfinger.core.queues import QueueEntry, entry_of
+from wharfinger.core.residency import is_stoppable
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.seams.adaptation import (
     Migrate,
@@ -53,6 +54,7 @@ from wharfinger.core.seams.verdicts import (
 )
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.triggers import is_news
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
@@ -94,7 +96,13 @@ class Manager:
         policy: Its parts decide.
         state: What a snapshot held; ``None`` = a new cluster.
         settings: The core's own.
-        mode: Whether it acts, or only says what it would do; also an attribute.
+        mode: Whether it acts, or only says what it would do.
+
+    Attributes:
+        policy: What decides.
+        mode: As given.
+        recommends: Whether it only says what it would do.
+        state: What is known; to be read only.
     """
 
     def __init__(
@@ -105,42 +113,24 @@ class Manager:
         settings: CoreSettings | None = None,
         mode: Mode = Mode.ACT,
     ) -> None:
+        self.policy = policy
         self.mode = mode
-        self._policy = policy
+        self.recommends = mode is Mode.RECOMMEND
+        self.state = ManagerState() if state is None else state
         self._settings = settings or CoreSettings()
-        self._world = ClusterState(
-            ManagerState() if state is None else state,
-            policy.contention,
-            policy.placement.index(),
-        )
-        self._residents = ClusterResidents(self._world, policy, recommends=self.recommends)
+        self._cluster = ClusterState(self.state, policy.contention, policy.placement.index())
+        self._residents = ClusterResidents(self._cluster, policy, recommends=self.recommends)
+        self._pending = PendingActions(self._cluster, self._residents)
         self._note_key = f"placement:{policy.placement.name}"
         self._admission_key = f"admission:{policy.admission.name}"
-        self._asked: dict[str, list[tuple[object, ...]]] = {}
-        self._asked_for: set[act.Action] = set()
         self._events: list[ev.Event] = []
-
-    @property
-    def policy(self) -> Policy:
-        """What decides."""
-        return self._policy
-
-    @property
-    def recommends(self) -> bool:
-        """Whether it only says what it would do."""
-        return self.mode is Mode.RECOMMEND
 
     # --- in and out ----------------------------------------------------------------------
 
     @property
-    def state(self) -> ManagerState:
-        """What is known; to be read only."""
-        return self._world.state
-
-    @property
     def view(self) -> ClusterView:
         """The cluster as policies see it now."""
-        return self._world.view()
+        return self._residents.view()
 
     def handle(self, now: float, event: ev.Report | ev.Request) -> Step:
         """Take in one report or request and decide what follows from it.
@@ -149,20 +139,20 @@ class Manager:
             now: Seconds since the epoch, by the runtime's clock.
             event: What the engine, a client or the clock says.
         """
-        if not self._world.is_news(event):
+        if not is_news(self._cluster, event):
             return Step((), ())
         self._events = []
-        proposed_for = (
-            self._world.asked_by(event.key) if isinstance(event, ev.PlacementProposed) else None
-        )
-        self._record(now, event)
+        if isinstance(event, ev.PlacementProposed):
+            asked_for = self._cluster.asked_by(event.key)
+            self._record(now, event)
+            if asked_for is not None:
+                self._commit(now, asked_for, event)
+        else:
+            self._record(now, event)
         if isinstance(event, _BEGINNINGS):
-            self._asked.clear()
-            self._asked_for.clear()
-        if isinstance(event, ev.PlacementProposed) and proposed_for is not None:
-            self._commit(now, proposed_for, event)
+            self._pending.ask_again()
         self._decide(now, event)
-        return Step(tuple(self._events), tuple(self._owed_actions()))
+        return Step(tuple(self._events), tuple(self._pending.due()))
 
     def started(
         self, nonce: str, version: str, engine: str, able: Capabilities
@@ -171,33 +161,33 @@ class Manager:
         return ev.ManagerStarted(
             nonce=nonce,
             version=version,
-            policy=self._policy.name,
-            admission=self._policy.admission.name,
+            policy=self.policy.name,
+            admission=self.policy.admission.name,
             engine=engine,
             capabilities=able,
-            settings={**self._policy.settings(), CORE: asdict(self._settings)},
+            settings={**self.policy.settings(), CORE: asdict(self._settings)},
         )
 
     def apply(self, time: float, event: ev.Event) -> None:
         """Fold one event of the log into the state, deciding nothing."""
-        apply(self._world, time, event)
+        apply(self._cluster, time, event)
 
     def wake_at(self, now: float) -> float | None:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        world, adaptation = self._world, self._policy.adaptation
-        review = world.next_review()
+        cluster, adaptation = self._cluster, self.policy.adaptation
+        review = cluster.reviews.first()
         due = [
-            world.lines.wake_at(now, self._settings.max_backoff_seconds),
-            world.stale_at(now),
+            cluster.queues.wake_at(now, self._settings.max_backoff_seconds),
+            cluster.residency.stale_at(now),
             adaptation.wake_at(now, self._residents),
             None if review is None else review[0],
         ]
         if self.state.not_acquired:
             due.extend(self._not_acquired(now).values())
-        if self._policy.provisioning is not None:
-            due.append(self._policy.provisioning.wake_at(self._provisioning_view(now)))
+        if self.policy.provisioning is not None:
+            due.append(self.policy.provisioning.wake_at(self._provisioning_view(now)))
         return min([time for time in due if time is not None], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
@@ -251,15 +241,15 @@ class Manager:
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose newest start has this key; to be read only."""
-        return self._world.record_of(key)
+        return self._cluster.record_of(key)
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """What holds resources there, from being placed to being gone; to be read only."""
-        return self._world.residents_of(server)
+        return self._cluster.residency.residents_of(server)
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
         """All that was measured of a workload, before it ran and since."""
-        return self._policy.adaptation.measured(record)
+        return self.policy.adaptation.measured(record)
 
     def preview(self, workload: Workload, now: float) -> list[Decision]:
         """What would be decided if the workload were submitted, or tried, now.
@@ -268,7 +258,7 @@ class Manager:
         """
         known = self.state.workloads.get(workload.name)
         fork = Manager(
-            self._policy,
+            self.policy,
             state=decode_state(encode_state(self.state)),
             settings=self._settings,
             mode=self.mode,
@@ -297,13 +287,13 @@ class Manager:
         """What is served first, where that keeps a workload waiting."""
         if record.phase is not Phase.QUEUED:
             return []
-        ahead = self._world.lines.before(record.queue, entry_of(record))
-        if not ahead or not self._policy.admission.blocks(ReasonCode.NO_ROOM):
+        ahead = self._cluster.queues.before(record.queue, entry_of(record))
+        if not ahead or not self.policy.admission.blocks(ReasonCode.NO_ROOM):
             return []
         return [
             Decision(
                 Stage.PLACEMENT,
-                self._policy.admission.name,
+                self.policy.admission.name,
                 accepted=False,
                 reason=ReasonCode.BEHIND_OTHERS,
                 message=f"{ahead} wait before it in queue {record.queue}",
@@ -318,7 +308,7 @@ class Manager:
 
     def queue_lengths(self) -> dict[str, int]:
         """How many wait, by queue."""
-        return {name: self._world.lines.length(name) for name in self._policy.admission.queues}
+        return {name: self._cluster.queues.length(name) for name in self.policy.admission.queues}
 
     # --- the pipeline ----------------------------------------------------------------------
 
@@ -327,14 +317,14 @@ class Manager:
             self._reconcile(now, event)
         if isinstance(event, ev.ServerMeasured):
             self._track(now, event)
-        if isinstance(event, ev.TimePassed) and (lost := self._world.lost(now)):
+        if isinstance(event, ev.TimePassed) and (lost := self._cluster.residency.lost(now)):
             self._record(now, ev.TrackingLost(lost))
         self._review(now)
-        for name in list(self._world.undecided):
+        for name in list(self._cluster.undecided):
             self._advance(now, self.state.workloads[name])
         if self.state.synced:
             self._arrive(now)
-            for remedy in self._policy.adaptation.remedies(now, event, self._residents):
+            for remedy in self.policy.adaptation.remedies(now, event, self._residents):
                 self._carry_out(now, remedy)
             self._place_waiting(now)
             self._provision(now)
@@ -343,12 +333,12 @@ class Manager:
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
         """What the adaptation makes of the measurements; it is logged, and the fold assigns it."""
-        adaptation, samples = self._policy.adaptation, []
+        adaptation, samples = self.policy.adaptation, []
         for sample in event.samples:
-            record = self._world.running(sample.key)
+            record = self._cluster.running(sample.key)
             if record is None:
                 continue
-            tracked = adaptation.track(record, now, self._world.slowdown_of(record))
+            tracked = adaptation.track(record, now, self._cluster.residency.slowdown_of(record))
             if tracked.tracking or record.tracking or tracked.observations:
                 samples.append(tracked)
         if samples:
@@ -356,8 +346,8 @@ class Manager:
 
     def _arrive(self, now: float) -> None:
         """One that was stopped to be migrated is started where room is held for it."""
-        for name in list(self._world.arriving):
-            del self._world.arriving[name]
+        for name in list(self._cluster.arriving):
+            del self._cluster.arriving[name]
             record = self.state.workloads[name]
             placements = record.planned
             if record.phase is not Phase.QUEUED or not self._fits(placements):
@@ -452,9 +442,9 @@ class Manager:
 
     def _admit(self, now: float, record: WorkloadRecord) -> None:
         view = self._admission_view(now)
-        match self._policy.admission.admit(self._request(record, now), view):
+        match self.policy.admission.admit(self._request(record, now), view):
             case Admit(decision=decision):
-                assert decision is not None, f"{self._policy.admission.name} tells nothing"
+                assert decision is not None, f"{self.policy.admission.name} tells nothing"
                 self._record(now, ev.WorkloadAdmitted(record.name, decision))
             case WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
@@ -464,7 +454,7 @@ class Manager:
     def _enqueue(self, now: float, record: WorkloadRecord) -> None:
         """The admission is asked again, with what is known by now."""
         view = self._admission_view(now)
-        match self._policy.admission.enqueue(self._request(record, now), view):
+        match self.policy.admission.enqueue(self._request(record, now), view):
             case Admit(decision, queue, review_at):
                 queued = ev.WorkloadQueued(record.name, queue, decision, review_at)
                 self._record(now, queued)
@@ -475,13 +465,13 @@ class Manager:
 
     def _review(self, now: float) -> None:
         """Those whose time has come: the admission looks at them again."""
-        while (first := self._world.next_review()) is not None and first[0] <= now:
+        while (first := self._cluster.reviews.first()) is not None and first[0] <= now:
             record = self.state.workloads[first[1]]
             verdict = None
             if record.phase is Phase.QUEUED:
                 view = self._admission_view(now)
                 request = self._request(record, now)
-                verdict = self._policy.admission.review(request, record.queue, view)
+                verdict = self.policy.admission.review(request, record.queue, view)
             match verdict:
                 case Divert(queue, decision, review_at):
                     later = review_at if review_at is None or review_at > now else None
@@ -496,16 +486,16 @@ class Manager:
 
     def _profile(self, now: float, record: WorkloadRecord) -> bool:
         """Plan its profiling, or let it wait for that; whether there is any to come."""
-        planner = self._policy.estimation
+        planner = self.policy.estimation
         verdict = planner and planner.plan(record.workload, self.view)
         if not verdict:
             return False
         # Profiling runs are something that is done: a core that only recommends makes a cold
         # start. And so does what no server could hold: it has to wait for its place, not for them.
         never = self.recommends or self._exceeds_all(record.workload)
-        first = next(iter(self._world.unprofiled), None)
+        first = next(iter(self._cluster.unprofiled), None)
         behind = first is not None and first < entry_of(record)
-        if not never and verdict.plan and (behind or self._world.lines.is_blocked()):
+        if not never and verdict.plan and (behind or self._cluster.queues.is_blocked()):
             self._hold(now, record, behind_others(verdict.decision))
         elif never or verdict.decision.accepted:
             decision = replace(verdict.decision, accepted=True, would_change="")
@@ -531,22 +521,22 @@ class Manager:
             self._record(now, ev.WorkloadDeferred(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
-        world = self._world
+        cluster = self._cluster
         if (
-            not world.lines.end_delays(now, self._settings.max_backoff_seconds)
-            and not world.room_changed
+            not cluster.queues.end_delays(now, self._settings.max_backoff_seconds)
+            and not cluster.queues.room_changed
         ):
             return
-        world.lines.unblock()
+        cluster.queues.unblock()
         self._serve_all(now)
         if self._profile_waiting(now):
             self._serve_all(now)
         # Placing takes room and a place in line; neither lets anyone else in.
-        world.room_changed = False
+        cluster.queues.room_changed = False
 
     def _serve_all(self, now: float) -> None:
-        for queue in self._policy.admission.queues:
-            self._serve(now, self._world.lines.open(queue))
+        for queue in self.policy.admission.queues:
+            self._serve(now, self._cluster.queues.open(queue))
 
     def _profile_waiting(self, now: float) -> bool:
         """Profile those that waited for room, in order, as far as there is some.
@@ -555,7 +545,7 @@ class Manager:
             Whether one went on to a queue without: no planner asks for it any more.
         """
         queued = False
-        for _, _, name in list(self._world.unprofiled):
+        for _, _, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
             self._advance(now, record)
             if record.phase is Phase.ADMITTED:
@@ -569,16 +559,16 @@ class Manager:
         while position < len(line):
             record = self.state.workloads[line[position][2]]
             before = len(line)
-            waits = record.question or self._world.lines.is_delayed(record)
+            waits = record.question or self._cluster.queues.is_delayed(record)
             if not waits and self._holds_up(now, record):
-                self._world.lines.block(record)
+                self._cluster.queues.block(record)
                 return
             position += len(line) == before
 
     def _holds_up(self, now: float, record: WorkloadRecord) -> bool:
         """Look for a place for one; whether what is behind it in its queue waits for it."""
-        blocks = self._policy.admission.blocks
-        if record.name in self._world.leaving_for:
+        blocks = self.policy.admission.blocks
+        if record.name in self._cluster.residency.leaving_for:
             # Asked before its victims have left, its placement would name the same, or more.
             return blocks(ReasonCode.PREEMPTING)
         match self._place(now, record):
@@ -591,9 +581,9 @@ class Manager:
                 if blocks(decision.reason):
                     return True
                 if decision.reason in UNTIL_SERVERS_CHANGE:
-                    self._world.lines.set_aside(record)
+                    self._cluster.queues.park(record)
                 elif waits_for:
-                    self._world.lines.await_room(record, waits_for)
+                    self._cluster.queues.await_room(record, waits_for)
             case verdict if self.recommends:
                 self._hold(now, record, recommended(verdict.decision))
             case Preempt(victims, decision):
@@ -610,10 +600,10 @@ class Manager:
     def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
         """One that was stopped to be migrated goes back rather than nowhere."""
         request = self._request(record, now)
-        verdict = self._policy.placement.place(request, self.view)
+        verdict = self.policy.placement.place(request, self.view)
         migrated = record.migrations > 0 and not record.start_failures
         if isinstance(verdict, Refusal) and migrated and request.excluded:
-            return self._policy.placement.place(replace(request, excluded=frozenset()), self.view)
+            return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
         return verdict
 
     def _preempt(
@@ -624,7 +614,7 @@ class Manager:
             victim = self.state.workloads.get(name)
             if victim is not None and self._may_preempt(record, victim):
                 self._record(now, ev.WorkloadPreempted(name, record.name, decision))
-        if record.name in self._world.leaving_for:
+        if record.name in self._cluster.residency.leaving_for:
             told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
         else:
             told = not_preempted(decision)
@@ -633,7 +623,7 @@ class Manager:
 
     def _may_preempt(self, record: WorkloadRecord, victim: WorkloadRecord) -> bool:
         """Whether it can be stopped and started again; and would not be served first then."""
-        queues = self._policy.admission.queues
+        queues = self.policy.admission.queues
         if victim.queue not in queues or not victim.workload.run.restartable:
             return False
         first, second = ((queues.index(r.queue), entry_of(r)) for r in (record, victim))
@@ -655,7 +645,7 @@ class Manager:
 
     def _provision(self, now: float) -> None:
         """Servers to acquire and to release."""
-        provisioning = self._policy.provisioning
+        provisioning = self.policy.provisioning
         if provisioning is None or self.recommends:
             return
         view = self._provisioning_view(now)
@@ -706,12 +696,12 @@ class Manager:
                 self._record(now, ev.ReclassificationPlanned(name, decision, measurements))
 
     def _retain(self, now: float) -> None:
-        while len(self._world.ended) > self._settings.keep_ended:
-            self._record(now, ev.WorkloadForgotten(self._world.ended[0][2]))
+        while len(self._cluster.ended) > self._settings.keep_ended:
+            self._record(now, ev.WorkloadForgotten(self._cluster.ended[0][2]))
 
     def _observe(self, now: float) -> None:
         """What the admission remembers of this step."""
-        observe, key = self._policy.admission.observe, self._admission_key
+        observe, key = self.policy.admission.observe, self._admission_key
         before = self.state.notes.get(key, "")
         for event in self._events[:]:
             note = observe(now, event, before)
@@ -727,7 +717,7 @@ class Manager:
 
     def _record(self, now: float, event: ev.Event) -> None:
         self._events.append(event)
-        apply(self._world, now, event)
+        apply(self._cluster, now, event)
 
     def _new_key(self, record: WorkloadRecord) -> str:
         """Never used before, also not in a part of the log that was lost."""
@@ -745,55 +735,3 @@ class Manager:
     def _admission_view(self, now: float) -> AdmissionView:
         note = self.state.notes.get(self._admission_key, "")
         return AdmissionView(self.view, self.queue_lengths(), now, note)
-
-    def _question(self, record: WorkloadRecord) -> act.DecidePlacement:
-        """What a decider outside is asked; the snapshot is as new as the question."""
-        request = self._request(record, record.phase_since)
-        return act.DecidePlacement(record.question, record.decider, request, self.view.snapshot())
-
-    def _owed_actions(self) -> list[act.Action]:
-        """What the state now asks of the engine and was not asked before.
-
-        Actions are derived from the state, never remembered beside it: so a crash between
-        log and action loses none.
-        """
-        if not self.state.synced:
-            return []
-        due: list[act.Action] = []
-        for name in self._world.touched:
-            record = self.state.workloads.get(name)
-            actions = pending_actions(record, self.state.capabilities)
-            if record is not None and record.question:
-                actions.append(self._question(record))
-            before = self._asked.pop(name, [])
-            if actions:
-                asked = self._asked[name] = [_identity(action) for action in actions]
-                news = zip(asked, actions, strict=True)
-                due.extend(action for what, action in news if what not in before)
-        self._world.touched.clear()
-        due.extend(map(act.ForgetWorkload, self._world.dropped_keys))
-        self._world.dropped_keys.clear()
-        if self.state.orders or self.state.releasing or self._asked_for:
-            due.extend(self._provisioning_actions())
-        return due
-
-    def _provisioning_actions(self) -> list[act.Action]:
-        """Servers that are to come or go, asked for once."""
-        view = self.view
-        wanted: list[act.Action] = [
-            act.AcquireServer(order.key, order.platform) for order in self.state.orders.values()
-        ]
-        wanted += [
-            act.ReleaseServer(name)
-            for name in self.state.releasing
-            if name in self.state.servers and not view.residents[view.row(name)]
-        ]
-        due = [action for action in wanted if action not in self._asked_for]
-        self._asked_for = set(wanted)
-        return due
-
-
-def _identity(action: act.Action) -> tuple[object, ...]:
-    """What makes it another action than the one that was asked before."""
-    about = action.workload if isinstance(action, act.MeasureWorkload) else None
-    return type(action), getattr(action, "key", ""), getattr(action, "placements", None), about

@@ -1,7 +1,7 @@
 """The queues: what waits for a place, and what is worth trying.
 
-Derived from the records, never kept: a replay makes the same lines. ``World`` enters and
-removes workloads; ``Manager`` goes through the open ones when there may be a place.
+Derived from the records, never kept: a replay makes the same queues. ``ClusterState`` enters and
+removes workloads; the pipeline goes through the open ones when there may be a place.
 """
 
 from collections.abc import Iterable
@@ -9,25 +9,30 @@ from collections.abc import Iterable
 from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.allocation import Placement
 
 QueueEntry = tuple[int, int, str]
 """(-priority, uid, name): the order of service."""
-_NOBODY: Ordered[QueueEntry] = Ordered()
+_EMPTY: Ordered[QueueEntry] = Ordered()
 
 
 class WaitingQueues:
-    """One line per queue.
+    """Which workloads wait, and which of them are worth trying.
 
-    A workload that no server can take even when empty stands aside until the servers change; one
-    that waits for a few servers, until one of these has room; one whose placement has named a time,
-    until then. One whose start failed waits out its time; one behind a blocked head is not looked
-    at. So what an event costs does not grow with those that wait.
+    Not tried are: a workload that no server can take even when empty (until the servers change);
+    one that waits for a few servers (until one of these has room); one whose placement has named a
+    time; one whose start failed (until its backoff ends); one behind a blocked head. So what an
+    event costs does not grow with those that wait.
+
+    Attributes:
+        room_changed: Something happened after which a waiting workload may find a place.
     """
 
     def __init__(self) -> None:
+        self.room_changed = True
         self._all: dict[str, Ordered[QueueEntry]] = {}
         self._open: dict[str, Ordered[QueueEntry]] = {}
-        self._aside: dict[str, tuple[str, QueueEntry]] = {}
+        self._parked: dict[str, tuple[str, QueueEntry]] = {}
         self._awaited: dict[str, dict[str, None]] = {}
         self._blocked: dict[str, QueueEntry] = {}
         self._delays = Deadlines()
@@ -40,7 +45,7 @@ class WaitingQueues:
 
     def open(self, queue: str) -> Ordered[QueueEntry]:
         """Workloads of a queue that may be tried, in order of service; it changes as they leave."""
-        return self._open.get(queue, _NOBODY)
+        return self._open.get(queue, _EMPTY)
 
     def before(self, queue: str, entry: QueueEntry) -> int:
         """How many open ones are served before ``entry``."""
@@ -63,41 +68,44 @@ class WaitingQueues:
         entry = entry_of(record)
         for lines in (self._all, self._open):
             lines[record.queue].remove(entry)
-        self._aside.pop(record.name, None)
+        self._parked.pop(record.name, None)
         self._delays.drop(record.name)
         self._waits.drop(record.name)
         self._waiting.pop(record.name, None)
 
     # --- what need not be tried ----------------------------------------------------------
 
-    def set_aside(self, record: WorkloadRecord) -> None:
-        """No server can take it, even when empty."""
+    def park(self, record: WorkloadRecord) -> None:
+        """It is not tried before the servers change: none can take it, even when empty."""
         self._open[record.queue].remove(entry_of(record))
 
     def await_room(self, record: WorkloadRecord, servers: Iterable[str]) -> None:
         """Only room on one of these servers would give it a place."""
-        self.set_aside(record)
-        self._aside[record.name] = record.queue, entry_of(record)
+        self.park(record)
+        self._parked[record.name] = record.queue, entry_of(record)
         for server in servers:
             self._awaited.setdefault(server, {})[record.name] = None
 
     def wait(self, record: WorkloadRecord, until: float) -> None:
         """It is not tried before this time, whatever happens."""
-        self.set_aside(record)
+        self.park(record)
         self._waiting[record.name] = record.queue, entry_of(record)
         self._waits.put(record.name, until)
 
-    def freed(self, server: str) -> None:
-        """There may be room on a server: parked workloads are back in the queue."""
-        for name in self._awaited.pop(server, ()):
-            # One that has left since, or stands in line again, has nothing to wait for there.
-            queue, entry = self._aside.pop(name, ("", None))
-            if entry is not None:
-                self._open[queue].add(entry)
+    def free(self, placements: Iterable[Placement]) -> None:
+        """There may be room on these servers: those that wait for it are tried again."""
+        self.room_changed = True
+        for placement in placements:
+            for name in self._awaited.pop(placement.server, ()):
+                # One that has left since, or is back in its queue, does not wait for it any more.
+                queue, entry = self._parked.pop(name, ("", None))
+                if entry is not None:
+                    self._open[queue].add(entry)
 
-    def take_back(self) -> None:
-        """The servers have changed: parked workloads are back in the queue."""
-        self._aside.clear()
+    def unpark_all(self) -> None:
+        """The servers have changed: whatever is parked is tried again."""
+        self.room_changed = True
+        self._parked.clear()
         self._awaited.clear()
         for queue, line in self._all.items():
             if len(self._open[queue]) != len(line):

@@ -11,8 +11,8 @@ from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 class ClusterResidents:
     """What an adaptation reads; see ``Residents``."""
 
-    def __init__(self, world: ClusterState, policy: Policy, *, recommends: bool) -> None:
-        self._world = world
+    def __init__(self, cluster: ClusterState, policy: Policy, *, recommends: bool) -> None:
+        self._cluster = cluster
         self.placement: PlacementPolicy = policy.placement
         self.estimates = policy.estimation.name if policy.estimation else ""
         self.recommends = recommends
@@ -21,11 +21,11 @@ class ClusterResidents:
     @property
     def state(self) -> ManagerState:
         """What is known; to be read only."""
-        return self._world.state
+        return self._cluster.state
 
     def view(self) -> ClusterView:
         """The servers as columns of numbers."""
-        return self._world.view()
+        return self._cluster.residency.columns.view(self.state.capabilities)
 
     def request(
         self,
@@ -36,36 +36,63 @@ class ClusterResidents:
         load: float | None = None,
     ) -> PlacementRequest:
         """What a placement is asked about a workload."""
-        note = self.state.notes.get(self._note_key, "")
-        return self._world.request(record, now, off_target=off_target, load=load, note=note)
+        return PlacementRequest(
+            record.workload,
+            self._excluded(record) if record.excluded else frozenset(),
+            off_target,
+            record.classification,
+            max(0.0, now - record.submitted_at),
+            load,
+            record.measurements,
+            self.state.notes.get(self._note_key, ""),
+            now,
+        )
+
+    def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
+        """Servers that failed to start it, unless no other is large enough."""
+        servers = self.state.servers
+        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
+        others = (server for name, server in servers.items() if name not in record.excluded)
+        if not any(
+            server.accepting
+            and server.cpu_millicpus >= need.cpu_millicpus
+            and server.memory_bytes >= need.memory_bytes
+            for server in others
+        ):
+            return frozenset()
+        row = self._cluster.residency.columns.row
+        return frozenset(row(name) for name in record.excluded if name in servers)
 
     def running(self, key: str) -> WorkloadRecord | None:
         """The workload that runs under this key."""
-        return self._world.running(key)
+        return self._cluster.running(key)
 
     def neighbors(self, record: WorkloadRecord) -> list[WorkloadRecord]:
         """What else holds resources where a workload is, each once."""
         if not record.on_server:
             return []
-        residents = (r for p in record.placements for r in self._world.residents_of(p.server))
+        residents = (
+            r for p in record.placements for r in self._cluster.residency.residents_of(p.server)
+        )
         return list({r.uid: r for r in residents if r is not record}.values())
 
     def suspended(self) -> list[WorkloadRecord]:
         """Those that get no CPU time."""
-        return [self.state.workloads[name] for name in self._world.suspended]
+        names = self._cluster.suspended
+        return [self.state.workloads[name] for name in names] if names else []
 
     def wants_resize(self) -> list[WorkloadRecord]:
         """Those whose allocation should follow a changed reservation, and may now."""
-        world = self._world
-        if not world.resize_wanted:
+        cluster = self._cluster
+        if not cluster.resize_wanted:
             return []
-        names = world.resize_wanted if world.room_changed else world.touched
-        return [self.state.workloads[name] for name in names if name in world.resize_wanted]
+        names = cluster.resize_wanted if cluster.queues.room_changed else cluster.touched
+        return [self.state.workloads[name] for name in names if name in cluster.resize_wanted]
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
         """What its neighbors leave of its performance alone."""
-        return self._world.slowdown_of(record)
+        return self._cluster.residency.slowdown_of(record)
 
     def platform_of(self, record: WorkloadRecord) -> str:
         """Name of the platform on which it runs."""
-        return self._world.platform_of(record)
+        return self._cluster.residency.platform_of(record)

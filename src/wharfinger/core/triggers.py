@@ -1,9 +1,17 @@
-"""What a report means for the workload that it is about."""
+"""What a report means for the workload that it is about, and whether it is news."""
+
+from typing import TYPE_CHECKING
 
 from wharfinger.core import events as ev
-from wharfinger.core.lifecycle import Phase, Trigger
-from wharfinger.core.settings import DEFAULTS, CoreSettings
-from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.lifecycle import NEXT, Phase, Trigger
+from wharfinger.core.settings import DEFAULTS, CoreSettings, settings_in
+from wharfinger.core.state import ManagerState, WorkloadRecord
+
+if TYPE_CHECKING:
+    from wharfinger.core.cluster_state import ClusterState
+
+_ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ClassificationFailed)
+_ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
 
 def answers_resize(event: ev.AllocationResized | ev.ResizeFailed, record: WorkloadRecord) -> bool:
@@ -42,3 +50,32 @@ def trigger_of(
         case ev.WorkloadClassified() | ev.ClassificationFailed():
             return Trigger.CLASSIFY
     raise TypeError(f"{type(event).__name__} is not a report about a workload")
+
+
+def trigger_in(state: ManagerState, event: ev.Event, record: WorkloadRecord) -> Trigger:
+    """The same, under the settings that the log holds."""
+    # Only a failed start hangs on settings, and most reports are others.
+    if isinstance(event, ev.StartFailed):
+        return trigger_of(event, record, settings_in(state))
+    return trigger_of(event, record)
+
+
+def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
+    """Whether a report changes anything; late and doubled ones do not."""
+    key = getattr(event, "key", None)
+    if key is None:
+        if isinstance(event, ev.ServerReported):
+            return cluster.state.servers.get(event.server.name) != event.server
+        if isinstance(event, ev.ServerMeasured):
+            return any(cluster.running(sample.key) for sample in event.samples)
+        return not isinstance(event, ev.ServerLeft) or event.name in cluster.state.servers
+    record = cluster.record_of(key)
+    if record is None:
+        if isinstance(event, ev.ServerAcquired | ev.AcquisitionFailed):
+            return key in cluster.state.orders
+        return isinstance(event, ev.PlacementProposed) and cluster.asked_by(key) is not None
+    if isinstance(event, _ANSWERS_CLASSIFYING) and record.reclassifying:
+        return True
+    if isinstance(event, _ANSWERS_RESIZE):
+        return answers_resize(event, record)
+    return (record.phase, trigger_in(cluster.state, event, record)) in NEXT

@@ -27,7 +27,7 @@ def placed(cluster: Cluster, name: str, kind: str = "", **others) -> None:
 
 
 def slowdown(cluster: Cluster, name: str) -> float | None:
-    found = cluster.manager._world.slowdown_of(cluster.record(name))
+    found = cluster.manager._cluster.residency.slowdown_of(cluster.record(name))
     return None if found is None else found.mean
 
 

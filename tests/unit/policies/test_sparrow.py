@@ -165,7 +165,7 @@ def test_room_that_comes_in_another_way_counts_too() -> None:
     cluster.tell(ev.ServerReported(server(other, 2)))
     assert _place(cluster, "w") == other
     drawn = _submit(cluster, "later", millicpus=900)
-    holder = next(iter(cluster.manager._world.residents[min(drawn)]))
+    holder = next(iter(cluster.manager._cluster.residency.residents[min(drawn)]))
     running(cluster, *([holder] if cluster.record(holder).phase is Phase.PLACED else []))
     cluster.tell(ev.WorkloadUpdated(workload(holder, 100)))
     (planned,) = cluster.record(holder).planned

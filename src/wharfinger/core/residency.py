@@ -1,0 +1,295 @@
+"""Which workloads hold resources on which servers, and all that is derived from that.
+
+``ClusterState`` tells it of every placement that comes, changes or goes; placements and
+adaptations read it.
+"""
+
+from wharfinger.core.deadlines import Deadlines
+from wharfinger.core.lifecycle import NEXT, Phase, Trigger
+from wharfinger.core.queues import WaitingQueues
+from wharfinger.core.seams.contention import ContentionModel, Resident
+from wharfinger.core.seams.placement import ServerIndex
+from wharfinger.core.state import ManagerState, WorkloadRecord, held, is_violated
+from wharfinger.core.tables import ServerTable
+from wharfinger.model.allocation import Placement
+from wharfinger.model.performance import STALE_SECONDS
+from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import Estimate
+from wharfinger.model.view import Occupant
+
+
+class Residency:
+    """The servers' rows, their residents, and the contention between these.
+
+    Attributes:
+        columns: What policies scan.
+        contention: How residents slow one another; ``None`` = nothing is kept of that.
+        residents: Names of the workloads that hold resources on a server, by the server's name.
+        leaving_for: Names of those that are being stopped for a workload's sake, by its name.
+
+    Args:
+        state: Read only.
+        queues: Are told where there may be room.
+        contention: The model by which it is kept how residents slow one another.
+        index: What the placement keeps of the rows.
+    """
+
+    def __init__(
+        self,
+        state: ManagerState,
+        queues: WaitingQueues,
+        contention: ContentionModel | None,
+        index: ServerIndex | None,
+    ) -> None:
+        self._state = state
+        self._queues = queues
+        self.contention = contention.table() if contention else None
+        self.columns = ServerTable(self.contention, index, self.occupants)
+        self.residents: dict[str, dict[str, None]] = {}
+        self.leaving_for: dict[str, dict[str, None]] = {}
+        self._measured_at = Deadlines()
+        for server in state.servers.values():
+            self.columns.put(server)
+
+    # --- servers ---------------------------------------------------------------------------
+
+    def put_server(self, server: Server, *, joins: bool) -> None:
+        """A server joins, or something about it has changed: its residents stay."""
+        if joins and self.contention and server.name in self.columns:
+            self.contention.drop(self.columns.row(server.name))
+        self.columns.put(server, joins=joins)
+        self.review_contention(server.name)
+
+    def close_server(self, name: str) -> None:
+        """A server has left; its row goes with the last that is held there."""
+        self.columns.close(name)
+        self._drop_if_empty(name)
+
+    def _drop_if_empty(self, name: str) -> None:
+        if name in self._state.servers or name not in self.columns:
+            return
+        if not self.columns.residents(name):
+            if self.contention:
+                self.contention.drop(self.columns.row(name))
+            self.columns.drop(name)
+
+    # --- what is held there ----------------------------------------------------------------
+
+    def index(self, record: WorkloadRecord) -> None:
+        """Enter a record of a snapshot; a server that has left may still hold it."""
+        if not record.on_server and record.profiling is None:
+            return
+        for placement in held(record):
+            if placement.server not in self.columns:
+                self.columns.put(_departed(placement.server))
+                self.columns.close(placement.server)
+        if record.profiling is not None:
+            self.count_copies(record, 1)
+        else:
+            self.settle_in(record)
+
+    def settle_in(self, record: WorkloadRecord) -> None:
+        """It holds resources on its servers from now on, and on those that it is to join."""
+        placements = held(record)
+        self.columns.hold(placements)
+        for placement in placements:
+            here = self.residents.setdefault(placement.server, {})
+            joins = record.name not in here
+            here[record.name] = None
+            # What one that is there already tolerates and causes hangs on no allocation.
+            (self.review if joins else self.watch)(placement.server)
+
+    def resize(self, record: WorkloadRecord, planned: tuple[Placement, ...]) -> None:
+        """It is to have these allocations; until it has, servers keep the larger of both."""
+        self.columns.hold(held(record), sign=-1)
+        record.planned = planned
+        self.settle_in(record)
+
+    def settle(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
+        """A resize is over, and this is what it has."""
+        before = held(record)
+        self.columns.hold(before, sign=-1)
+        record.placements, record.planned = placements, ()
+        self.columns.hold(held(record))
+        stays = {placement.server for placement in placements}
+        self._leave(record, tuple(p for p in before if p.server not in stays))
+        self._queues.free(before)
+
+    def release(self, record: WorkloadRecord) -> None:
+        """What it held on its servers is free."""
+        placements = held(record)
+        self.columns.hold(placements, sign=-1)
+        record.planned = ()
+        self._leave(record, placements)
+        self._queues.free(placements)
+
+    def _leave(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
+        """It is no resident of these servers any more."""
+        for placement in placements:
+            here = self.residents[placement.server]
+            del here[record.name]
+            if not here:
+                del self.residents[placement.server]
+            self.review(placement.server)
+        for placement in placements:
+            self._drop_if_empty(placement.server)
+
+    def count_copies(self, record: WorkloadRecord, change: int) -> None:
+        """Its profiling runs begin on their servers (1), or have ended (-1)."""
+        self.columns.hold(held(record), sign=change)
+        for placement in held(record):
+            self.columns.count_copy(placement.server, change)
+
+    def end_copies(self, record: WorkloadRecord) -> None:
+        """Its profiling runs are over, or will be; the room that was kept for them is free."""
+        if record.profiling is None:
+            return
+        placements = held(record)
+        self.count_copies(record, -1)
+        record.profiling = None
+        for placement in placements:
+            self._drop_if_empty(placement.server)
+        self._queues.free(placements)
+
+    def platform_of(self, record: WorkloadRecord) -> str:
+        """The name of the one on which it runs; empty = it has no place, or its server is gone."""
+        placed = record.placements[:1]
+        server = self._state.servers.get(placed[0].server) if placed else None
+        return server.platform.name if server else ""
+
+    # --- residents -------------------------------------------------------------------------
+
+    def residents_of(self, server: str) -> list[WorkloadRecord]:
+        """What holds resources there, profiling runs left out."""
+        return [self._state.workloads[name] for name in self.residents.get(server, ())]
+
+    def occupants(self, server: str) -> list[Occupant]:
+        """The same, as placements see them."""
+        return [
+            Occupant(
+                record.name,
+                record.workload.priority,
+                record.workload.best_effort,
+                record.workload.run.restartable and is_stoppable(record),
+                placement.allocation,
+            )
+            for record in self.residents_of(server)
+            for placement in held(record)
+            if placement.server == server
+        ]
+
+    def leave_for(self, record: WorkloadRecord, name: str) -> None:
+        """It is being stopped for this one's sake."""
+        record.preempted_for = name
+        self.leaving_for.setdefault(name, {})[record.name] = None
+
+    def has_left(self, record: WorkloadRecord) -> None:
+        """It has been stopped."""
+        leaving = self.leaving_for.get(record.preempted_for, {})
+        leaving.pop(record.name, None)
+        if not leaving:
+            self.leaving_for.pop(record.preempted_for, None)
+        record.preempted_for = ""
+
+    def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
+        """One comes or goes: what that does to its neighbors has to show before it is judged."""
+        for placement in record.placements:
+            for neighbor in self.residents_of(placement.server):
+                neighbor.neighbors_changed_at = time
+
+    # --- contention, and targets that are violated --------------------------------------------
+
+    def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
+        """Its performance among its neighbors over that alone; ``None`` = unknown."""
+        if self.contention is None or len(record.placements) != 1:
+            return None
+        row = self.columns.row(record.placements[0].server)
+        return self.contention.slowdown_of(row, record.name)
+
+    def review(self, server: str) -> None:
+        """What residents do to one another, and whether one violates its target."""
+        self._queues.room_changed |= self.review_contention(server)
+        self.watch(server)
+
+    def review_contention(self, server: str) -> bool:
+        """What residents do to one another; whether waiting workloads are to be looked at again."""
+        if self.contention is None:
+            return False
+        reported = self._state.servers.get(server)
+        residents = sorted(self.residents_of(server), key=lambda record: record.uid)
+        counted = [each for each in map(resident, residents) if each is not None]
+        self.columns.touch(server)
+        platform = reported.platform.name if reported else None
+        return self.contention.put(self.columns.row(server), platform, counted)
+
+    def watch(self, server: str) -> None:
+        """Whether a resident violates its target."""
+        residents = self.residents_of(server)
+        violating = any(r.tracking is not None and r.tracking.violating for r in residents)
+        if self.columns.is_unsettled(server) != violating:
+            if not violating:
+                self._queues.room_changed = True
+            self.columns.unsettle(server, unsettled=violating)
+        for record in residents if violating else ():
+            if is_violated(record) and record.performance is not None:
+                self._measured_at.put(record.name, record.performance.measured_at)
+
+    def watch_all(self, record: WorkloadRecord) -> None:
+        """How it stands to its target has changed."""
+        for placement in held(record):
+            self.watch(placement.server)
+
+    def lost(self, now: float) -> tuple[str, ...]:
+        """Names of those for which servers take no new work, and that are not measured any more."""
+        names: dict[str, None] = {}
+        for server in self.columns.unsettled():
+            for record in self.residents_of(server):
+                if is_violated(record) and record.performance is not None:
+                    at = record.performance.measured_at
+                    if now >= at + STALE_SECONDS or now < at:
+                        names[record.name] = None
+        return tuple(names)
+
+    def stale_at(self, now: float) -> float | None:
+        """When the first of those has not been measured for too long; ``None`` = no such."""
+        while (first := self._measured_at.first()) is not None:
+            at, name = first
+            if self._is_watched(name, at):
+                return min(at, now) + STALE_SECONDS
+            self._measured_at.drop(name)
+        return None
+
+    def _is_watched(self, name: str, measured_at: float) -> bool:
+        """Whether it is one of those still, and was measured last then."""
+        record = self._state.workloads.get(name)
+        if record is None or not is_violated(record) or record.performance is None:
+            return False
+        there = [p.server for p in held(record) if name in self.residents.get(p.server, ())]
+        return record.performance.measured_at == measured_at and any(
+            map(self.columns.is_unsettled, there)
+        )
+
+
+def is_stoppable(record: WorkloadRecord) -> bool:
+    """Whether it can be stopped now, to be started again."""
+    return (record.phase, Trigger.MIGRATE) in NEXT and not record.revoking
+
+
+def resident(record: WorkloadRecord) -> Resident | None:
+    """As contention models see it; ``None`` = it is suspended, or not classified."""
+    if record.classification is None or record.phase is Phase.SUSPENDED:
+        return None
+    stated = record.workload
+    return Resident(
+        record.name,
+        record.uid,
+        record.classification,
+        stated.best_effort,
+        stated.tolerance,
+        record.predicted,
+    )
+
+
+def _departed(name: str) -> Server:
+    """A server that has left while something still holds resources on it."""
+    return Server(name, Platform("departed", "", "", 0, 0), 0, 0, accepting=False)
