@@ -101,7 +101,6 @@ class Manager:
     Attributes:
         policy: What decides.
         mode: As given.
-        recommends: Whether it only says what it would do.
         state: What is known; to be read only.
     """
 
@@ -115,7 +114,6 @@ class Manager:
     ) -> None:
         self.policy = policy
         self.mode = mode
-        self.recommends = mode is Mode.RECOMMEND
         self.state = ManagerState() if state is None else state
         self._settings = settings or CoreSettings()
         self._cluster = ClusterState(self.state, policy.contention, policy.placement.index())
@@ -124,6 +122,11 @@ class Manager:
         self._note_key = f"placement:{policy.placement.name}"
         self._admission_key = f"admission:{policy.admission.name}"
         self._events: list[ev.Event] = []
+
+    @property
+    def recommends(self) -> bool:
+        """Whether it only says what it would do."""
+        return self.mode is Mode.RECOMMEND
 
     # --- in and out ----------------------------------------------------------------------
 

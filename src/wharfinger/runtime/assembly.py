@@ -6,7 +6,7 @@ core, and hands back a runtime that is not started yet. A new engine is a folder
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,6 +39,7 @@ class Options:
         admission: Another admission than the policy's own; empty = its own.
         adaptation: The same.
         contention: The same.
+        provisioning: The same.
         mode: ``act`` or ``recommend``.
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
@@ -51,6 +52,7 @@ class Options:
     admission: str = ""
     adaptation: str = ""
     contention: str = ""
+    provisioning: str = ""
     mode: str = "act"
     confidence: float = 0.8
     known: Path | None = None
@@ -81,9 +83,18 @@ def make_engine(directory: StateDirectory, options: Options) -> Engine:
 
 
 def assemble(
-    directory: StateDirectory, options: Options, clock: Callable[[], float] = time.time
+    directory: StateDirectory,
+    options: Options,
+    clock: Callable[[], float] = time.time,
+    services: Mapping[Port, Service] | None = None,
 ) -> Runtime:
     """A runtime on a state directory that is locked.
+
+    Args:
+        directory: Where its log, its snapshots and its runs lie.
+        options: What it is made of.
+        clock: Seconds since the epoch.
+        services: What stands behind the ports of provisioners and deciders.
 
     Raises:
         InvalidInput: An option names what there is not.
@@ -101,19 +112,19 @@ def assemble(
         classifier = LearningClassifier(known, directory.path / "learnt")
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
-    services: dict[Port, Service] = {}
+    behind = dict(services or {})
     learns = None
     if classifier is not None:
         classifier.classifier.shape()  # Now: no workload waits yet.
         policy = replace(policy, estimation=JointPlanner(classifier.classifier.classifications))
         service = ClassifierService(classifier)
-        services[Port.CLASSIFIER], learns = service, service.learn
+        behind[Port.CLASSIFIER], learns = service, service.learn
 
     def make_manager(state: ManagerState | None) -> Manager:
         return Manager(policy, state=state, mode=mode)
 
     try:
-        return Runtime(make_manager, engine, store, clock, services=services, learns=learns)
+        return Runtime(make_manager, engine, store, clock, services=behind, learns=learns)
     except BaseException:
         store.close()
         raise
@@ -131,6 +142,7 @@ def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
         admission=options.admission,
         adaptation=options.adaptation,
         contention=options.contention,
+        provisioning=options.provisioning,
         defaults=defaults,
     )
 
