@@ -11,14 +11,16 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, cast
 
 from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.loop import Loop, Perform
 from wharfinger.core.pipeline import Manager
-from wharfinger.core.ports import OF_AN_ENGINE, Port, Service, port_of, unanswerable
+from wharfinger.core.ports import OF_AN_ENGINE, Port, Service
 from wharfinger.core.state import SCHEMA, ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
@@ -103,7 +105,16 @@ class Runtime:
         self._snapshot_sequence = 0
         # Whether the core may hold what the log does not.
         self._ahead = False
-        self.manager = self._rebuild()
+        self._urgent = False
+        ports: dict[Port, Perform] = dict.fromkeys(OF_AN_ENGINE, self._ask_engine)
+        for port, service in self._services.items():
+            ports[port] = partial(self._ask_service, service)
+        self._loop = Loop(self._rebuild(), self._append, ports, self._backlog_reports)
+
+    @property
+    def manager(self) -> Manager:
+        """The core; another one after a fault of the store."""
+        return self._loop.core
 
     @property
     def engine(self) -> Engine:
@@ -195,7 +206,7 @@ class Runtime:
             self.pump()
         again, self._unperformed = self._unperformed, {}
         for action in again.values():
-            self._perform(action)
+            self._loop.perform(action)
         now = self._clock()
         due = self.manager.wake_at(now)
         if due is not None and due <= now:
@@ -277,27 +288,22 @@ class Runtime:
 
     def _process(self, events: Iterable[ev.Report | ev.Request], *, urgent: bool) -> None:
         """Decide, log durably, then act."""
-        now = self._clock()
-        self._ahead = True
-        steps = [self.manager.handle(now, event) for event in events]
-        entries = [NewEntry(now, *encode_event(event)) for step in steps for event in step.events]
-        if entries:
-            last = self._store.append(entries, urgent=urgent)
+        self._ahead, self._urgent = True, urgent
+        steps = self._loop.turn(self._clock(), events)
         self._ahead = False
         for step in steps:
-            for action in step.actions:
-                self._perform(action)
             for event in step.events:
                 self._learn_from(event)
-        if entries and last - self._snapshot_sequence >= self._retention.snapshot_every:
+        if self._store.last_sequence - self._snapshot_sequence >= self._retention.snapshot_every:
             self._save_snapshot()
 
-    def _perform(self, action: act.Action) -> None:
-        port = port_of(action)
-        if port not in OF_AN_ENGINE:
-            self._perform_elsewhere(port, action)
-            return
-        action = cast("act.EngineAction", action)
+    def _append(self, now: float, events: Sequence[ev.Event]) -> None:
+        entries = [NewEntry(now, *encode_event(event)) for event in events]
+        self._store.append(entries, urgent=self._urgent)
+        self._ahead = False
+
+    def _ask_engine(self, wanted: act.Action) -> None:
+        action = cast("act.EngineAction", wanted)
         try:
             self._engine.perform(action)
         except EngineFault as error:
@@ -314,14 +320,13 @@ class Runtime:
             # That it was refused before is no answer any more, though it was not seen yet.
             self._backlog = [r for r in self._backlog if not _is_refusal(r, action.key)]
 
-    def _perform_elsewhere(self, port: Port, action: act.Action) -> None:
-        service = self._services.get(port)
-        if service is None:
-            self._backlog.extend(unanswerable(action))
-            return
+    def _ask_service(self, service: Service, action: act.Action) -> None:
         service.perform(action)
         if service.fileno() is None:
             self._backlog.extend(service.poll())
+
+    def _backlog_reports(self, reports: Iterable[ev.Report]) -> None:
+        self._backlog.extend(reports)
 
     def _learn_from(self, event: ev.Event) -> None:
         if self._learns is None or not isinstance(event, ev.WorkloadFinished):
@@ -340,7 +345,7 @@ class Runtime:
             WharfingerError: It can't be read; to go on would be to act on what is not logged.
         """
         try:
-            self.manager = self._rebuild()
+            self._loop.core = self._rebuild()
         except Unavailable as error:
             raise WharfingerError(f"the event log can't be read again: {error}") from error
         self._ahead = False
