@@ -9,12 +9,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from wharfinger.core import adjustments
 from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import UNDECIDED, ClusterState
 from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.settings import settings_in
-from wharfinger.core.state import AdjustmentKind, ServerOrder, WorkloadRecord, held
+from wharfinger.core.state import (
+    ADJUSTMENTS_KEPT,
+    Adjustment,
+    AdjustmentKind,
+    ServerOrder,
+    WorkloadRecord,
+    held,
+)
 from wharfinger.core.tracking import Tracked
 from wharfinger.core.triggers import answers_resize, trigger_of
 from wharfinger.model.allocation import Placement
@@ -228,7 +234,8 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     record.placements, record.planned = event.placements, ()
     _goes_on(record)
     record.predicted = event.decision.predicted
-    adjustments.placed_again(record)
+    if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MIGRATED:
+        record.adjustments[-1] = replace(record.adjustments[-1], after=record.placements)
     cluster.residency.settle_in(record)
     cluster.residency.neighbors_change(record, time)
 
@@ -334,8 +341,34 @@ def _keep(
     decision: Decision,
     after: tuple[Placement, ...] | None = None,
 ) -> None:
-    reason, message = decision.reason, decision.message
-    adjustments.keep(cluster.state, record, time, kind, reason, message, after)
+    _keep_why(cluster, time, record, kind, decision.reason, decision.message, after)
+
+
+def _keep_why(
+    cluster: ClusterState,
+    time: float,
+    record: WorkloadRecord,
+    kind: AdjustmentKind,
+    reason: str,
+    message: str,
+    after: tuple[Placement, ...] | None = None,
+) -> None:
+    """Keep an adjustment, before what it changes is changed; ``after`` is where it is then."""
+    if len(record.adjustments) >= ADJUSTMENTS_KEPT:
+        del record.adjustments[0]
+    tracking = record.tracking
+    adjustment = Adjustment(
+        time=time,
+        kind=kind,
+        before=() if kind is AdjustmentKind.RESUMED else record.placements,
+        after=record.placements if after is None else after,
+        reason=str(reason),
+        message=message,
+        performance_before=None if tracking is None else tracking.normalized_performance,
+    )
+    record.adjustments.append(adjustment)
+    counts = cluster.state.adjustment_counts
+    counts[kind] = counts.get(kind, 0) + 1
 
 
 def _adjusted(cluster: ClusterState, time: float) -> None:
@@ -376,8 +409,9 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
         entries[seen.cpu_millicpus] = seen.entry
         for cpu in seen.forgets:
             entries.pop(cpu, None)
-    if sample.follow_up and tracking is not None:
-        adjustments.follow_up(record, tracking.normalized_performance)
+    if sample.follow_up and tracking is not None and record.adjustments:
+        after = tracking.normalized_performance
+        record.adjustments[-1] = replace(record.adjustments[-1], performance_after=after)
     status = None if tracking is None else tracking.status
     if status == 0 or (violated and status != -1):
         _goes_on(record)
@@ -535,8 +569,7 @@ def _settled(
 def _resize_failed(cluster: ClusterState, time: float, event: ev.ResizeFailed) -> None:
     if record := _settled(cluster, time, event, None):
         record.reason, record.message = "resize-failed", event.reason
-        failed = AdjustmentKind.UNCHANGED
-        adjustments.keep(cluster.state, record, time, failed, record.reason, event.reason)
+        _keep_why(cluster, time, record, AdjustmentKind.UNCHANGED, record.reason, event.reason)
 
 
 def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> None:

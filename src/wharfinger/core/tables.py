@@ -1,7 +1,7 @@
 """The servers as columns of numbers, kept up to date in place: what policies scan."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,23 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.contention import ContentionTable
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
+from wharfinger.model.arrays import frozen
 from wharfinger.model.platform import Server
 from wharfinger.model.view import Capabilities, ClusterView, Occupant
 from wharfinger.native import LoadIndex
 
-CPU_CAPACITY, CPU_ALLOCATED, MEMORY_CAPACITY, MEMORY_ALLOCATED, RESIDENTS, COPIES = range(6)
-PLATFORM = 6
-NUMBERS = 7
-_Number = TypeVar("_Number", bound=np.generic)
-
-
-def _frozen(columns: NDArray[_Number]) -> NDArray[_Number]:
-    columns.flags.writeable = False
-    return columns
+FLAGS = ("accepting", "unsettled")
+COUNTS = (
+    "cpu_capacity",
+    "cpu_allocated",
+    "memory_capacity",
+    "memory_allocated",
+    "residents",
+    "copies",
+    "platform",
+    "versions",
+)
+"""Columns; all have the names that views give them."""
 
 
 class ServerTable:
@@ -49,10 +53,10 @@ class ServerTable:
         self._names: list[str] = []
         self._row: dict[str, int] = {}
         self._platforms: dict[str, int] = {}
-        self._numbers = np.zeros((NUMBERS, 16), dtype=np.int64)
-        self._accepting = np.zeros(16, dtype=np.uint8)
-        self._unsettled = np.zeros(16, dtype=np.uint8)
-        self._versions = np.zeros(16, dtype=np.int64)
+        self._columns: dict[str, NDArray[Any]] = {
+            **{name: np.zeros(16, dtype=np.int64) for name in COUNTS},
+            **{name: np.zeros(16, dtype=np.uint8) for name in FLAGS},
+        }
         self._unsettled_names: set[str] = set()
         self._loads = LoadIndex()
         self._shown: dict[str, Any] | None = None
@@ -71,35 +75,36 @@ class ServerTable:
         One that ``joins`` goes to the end with what is left on it from before: so the order is
         the state's, and the same after a replay from a snapshot.
         """
-        row = self._row.get(server.name)
-        if row is not None and joins:
-            left = self._numbers[:, row].copy()
+        row, columns = self._row.get(server.name), self._columns
+        if row is None:
+            row = self._append(server.name)
+        elif joins:
+            left = {name: column[row] for name, column in columns.items()}
             unsettled = self.is_unsettled(server.name)
             self.drop(server.name)
             row = self._append(server.name)
-            self._numbers[:, row] = left
+            for name, value in left.items():
+                columns[name][row] = value
             self.unsettle(server.name, unsettled=unsettled)
-        if row is None:
-            row = self._append(server.name)
         self._touch(row)
-        self._numbers[CPU_CAPACITY, row] = server.cpu_millicpus
-        self._numbers[MEMORY_CAPACITY, row] = server.memory_bytes
-        self._accepting[row] = server.accepting
+        columns["cpu_capacity"][row] = server.cpu_millicpus
+        columns["memory_capacity"][row] = server.memory_bytes
+        columns["accepting"][row] = server.accepting
         if server.platform.name not in self._platforms:
             self._platforms[server.platform.name] = len(self._platforms)
             self._shown = None
-        self._numbers[PLATFORM, row] = self._platforms[server.platform.name]
+        columns["platform"][row] = self._platforms[server.platform.name]
 
     def close(self, name: str) -> None:
         """A server is gone: nothing more is placed there, and its row goes when it is empty."""
         row = self._row[name]
         self._touch(row)
-        self._numbers[CPU_CAPACITY, row] = self._numbers[MEMORY_CAPACITY, row] = 0
-        self._accepting[row] = 0
+        for closed in ("cpu_capacity", "memory_capacity", "accepting"):
+            self._columns[closed][row] = 0
 
     def residents(self, name: str) -> int:
         """How many workloads hold resources on a server."""
-        return int(self._numbers[RESIDENTS, self._row[name]])
+        return int(self._columns["residents"][self._row[name]])
 
     def drop(self, name: str) -> None:
         """Remove a row, moving those behind it up so that the order of joining stays."""
@@ -110,34 +115,31 @@ class ServerTable:
         self._shown = None
         self._unsettled_names.discard(name)
         del self._names[row]
-        self._numbers[:, row:-1] = self._numbers[:, row + 1 :]
-        self._accepting[row:-1] = self._accepting[row + 1 :]
-        self._numbers[:, -1] = self._accepting[-1] = 0
-        self._unsettled[row:-1] = self._unsettled[row + 1 :]
-        self._unsettled[-1] = 0
-        self._versions[row:-1] = self._versions[row + 1 :]
-        self._versions[-1] = 0
+        for column in self._columns.values():
+            column[row:-1] = column[row + 1 :]
+            column[-1] = 0
         for behind in self._names[row:]:
             self._row[behind] -= 1
 
     def hold(self, placements: Iterable[Placement], *, sign: int = 1) -> None:
         """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
+        columns = self._columns
         for placement in placements:
-            row = self._row[placement.server]
+            row, allocation = self._row[placement.server], placement.allocation
             self._touch(row)
-            self._numbers[CPU_ALLOCATED, row] += sign * placement.allocation.cpu_millicpus
-            self._numbers[MEMORY_ALLOCATED, row] += sign * placement.allocation.memory_bytes
-            self._numbers[RESIDENTS, row] += sign
+            columns["cpu_allocated"][row] += sign * allocation.cpu_millicpus
+            columns["memory_allocated"][row] += sign * allocation.memory_bytes
+            columns["residents"][row] += sign
 
     def count_copy(self, server: str, change: int) -> None:
         """A profiling copy begins there (1), or has ended (-1)."""
         self.touch(server)
-        self._numbers[COPIES, self._row[server]] += change
+        self._columns["copies"][self._row[server]] += change
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Whether a resident runs off its prediction."""
         self.touch(server)
-        self._unsettled[self._row[server]] = unsettled
+        self._columns["unsettled"][self._row[server]] = unsettled
         (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
     def is_unsettled(self, server: str) -> bool:
@@ -161,22 +163,12 @@ class ServerTable:
     def _show(self) -> dict[str, Any]:
         """What of a view stays the same until rows come or go."""
         count = len(self._names)
-        columns = [_frozen(column[:count]) for column in self._numbers]
         return {
+            **{name: frozen(column[:count]) for name, column in self._columns.items()},
             "names": self._names,
-            "cpu_capacity": columns[CPU_CAPACITY],
-            "cpu_allocated": columns[CPU_ALLOCATED],
-            "memory_capacity": columns[MEMORY_CAPACITY],
-            "memory_allocated": columns[MEMORY_ALLOCATED],
-            "accepting": _frozen(self._accepting[:count]),
-            "residents": columns[RESIDENTS],
-            "copies": columns[COPIES],
-            "platform": columns[PLATFORM],
             "platforms": tuple(self._platforms),
-            "unsettled": _frozen(self._unsettled[:count]),
             "contention": self._contention,
             "loads": self._loads,
-            "versions": _frozen(self._versions[:count]),
             "index": self._index,
             "occupants": self._occupants,
             "rows": self._row,
@@ -188,7 +180,7 @@ class ServerTable:
 
     def _touch(self, row: int) -> None:
         """Something about a server changes."""
-        self._versions[row] += 1
+        self._columns["versions"][row] += 1
         self._loads.touch(row)
         if self._index is not None:
             self._index.touch(row)
@@ -196,17 +188,16 @@ class ServerTable:
     def _append(self, name: str) -> int:
         row = self._row[name] = len(self._names)
         self._names.append(name)
-        if row == len(self._accepting):
-            self._numbers = np.concatenate((self._numbers, np.zeros_like(self._numbers)), axis=1)
-            self._accepting = np.concatenate((self._accepting, np.zeros_like(self._accepting)))
-            self._unsettled = np.concatenate((self._unsettled, np.zeros_like(self._unsettled)))
-            self._versions = np.concatenate((self._versions, np.zeros_like(self._versions)))
+        columns = self._columns
+        if row == len(columns["accepting"]):
+            for each, column in columns.items():
+                columns[each] = np.concatenate((column, np.zeros_like(column)))
         self._loads.bind(
-            self._numbers[CPU_CAPACITY],
-            self._numbers[CPU_ALLOCATED],
-            self._numbers[MEMORY_CAPACITY],
-            self._numbers[MEMORY_ALLOCATED],
-            self._accepting,
+            columns["cpu_capacity"],
+            columns["cpu_allocated"],
+            columns["memory_capacity"],
+            columns["memory_allocated"],
+            columns["accepting"],
             row + 1,
         )
         self._shown = None
