@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from wharfinger.core import events as ev
+from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.tracking import Tracked
@@ -125,16 +126,8 @@ class Residents(Protocol):
         """Name of the platform on which it runs; empty = not known."""
 
 
-class AdaptationPolicy(Protocol):
+class AdaptationPolicy(PolicyPart, Protocol):
     """Watches what runs. It keeps nothing between calls: what it tracks is logged."""
-
-    @property
-    def name(self) -> str:
-        """As in ``wharfinger up --adaptation NAME``."""
-
-    @property
-    def settings(self) -> Any:
-        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         """What a new measurement says of a workload's target, and what is kept of it.

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import AdmissionVerdict, ReviewVerdict
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import ClusterView, PlacementRequest
@@ -26,16 +27,8 @@ class AdmissionView:
     note: str = ""
 
 
-class AdmissionPolicy(Protocol):
+class AdmissionPolicy(PolicyPart, Protocol):
     """Decides at the gate and in the queues. It keeps nothing between calls but its note."""
-
-    @property
-    def name(self) -> str:
-        """As in ``wharfinger up --admission NAME``."""
-
-    @property
-    def settings(self) -> Any:
-        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
 
     @property
     def queues(self) -> tuple[str, ...]:

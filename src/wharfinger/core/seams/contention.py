@@ -9,11 +9,12 @@ Slowdowns are drops of the logarithm of performance, so that those of several ne
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.seams.part import PolicyPart
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Classification, Estimate
@@ -188,16 +189,8 @@ class ContentionTable:
         return []
 
 
-class ContentionModel(Protocol):
+class ContentionModel(PolicyPart, Protocol):
     """Makes tables."""
-
-    @property
-    def name(self) -> str:
-        """As in ``wharfinger up --contention NAME``."""
-
-    @property
-    def settings(self) -> Any:
-        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
 
     def table(self) -> ContentionTable:
         """An empty one."""

@@ -1,7 +1,8 @@
 """The seam of placement: where a workload goes, and with how much."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
+from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Plan, Refusal
@@ -21,16 +22,8 @@ class ServerIndex(Protocol):
         """The row goes; later ones move up."""
 
 
-class PlacementPolicy(Protocol):
+class PlacementPolicy(PolicyPart, Protocol):
     """Finds a place for one workload at a time. It keeps nothing between calls."""
-
-    @property
-    def name(self) -> str:
-        """As in ``wharfinger up --policy NAME``."""
-
-    @property
-    def settings(self) -> Any:
-        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
 
     def place(self, request: PlacementRequest, view: ClusterView) -> PlacementVerdict:
         """Where the workload goes, or what else should happen."""

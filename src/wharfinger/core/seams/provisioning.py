@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from wharfinger.core.seams.part import PolicyPart
 from wharfinger.model.decisions import Decision
 from wharfinger.model.view import ClusterView
 
@@ -50,16 +51,8 @@ class ProvisioningView:
     now: float
 
 
-class ProvisioningPolicy(Protocol):
+class ProvisioningPolicy(PolicyPart, Protocol):
     """Decides on servers. It keeps nothing between calls."""
-
-    @property
-    def name(self) -> str:
-        """Stands in the decision's record."""
-
-    @property
-    def settings(self) -> Any:
-        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
 
     def provision(self, view: ProvisioningView) -> tuple[Order | Release, ...]:
         """What to acquire and release now; asked after every step."""
