@@ -44,7 +44,7 @@ class Residency:
         self._state = state
         self._queues = queues
         self.contention = contention.table() if contention else None
-        self.columns = ServerTable(self.contention, index, self.occupants)
+        self.columns = ServerTable(self.contention, index, self._occupants)
         self.residents: dict[str, dict[str, None]] = {}
         self.leaving_for: dict[str, dict[str, None]] = {}
         self._measured_at = Deadlines()
@@ -151,20 +151,14 @@ class Residency:
             self._drop_if_empty(placement.server)
         self._queues.free(placements)
 
-    def platform_of(self, record: WorkloadRecord) -> str:
-        """The name of the one on which it runs; empty = it has no place, or its server is gone."""
-        placed = record.placements[:1]
-        server = self._state.servers.get(placed[0].server) if placed else None
-        return server.platform.name if server else ""
-
     # --- residents -------------------------------------------------------------------------
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """What holds resources there, profiling runs left out."""
         return [self._state.workloads[name] for name in self.residents.get(server, ())]
 
-    def occupants(self, server: str) -> list[Occupant]:
-        """The same, as placements see them."""
+    def _occupants(self, server: str) -> list[Occupant]:
+        """As placements see them."""
         return [
             Occupant(
                 record.name,

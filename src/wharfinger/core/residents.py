@@ -94,5 +94,7 @@ class ClusterResidents:
         return self._cluster.residency.slowdown_of(record)
 
     def platform_of(self, record: WorkloadRecord) -> str:
-        """Name of the platform on which it runs."""
-        return self._cluster.residency.platform_of(record)
+        """Name of the platform on which it runs; empty = it has no place, or its server is gone."""
+        placed = record.placements[:1]
+        server = self.state.servers.get(placed[0].server) if placed else None
+        return server.platform.name if server else ""
