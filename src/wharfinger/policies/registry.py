@@ -6,7 +6,7 @@ module asks for a policy's name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
@@ -27,10 +27,9 @@ from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import RandomChoice
 from wharfinger.policies.placement.reservation import ReservationPlacement
+from wharfinger.policies.placement.resizing import ResizeSettings
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
-
-Made = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Part:
         settings: Their frozen dataclass; ``None`` = it has none.
     """
 
-    make: Made
+    make: Callable[..., Any]
     settings: type | None = None
 
     def made(self, told: Mapping[str, Any]) -> Any:
@@ -51,7 +50,7 @@ class Part:
 
     def defaults(self) -> dict[str, Any]:
         """Every setting by its path: ``busy``; ``sizing.confidence`` in a part of the settings."""
-        return _flat(self.settings()) if self.settings else {}
+        return dict(_leaves(asdict(self.settings()))) if self.settings else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +59,10 @@ class Bundle:
 
     Attributes:
         placement: Its own.
-        admission: The one that it has unless another is asked for.
-        adaptation: The same.
-        contention: The same; empty = its placement asks none, and nothing is kept.
-        provisioning: The same; empty = the servers that are there.
+        admission: Unless another is asked for, as the following ones.
+        adaptation: What is done about what runs.
+        contention: Empty = its placement asks none, and nothing is kept.
+        provisioning: Empty = the servers that are there.
         estimates: Whether it sizes and places by predictions: only then are known programs loaded,
             workloads profiled and classified.
         needs_measurements: As ``Policy`` has it.
@@ -87,7 +86,7 @@ POLICIES: dict[str, Bundle] = {
     ),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
-    "feedback": Bundle(Part(Feedback), needs_measurements=True),
+    "feedback": Bundle(Part(Feedback, ResizeSettings), needs_measurements=True),
     "autoscale": Bundle(Part(Autoscale), adaptation="by-load", needs_measurements=True),
     "random": Bundle(Part(RandomChoice, DrawSettings)),
     "reservation": Bundle(Part(ReservationPlacement), takes_stated=True),
@@ -145,13 +144,14 @@ def make_policy(
 
     Args:
         spec: Name, and perhaps settings: ``quasar[confidence=0.9]``.
-        admission: Another admission than the bundle's, with its settings; empty = the bundle's.
-        adaptation: The same.
-        contention: The same.
-        provisioning: The same.
+        admission: Another than the bundle's, with its settings; empty = the bundle's. So are
+            adaptation, contention and provisioning.
+        adaptation: See above.
+        contention: See above.
+        provisioning: See above.
         estimation: What plans profiling, where the policy estimates.
         defaults: Settings for those parts that have them, where the names say nothing else.
-        extra: Policies that are known here besides.
+        extra: Further policies, by name.
 
     Raises:
         InvalidInput: There is no such policy, part or setting.
@@ -303,14 +303,6 @@ def _unknown(spec: str, key: str, having: list[str], defaults: Iterable[str]) ->
         return f"{spec}: setting {key!r} could be {' or '.join(having)}; name one"
     known = dict.fromkeys(path.rpartition(".")[2] for path in defaults)
     return f"{spec}: {key!r} is not a setting; there are {', '.join(known) or 'none'}"
-
-
-def _flat(settings: Any, within: str = "") -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for each in fields(settings):
-        value, path = getattr(settings, each.name), within + each.name
-        values.update(_flat(value, f"{path}.") if is_dataclass(value) else {path: value})
-    return values
 
 
 def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:

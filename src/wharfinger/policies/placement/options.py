@@ -23,7 +23,8 @@ CODES = (
     ReasonCode.INTERFERENCE,
     ReasonCode.DOES_NOT_FIT,
 )
-TOO_LARGE, OFF_PREDICTION, OK, CONTENTION, INCOMPATIBLE = 2, 4, 5, 6, 7
+NO_SERVERS, EXCLUDED, TOO_LARGE, NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INCOMPATIBLE = range(8)
+"""Indices in ``CODES``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +71,13 @@ class ServerOptions:
         """Why such a server does not take it, as a code and in words; what would change that."""
         reason = CODES[int(self.reason[row])]
         if reason is ReasonCode.OFF_PREDICTION:
-            return (
-                reason,
-                f"a workload on {server} violates its target: no new work until it is kept again",
-                f"every target on {server} kept again, or room on another server",
-            )
+            why = f"a workload on {server} violates its target: no new work until it is kept again"
+            return reason, why, f"every target on {server} kept again, or room on another server"
         if reason is ReasonCode.DOES_NOT_FIT:
-            return (
-                reason,
-                f"it would not fit beside the residents of {server}",
-                f"the end of a resident of {server}, or room on another server",
-            )
-        return (
-            reason,
-            f"it would slow the residents of {server}: {self.contention.refusal(row)}",
-            f"fewer or less sensitive neighbors on {server}, or another server",
-        )
+            why = f"it would not fit beside the residents of {server}"
+            return reason, why, f"the end of a resident of {server}, or room on another server"
+        why = f"it would slow the residents of {server}: {self.contention.refusal(row)}"
+        return reason, why, f"fewer or less sensitive neighbors on {server}, or another server"
 
     def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:
         """The best, then those that can't take it, each with its numbers."""
@@ -133,10 +125,10 @@ def reasons_on(
     reasons = np.full(len(need), OK)
     # The last that holds is what is said.
     reasons[view.unsettled > 0] = OFF_PREDICTION
-    reasons[full] = 3
+    reasons[full] = NO_ROOM
     reasons[too_large] = TOO_LARGE
-    reasons[open_servers(request, view) == 0] = 1
-    reasons[view.accepting == 0] = 0
+    reasons[open_servers(request, view) == 0] = EXCLUDED
+    reasons[view.accepting == 0] = NO_SERVERS
     return reasons
 
 

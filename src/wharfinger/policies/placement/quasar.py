@@ -13,12 +13,10 @@ import numpy as np
 
 from wharfinger.classification.prediction import TargetPart, pace_with, parts_of
 from wharfinger.core.seams.contention import POINTS, Assessment
-from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
-from wharfinger.policies.placement.common import refuse
-from wharfinger.policies.placement.curve_resizing import MEDIAN, after_resize, along_curve
+from wharfinger.policies.placement.common import ByReservation, needed, refuse
 from wharfinger.policies.placement.options import (
     CONTENTION,
     INCOMPATIBLE,
@@ -29,7 +27,14 @@ from wharfinger.policies.placement.options import (
     load_on,
     reasons_on,
 )
-from wharfinger.policies.placement.resizing import ResizeSettings, by_proportion, follow_target
+from wharfinger.policies.placement.resizing import (
+    MEDIAN,
+    ResizeSettings,
+    after_resize,
+    along_curve,
+    by_proportion,
+    follow_target,
+)
 from wharfinger.policies.placement.sizing import Sizing, SizingSettings, prediction, size
 
 
@@ -51,27 +56,15 @@ class QuasarSettings:
     patience_seconds: float = 3600.0
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
 
-    @classmethod
-    def sure(cls, confidence: float) -> "QuasarSettings":
-        """The usual ones with another confidence."""
-        return cls(SizingSettings(confidence))
 
-
-CONFIDENCE = SizingSettings().confidence
-
-
-class Quasar:
+class Quasar(ByReservation):
     """Least resources that reach the target, beside neighbors that tolerate it."""
 
     name = "quasar"
 
     def __init__(self, settings: QuasarSettings | None = None) -> None:
-        self.settings = settings or QuasarSettings()
+        self.settings: QuasarSettings = settings or QuasarSettings()
         self._confidence = self.settings.sizing.confidence
-
-    def index(self) -> ServerIndex | None:
-        """None so far."""
-        return None
 
     # --- placing ---------------------------------------------------------------------------
 
@@ -141,14 +134,10 @@ class Quasar:
     def _numbers(
         self, allocation: Allocation, options: ServerOptions, request: PlacementRequest
     ) -> dict[str, float]:
-        numbers = {
-            "cpu_needed_millicpus": float(allocation.cpu_millicpus),
-            "memory_needed_bytes": float(allocation.memory_bytes),
-        }
-        if options.sizing is not None:
-            numbers["confidence"] = self._confidence
-            numbers["waited_seconds"] = request.waited_seconds
-        return numbers
+        if options.sizing is None:
+            return needed(allocation)
+        sure, waited = self._confidence, request.waited_seconds
+        return {**needed(allocation), "confidence": sure, "waited_seconds": waited}
 
     def _why(
         self, row: int, options: ServerOptions, view: ClusterView, request: PlacementRequest
@@ -179,19 +168,15 @@ class Quasar:
         if row is not None:
             return self._refusal(*options.refusal(row, view.names[row]), options, view)
         # Where it could be given nothing at all, a server is too small whatever it has.
-        needed = options.need
+        sizes = options.need
         if not request.workload.best_effort:
-            needed = np.where(needed > 0, needed, np.maximum(view.cpu_capacity + 1, 1))
-        cpu = int(needed.min()) if needed.size else 0
+            sizes = np.where(sizes > 0, sizes, np.maximum(view.cpu_capacity + 1, 1))
+        cpu = int(sizes.min()) if sizes.size else 0
         need = Allocation(cpu, options.memory_bytes, request.workload.best_effort)
-        plain = refuse(self.name, request, need, view, needed).decision
-        return Refusal(
-            replace(
-                plain,
-                candidates=options.candidates(NOWHERE, view),
-                numbers=self._numbers(need, options, request),
-            )
-        )
+        plain = refuse(self.name, request, need, view, sizes).decision
+        numbers = self._numbers(need, options, request)
+        candidates = options.candidates(NOWHERE, view)
+        return Refusal(replace(plain, candidates=candidates, numbers=numbers))
 
     def _too_high(self, sizing: Sizing, options: ServerOptions, view: ClusterView) -> Refusal:
         predicted = prediction(sizing.curve.best(), self._confidence)
@@ -232,7 +217,9 @@ class Quasar:
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal | None:
         """Along the curve that was classified, from how it does now."""
-        known, settings = request.classification, self.settings
+        known, off, settings = request.classification, request.off_target, self.settings
+        if request.workload.target is None:
+            return super().resize(request, placements, view)
         parts = parts_of(request.workload, known, request.waited_seconds) if known else []
         if known and not parts and known.shape is not None:
             parts = [TargetPart(known.shape, 1.0)]
@@ -242,8 +229,7 @@ class Quasar:
             along = along_curve(parts, held, off, view, margin, settings.sizing)
             return along or by_proportion(held, off, settings.resizing)
 
-        verdict = follow_target(self.name, request, placements, view, wanted, settings.resizing)
-        off = request.off_target
+        verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
         if not isinstance(verdict, Plan) or known is None or off is None or not parts:
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation
