@@ -1,12 +1,11 @@
 """How an entry is corrected by a newer measurement, and forgets the older one (Quasar 3.2).
 
-Measurements of one number are weighed by their precision, and an old one's falls by half with
-each half-life. So a program that stays as it is becomes better and better known, and one that has
-changed is known again after a few half-lives.
+Measurements of one number are weighed by their precision; that of an old one halves with each
+half-life.
 """
 
 from dataclasses import replace
-from math import inf, sqrt
+from math import sqrt
 
 from wharfinger.estimators.matrix import Transform
 from wharfinger.model.profile import Entry, Origin
@@ -47,23 +46,15 @@ def corrected(
     if new.censored or old.censored:
         # A lower bound says nothing of one that is already known to lie above it.
         return old if new.censored and new.value <= old.value else new
-    least = MIN_ENTRY_ERROR[transform]
-    old_weight = _remaining(old, new, half_life_seconds) / max(old.error, least) ** 2
+    least, remaining = MIN_ENTRY_ERROR[transform], 1.0
+    if old.measured_at is not None and new.measured_at is not None:
+        half_lives = max(0.0, new.measured_at - old.measured_at) / half_life_seconds
+        remaining = 2.0 ** -min(half_lives, 1000.0)
+    old_weight = remaining / max(old.error, least) ** 2
     new_weight = 1 / max(new.error, least) ** 2
     share = new_weight / (old_weight + new_weight)
-    error = max(least, 1 / sqrt(old_weight + new_weight))
-    return replace(new, value=_between(old.value, new.value, share, transform), error=error)
-
-
-def _remaining(old: Entry, new: Entry, half_life_seconds: float) -> float:
-    """Which share of its precision the old one has left."""
-    if old.measured_at is None or new.measured_at is None or half_life_seconds == inf:
-        return 1.0
-    half_lives = max(0.0, new.measured_at - old.measured_at) / half_life_seconds
-    return float(2.0 ** -min(half_lives, 1000.0))
-
-
-def _between(old: float, new: float, share: float, transform: Transform) -> float:
     if transform is Transform.IDENTITY:
-        return (1 - share) * old + share * new
-    return float(old * (new / old) ** share)
+        value = (1 - share) * old.value + share * new.value
+    else:
+        value = old.value * (new.value / old.value) ** share
+    return replace(new, value=float(value), error=max(least, 1 / sqrt(old_weight + new_weight)))

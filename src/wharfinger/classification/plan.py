@@ -3,10 +3,10 @@
 The first run is the reference: interference is injected there. The second differs from it in its
 configuration, the third in the number of servers, the fourth in the platform; so that each
 classification has two entries of the workload's row. Which ones is chosen by what they leave
-unknown of the row (``learning.design``), or at random as published.
+unknown of the row (``estimators.design``), or at random as published.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,6 @@ from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.utility import Aspect
 from wharfinger.estimators.design import best_column, reduce, variance_design
 from wharfinger.estimators.recommender import Recommender
-from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import WorkloadType
@@ -47,12 +46,7 @@ class Possible:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One run of a copy.
-
-    Attributes:
-        setting: Where, with how much.
-        sources: Injected into it one after the other.
-    """
+    """One run of a copy; its sources are injected one after the other."""
 
     setting: Setting
     sources: tuple[SharedResource, ...] = ()
@@ -76,27 +70,24 @@ def joint_plan(
         return ()
     pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
     reference = Setting(possible.reference, pair[0])
-    runs = [PlannedRun(reference, _sources(made, possible.sources, type_, rng))]
+    sources = possible.sources
+    if len(sources) > SOURCES_INJECTED:
+        tolerated = made.recommender(Aspect.TOLERATED, type_)
+        names = [str(source) for source in sources]
+        sources = list(map(SharedResource, _telling(tolerated, names, SOURCES_INJECTED, rng)))
+    runs = [PlannedRun(reference, tuple(sources))]
     runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
-    runs += map(PlannedRun, _elsewhere(made, reference, possible, type_, rng))
-    return tuple(runs[:MAX_RUNS])
-
-
-def _elsewhere(
-    made: Classifications,
-    reference: Setting,
-    possible: Possible,
-    type_: WorkloadType | None,
-    rng: np.random.Generator | None,
-) -> list[Setting]:
-    """The third and the fourth run: on several servers, and on another platform."""
+    scale_out = made.recommender(Aspect.SCALE_OUT, type_)
     few = [str(count) for count in possible.servers if 1 < count <= MAX_SERVERS]
+    if scale_out is not None:
+        for count in _telling(scale_out, few, 1, rng, beside=str(reference.servers)):
+            runs.append(PlannedRun(replace(reference, servers=int(count))))
+    across = made.recommender(Aspect.HETEROGENEITY, type_)
     others = [platform for platform in possible.platforms if platform != reference.platform]
-    count = _one_more(made.recommender(Aspect.SCALE_OUT, type_), str(reference.servers), few, rng)
-    known = made.recommender(Aspect.HETEROGENEITY, type_)
-    platform = _one_more(known, reference.platform, others, rng)
-    found = [replace(reference, servers=int(count))] if count else []
-    return [*found, replace(reference, platform=platform)] if platform else found
+    if across is not None:
+        for platform in _telling(across, others, 1, rng, beside=reference.platform):
+            runs.append(PlannedRun(replace(reference, platform=platform)))
+    return tuple(runs[:MAX_RUNS])
 
 
 def _pair(
@@ -105,60 +96,33 @@ def _pair(
     rng: np.random.Generator | None,
 ) -> list[Configuration]:
     """Two configurations; the larger is the reference."""
-    names = [configuration.name for configuration in configurations]
-    chosen = names[:2]
-    if rng is not None:
-        chosen = [names[i] for i in rng.permutation(len(names))[:2]]
-    elif recommender is not None:
-        columns, covariance = _cold(recommender, names)
-        design = variance_design(covariance, np.array(list(columns.values()), dtype=np.intp), 2)
-        chosen = [recommender.matrix.columns[j] for j in design] or chosen
-    pair = [configurations[names.index(name)] for name in chosen]
+    by_name = {configuration.name: configuration for configuration in configurations}
+    chosen = _telling(recommender, list(by_name), 2, rng) or list(by_name)[:2]
+    pair = [by_name[name] for name in chosen]
     return sorted(pair, key=lambda c: (c.cpu_millicpus, c.memory_bytes or 0), reverse=True)
 
 
-def _one_more(
+def _telling(
     recommender: Recommender | None,
-    reference: str,
-    candidates: Sequence[str],
+    names: Sequence[str],
+    count: int,
     rng: np.random.Generator | None,
-) -> str | None:
-    """The entry that leaves least unknown beside the reference's; ``None`` = none can be had."""
-    if recommender is None or not candidates:
-        return None
-    if rng is not None:
-        return candidates[int(rng.integers(len(candidates)))]
-    columns, covariance = _cold(recommender, [*candidates, reference])
-    first = columns.pop(reference, None)
-    if not columns:
-        return None
-    left = covariance if first is None else reduce(covariance, first)
-    best = best_column(left, np.array(list(columns.values()), dtype=np.intp))
-    return recommender.matrix.columns[best]
+    beside: str = "",
+) -> list[str]:
+    """So many of the columns that leave least of a row unknown; the first where none is known.
 
-
-def _sources(
-    made: Classifications,
-    sources: Sequence[SharedResource],
-    type_: WorkloadType | None,
-    rng: np.random.Generator | None,
-) -> tuple[SharedResource, ...]:
-    """Two of them, in the order in which they are given where nothing is known."""
-    if len(sources) <= SOURCES_INJECTED:
-        return tuple(sources)
-    recommender = made.recommender(Aspect.TOLERATED, type_)
+    ``beside`` is a column that is measured in any case.
+    """
     if rng is not None:
-        return tuple(sources[i] for i in rng.permutation(len(sources))[:SOURCES_INJECTED])
-    names = [str(source) for source in sources]
+        return [names[i] for i in rng.permutation(len(names))[:count]]
     if recommender is None:
-        return tuple(sources[:SOURCES_INJECTED])
-    columns, covariance = _cold(recommender, names)
-    candidates = np.array(list(columns.values()), dtype=np.intp)
-    design = variance_design(covariance, candidates, SOURCES_INJECTED)
-    return tuple(SharedResource(recommender.matrix.columns[j]) for j in design)
-
-
-def _cold(recommender: Recommender, names: Sequence[str]) -> tuple[dict[str, int], Array]:
-    """Which of the names are columns, and the covariance of a row of which nothing is known."""
-    at: Mapping[str, int] = {column: j for j, column in enumerate(recommender.matrix.columns)}
-    return {name: at[name] for name in names if name in at}, recommender.predict({}).covariance
+        return list(names[:count])
+    columns, covariance = recommender.matrix.columns, recommender.predict({}).covariance
+    candidates = np.array([columns.index(name) for name in names if name in columns], dtype=np.intp)
+    if beside in columns:
+        covariance = reduce(covariance, columns.index(beside))
+    if not candidates.size:
+        return []
+    if count == 1:
+        return [columns[best_column(covariance, candidates)]]
+    return [columns[j] for j in variance_design(covariance, candidates, count)]

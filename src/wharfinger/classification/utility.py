@@ -56,13 +56,7 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UtilityRow:
-    """One workload.
-
-    Attributes:
-        group: The program that it is a run of.
-        type: Of workload; ``None`` = not known, and like any.
-        entries: By column.
-    """
+    """One workload: the program that it is a run of, its type (``None`` = any), its entries."""
 
     group: str
     type: WorkloadType | None = None
@@ -76,12 +70,9 @@ class UtilityRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UtilityMatrix:
-    """What is known for one classification.
+    """What is known for one classification: rows by workload; the columns are what was varied.
 
     Attributes:
-        kind: Which.
-        columns: In order; what was varied.
-        rows: By workload.
         half_life_seconds: After so long an entry counts half against a newer one.
 
     >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
@@ -105,14 +96,7 @@ class UtilityMatrix:
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
     ) -> "UtilityMatrix":
-        """Of plain numbers, measured offline.
-
-        Args:
-            kind: What they are.
-            rows: Values by workload and column.
-            groups: The program of each row; ``None`` = each its own.
-            error: Of all entries.
-        """
+        """Of plain numbers, measured offline: as ``of_entries``, with the same error of all."""
         entries = {
             name: {column: Entry(value, error) for column, value in row.items()}
             for name, row in rows.items()
@@ -134,24 +118,16 @@ class UtilityMatrix:
             groups: The program of each row; ``None`` = each its own.
         """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
-        made = {
-            name: UtilityRow(
-                (groups or {}).get(name, name),
-                None,
-                {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()},
-            )
-            for name, row in rows.items()
-        }
+        made = {}
+        for name, row in rows.items():
+            offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()}
+            made[name] = UtilityRow((groups or {}).get(name, name), None, offline)
         return cls(kind, tuple(columns), made)
 
     def known_to(self, type_: WorkloadType | None) -> Matrix | None:
-        """What a workload of that type is classified by: rows of its type, where they are enough.
+        """The measured rows that a workload of a type (``None`` = any) is classified by.
 
-        Args:
-            type_: ``None`` = any.
-
-        Returns:
-            What was measured of at least one row; ``None`` where there is none.
+        Those of its type, where they are enough; ``None`` where there is no row at all.
         """
         rows = {name: row for name, row in self.rows.items() if row.measured}
         alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
@@ -204,20 +180,17 @@ class UtilityMatrix:
 
 def _column_problem(kind: Aspect, column: str) -> str:
     """Why that is no column of such a matrix; empty = it is."""
-    try:
-        if kind is Aspect.SCALE_UP:
+    if kind is Aspect.SCALE_UP:
+        try:
             Configuration.parse(column)
-        elif kind is Aspect.SCALE_OUT and not _is_count(column):
-            return "a column is a number of servers"
-        elif kind.is_score and column not in {source.value for source in SharedResource}:
-            return "that is no source of interference"
-    except InvalidInput as error:
-        return str(error)
+        except InvalidInput as error:
+            return str(error)
+    is_count = column.isascii() and column.isdecimal() and int(column) > 0
+    if kind is Aspect.SCALE_OUT and not is_count:
+        return "a column is a number of servers"
+    if kind.is_score and column not in set(SharedResource):
+        return "that is no source of interference"
     return ""
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) > 0
 
 
 def _problem(kind: Aspect, entry: Entry) -> str:
