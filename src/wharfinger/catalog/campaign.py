@@ -43,10 +43,6 @@ Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
 def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
     """The columns: thousandths of a CPU up to the machine's, denser below and at powers of two.
 
-    Args:
-        cpus: The machine's.
-        fractional: Whether less than a CPU can be given.
-
     >>> allocations(2)
     (100, 250, 500, 750, 1000, 1500, 2000)
     >>> allocations(12, fractional=False)
@@ -166,13 +162,6 @@ def run(
     progress: Callable[[CampaignStep], None] = lambda _: None,
 ) -> CampaignOutcome:
     """Measure what is not measured yet, and write the matrices.
-
-    Args:
-        programs: Of the catalog.
-        settings: What is asked for.
-        server: Where.
-        measure: Runs one plan.
-        progress: Told of each program before it is measured.
 
     Raises:
         Conflict: The directory holds rows of other conditions.

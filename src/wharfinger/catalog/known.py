@@ -22,7 +22,6 @@ SCALE = RowScale.ARBITRARY
 SCORE_SCALE = RowScale.NORMALISED
 """Of ``tolerated`` and ``caused``: 0 to 100 mean the same in each row."""
 FORMAT = 1
-"""Of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +78,7 @@ class KnownProgram:
 
 @dataclass(frozen=True, slots=True)
 class MeasuringMachine:
-    """Where, when and how; ``machine.json``.
-
-    Attributes:
-        cpu_model: As the kernel names it.
-        cpus: That could be used.
-        memory_bytes: Of the machine.
-        kernel: System, release, architecture.
-        measured_at: The end, RFC 3339 in UTC.
-        wharfinger: Its version.
-        command: That measured them.
-        seed: Of the programs' inputs.
-        seconds_per_allocation: Of measuring.
-        idle_busy_share: Of all CPUs, what others used before it began.
-        steal_share: Of all CPUs' time while it was measured, what the hypervisor gave to others.
-        skipped: Programs of the catalog that were not measured, and why.
-        provisional: Too few programs or too short for classifying anything but a test.
-        format: Of these files.
-    """
+    """Where, when and how; ``machine.json``, of which docs/known-programs.md explains the keys."""
 
     cpu_model: str
     cpus: int
@@ -122,7 +104,7 @@ class KnownPrograms:
         programs: In the order of the files.
         machine: Where they were measured.
         source: The directory; ``None`` = not from files.
-        further: Matrices that are measured on several servers or platforms, where a site has them.
+        further: Matrices measured on several servers or platforms, where a site has them.
     """
 
     programs: tuple[KnownProgram, ...]

@@ -48,11 +48,7 @@ def site_directory() -> Path:
 
 
 def load_known(path: Path | None = None) -> KnownPrograms:
-    """Read the files in a directory.
-
-    Args:
-        path: ``None`` = the site's own measurements, where there are any, else those that are
-            shipped.
+    """Read the files in a directory; ``None`` = the site's own, where it has any, else the shipped.
 
     Raises:
         InvalidInput: They are missing or broken: file, line, value, mend, in one line.

@@ -1,9 +1,8 @@
 """What is learnt of workloads as they run: a row for each program, kept from run to run.
 
-Quasar 3.2: the matrices hold a few programs that were characterised offline and the many that were
-scheduled before. When a workload ends, what was measured of it (a copy's runs, and itself under
-each allocation that it had) goes to the row of its program: a newer measurement corrects an older
-one. ``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
+Quasar 3.2: the matrices hold a few programs that were characterized offline and the many that were
+scheduled before. When a workload ends, its measurements correct the row of its program.
+``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
 """
 
 import hashlib
@@ -68,13 +67,7 @@ def row_name(command: Sequence[str]) -> str:
 def learn(
     matrices: Matrices, workload: Workload, found: Measurements
 ) -> dict[Aspect, UtilityMatrix]:
-    """The matrices with what was measured of one workload.
-
-    Args:
-        matrices: Those that were learnt so far.
-        workload: Whose measurements they are.
-        found: All that was measured of it.
-    """
+    """The matrices that were learnt so far, with what was measured of one workload."""
     made = dict(matrices)
     name = row_name(workload.run.command)
     group = program_of(workload.run.command)

@@ -35,12 +35,9 @@ class PairClassifier:
     def fit(
         cls, names: Sequence[str], relative: Mapping[str, Array] | Array, size: int = REFERENCES
     ) -> "PairClassifier":
-        """Learn from the known programs.
+        """Learn from K known programs, which may be none; arguments as for ``PairModel.fit``.
 
-        Args:
-            names: K of them; may be none.
-            relative: As for ``PairModel.fit``; one matrix = that of any platform.
-            size: How many references to choose.
+        One matrix is that of any platform; ``size`` is how many references to choose.
 
         Raises:
             InvalidInput: The matrices are none of pairs.
@@ -54,13 +51,10 @@ class PairClassifier:
     def complete(self, known: Classification, measured: Measurements) -> Classification:
         """With profiles of pairs, instead of scores by source: the two would count twice.
 
-        Args:
-            known: By all but pairs.
-            measured: Of the workload; without runs beside known programs it is like any of them.
+        Without runs beside known programs it is like any of them.
 
         Raises:
-            NotFound: It was run beside a program that is not known, or on a platform where no
-                pairs are.
+            NotFound: It was run beside an unknown program, or on a platform without pairs.
         """
         if self.model is None:
             return known

@@ -60,11 +60,8 @@ def joint_plan(
 ) -> tuple[PlannedRun, ...]:
     """At most four runs, the reference first; empty where nothing can be run.
 
-    Args:
-        made: What the runs are for; what is not classified needs none.
-        possible: What can be run.
-        type_: Of the workload.
-        rng: Chooses at random, as published; ``None`` = by what is left unknown.
+    What is not classified needs no run. ``rng`` chooses at random, as published; ``None`` = by what
+    is left unknown.
     """
     if not possible.configurations:
         return ()

@@ -6,8 +6,7 @@ by what they would tell of the whole row (``plan``). Where no copy can be made, 
 would be over before it was copied, it makes a cold start and is learnt from as it runs.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from wharfinger.classification.classifications import Classifications
 from wharfinger.classification.plan import MAX_SERVERS, Possible, joint_plan
 from wharfinger.core.seams.estimation import Profiling
-from wharfinger.model.configuration import Configuration, Setting
+from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
@@ -63,10 +62,21 @@ class JointPlanner:
         worth = self._worth(workload.type, row, room, view) if room.size else []
         if not worth:
             return Profiling(self._no_room(view))
-        places = _Places.of(row, worth[-1], room, view)
-        possible = places.possible(worth, workload, self._sources, view)
+        platform = view.platforms[view.platform[row]]
+        alike, others = _places(row, worth[-1], room, view)
+        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
+        counts = range(1, min(len(alike), able, MAX_SERVERS) + 1)
+        sizes = [Configuration(cpu) for cpu in worth]
+        possible = Possible(platform, sizes, tuple(others), counts, self._sources)
         runs = joint_plan(self._made, possible, workload.type)
-        own = [run.setting for run in runs if places.is_own(run.setting)]
+        own, further = [], []
+        for setting in (run.setting for run in runs):
+            if setting.servers > 1:
+                further.append(FurtherRun(setting, alike[: setting.servers]))
+            elif setting.platform != platform:
+                further.append(FurtherRun(setting, (others[setting.platform],)))
+            else:
+                own.append(setting)
         chosen = [setting.configuration.cpu_millicpus for setting in own]
         plan = ProfilingPlan(
             server=view.names[row],
@@ -75,16 +85,10 @@ class JointPlanner:
             sources=runs[0].sources,
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
-            further=tuple(places.further(r.setting) for r in runs if r.setting not in own),
+            further=tuple(further),
             beside=self._beside if _holds_two(chosen[0], memory_bytes, row, view) else (),
         )
-        allocations = " and ".join(f"{cpu}m" for cpu in chosen)
-        message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
-        if neighbours := [*plan.sources, *plan.beside]:
-            message += f", beside {' and '.join(neighbours)}"
-        for run in plan.further:
-            message += f"; one on {', '.join(run.servers)} with {chosen[0]}m"
-        return Profiling(self._decision(message), plan)
+        return Profiling(self._decision(_described(plan)), plan)
 
     def _worth(
         self, type_: WorkloadType, row: int, room: NDArray[np.int64], view: ClusterView
@@ -127,58 +131,22 @@ class JointPlanner:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Servers on which a copy's runs may be, by name.
+def _places(
+    row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Servers on which a copy's runs may be, with so much room.
 
-    Attributes:
-        platform: Of the plan's own server.
-        alike: Servers of that platform, the plan's own first.
-        others: Of each platform, the server with the most room.
+    Those of the platform of the plan's own server, which is at ``row`` and comes first; and of each
+    platform the server with the most room.
     """
-
-    platform: str
-    alike: tuple[str, ...]
-    others: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls, row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
-    ) -> "_Places":
-        """Those with so much room, the plan's own server being ``row``."""
-        here = int(view.platform[row])
-        free = np.flatnonzero(room >= cpu_millicpus)
-        free = free[np.argsort(-room[free], kind="stable")]
-        alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
-        others: dict[str, str] = {}
-        for at in free.tolist():
-            others.setdefault(view.platforms[view.platform[at]], view.names[at])
-        return cls(view.platforms[here], tuple(view.names[at] for at in alike), others)
-
-    def possible(
-        self,
-        worth: Sequence[int],
-        workload: Workload,
-        sources: Sequence[SharedResource],
-        view: ClusterView,
-    ) -> Possible:
-        """What can be run now."""
-        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
-        most = min(len(self.alike), able, MAX_SERVERS)
-        configurations = [Configuration(cpu) for cpu in worth]
-        return Possible(
-            self.platform, configurations, tuple(self.others), range(1, most + 1), sources
-        )
-
-    def is_own(self, setting: Setting) -> bool:
-        """Whether that is run on the plan's own server alone."""
-        return setting.platform == self.platform and setting.servers == 1
-
-    def further(self, setting: Setting) -> FurtherRun:
-        """Where another one is run."""
-        if setting.servers > 1:
-            return FurtherRun(setting, self.alike[: setting.servers])
-        return FurtherRun(setting, (self.others[setting.platform],))
+    here = view.platform[row]
+    free = np.flatnonzero(room >= cpu_millicpus)
+    free = free[np.argsort(-room[free], kind="stable")]
+    alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
+    others: dict[str, str] = {}
+    for at in free.tolist():
+        others.setdefault(view.platforms[view.platform[at]], view.names[at])
+    return tuple(view.names[at] for at in alike), others
 
 
 def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
@@ -196,6 +164,17 @@ def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: ClusterVie
     return bool(cpu_free >= 2 * cpu_millicpus and memory_free >= 2 * memory_bytes)
 
 
+def _described(plan: ProfilingPlan) -> str:
+    first = plan.cpu_millicpus[0]
+    allocations = " and ".join(f"{cpu}m" for cpu in plan.cpu_millicpus)
+    message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
+    if beside := [*plan.sources, *plan.beside]:
+        message += f", beside {' and '.join(beside)}"
+    for run in plan.further:
+        message += f"; one on {', '.join(run.servers)} with {first}m"
+    return message
+
+
 def _why_no_copy(workload: Workload, view: ClusterView) -> str:
     """Empty where a copy can and may be made."""
     if workload.best_effort:
@@ -207,11 +186,9 @@ def _why_no_copy(workload: Workload, view: ClusterView) -> str:
     if not view.capabilities.profiles:
         return "this machine has no sandbox for a copy; it is measured as it runs"
     within = workload.target.completion_seconds
-    if within is not None and within <= SHORT * workload.profile.seconds:
-        return (
-            f"it is to end within {within:g} s, and profiling takes "
-            f"{workload.profile.seconds:g} s of that"
-        )
+    seconds = workload.profile.seconds
+    if within is not None and within <= SHORT * seconds:
+        return f"it is to end within {within:g} s, and profiling takes {seconds:g} s of that"
     is_service = workload.type is WorkloadType.LATENCY_CRITICAL
     if is_service and workload.measure.load_command is None:
         return "a copy of a service without a load generator would have no requests"

@@ -112,10 +112,7 @@ class UtilityMatrix:
     ) -> "UtilityMatrix":
         """Of what was measured offline, each with its own error.
 
-        Args:
-            kind: What it is.
-            rows: By workload and column.
-            groups: The program of each row; ``None`` = each its own.
+        ``groups`` has the program of each row; ``None`` = each its own.
         """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
         made = {}

@@ -1,7 +1,7 @@
-"""Every policy by name, as a bundle of parts: a new one is a line here, a new part a file besides.
+"""Every policy by name, as a bundle of parts: a new one is a line here, a new part also a file.
 
 A policy may be named with settings of its parts in brackets, ``quasar[confidence=0.9]``; a setting
-that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Nothing outside this
+that several parts have is named by its path, ``quasar[adaptation.busy=0.8]``. Nothing outside this
 module asks for a policy's name.
 """
 
@@ -113,11 +113,7 @@ _REGISTRIES: dict[str, dict[str, Part]] = {
 
 
 def bundle_of(spec: str, extra: Mapping[str, Bundle] | None = None) -> Bundle:
-    """What is registered under a policy's name; settings in brackets are passed over.
-
-    Args:
-        spec: Name, and perhaps settings.
-        extra: Policies that are known here besides.
+    """What is registered under a policy's name, perhaps in ``extra``; settings are ignored.
 
     Raises:
         InvalidInput: There is no such policy.
@@ -142,16 +138,9 @@ def make_policy(
 ) -> Policy:
     """The policy of a name.
 
-    Args:
-        spec: Name, and perhaps settings: ``quasar[confidence=0.9]``.
-        admission: Another than the bundle's, with its settings; empty = the bundle's. So are
-            adaptation, contention and provisioning.
-        adaptation: See above.
-        contention: See above.
-        provisioning: See above.
-        estimation: What plans profiling, where the policy estimates.
-        defaults: Settings for those parts that have them, where the names say nothing else.
-        extra: Further policies, by name.
+    Names may have settings in brackets: ``quasar[confidence=0.9]``. A part that is named replaces
+    the bundle's. ``defaults`` are settings for those parts that have them, where the names say
+    nothing else; ``extra`` are further policies.
 
     Raises:
         InvalidInput: There is no such policy, part or setting.
@@ -165,8 +154,7 @@ def make_policy(
     }
     parts = {"placement": bundle.placement}
     for kind, named in exchanged.items():
-        part = _part(named or getattr(bundle, kind), kind)
-        if part is not None:
+        if part := _part(named or getattr(bundle, kind), kind):
             parts[kind] = part
     settings = _settings(spec, split_spec(spec, "--policy")[1], parts)
     for kind, named in exchanged.items():
@@ -184,11 +172,7 @@ def make_policy(
 
 
 def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
-    """The policy that a log was led by, as ``Policy.settings`` has told it.
-
-    Args:
-        spec: The policy's name in the log.
-        logged: Its parts and every setting of theirs.
+    """The policy that a log was led by, from its name and ``Policy.settings`` in the log.
 
     Raises:
         InvalidInput: There is no such policy, part or setting any more.
@@ -260,9 +244,8 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
     if not bracket:
         return name, {}
     if not rest.endswith("]"):
-        raise InvalidInput(
-            f"{option}: {spec!r} has no closing bracket; write {name}[setting=value]"
-        )
+        mend = f"write {name}[setting=value]"
+        raise InvalidInput(f"{option}: {spec!r} has no closing bracket; {mend}")
     told: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in rest[:-1].split(","))):
         key, equals, value = each.partition("=")
@@ -284,8 +267,12 @@ def _settings(
     }
     for key, text in told.items():
         having = _ending(key, defaults)
-        if len(having) != 1:
-            raise InvalidInput(_unknown(spec, key, having, defaults))
+        if len(having) > 1:
+            several = " or ".join(having)
+            raise InvalidInput(f"{spec}: setting {key!r} could be {several}; name one")
+        if not having:
+            names = ", ".join(dict.fromkeys(path.rpartition(".")[2] for path in defaults))
+            raise InvalidInput(f"{spec}: {key!r} is not a setting; there are {names or 'none'}")
         kind, path, default = defaults[having[0]]
         settings[kind][path] = _value(default, key, text, spec)
     return settings
@@ -296,13 +283,6 @@ def _ending(name: str, paths: Iterable[str]) -> list[str]:
     ending = [path for path in paths if f".{path}".endswith(f".{name}")]
     head, _, rest = name.partition(".")
     return ending or [p for p in paths if p.startswith(f"{head}.") and p.endswith(f".{rest}")]
-
-
-def _unknown(spec: str, key: str, having: list[str], defaults: Iterable[str]) -> str:
-    if having:
-        return f"{spec}: setting {key!r} could be {' or '.join(having)}; name one"
-    known = dict.fromkeys(path.rpartition(".")[2] for path in defaults)
-    return f"{spec}: {key!r} is not a setting; there are {', '.join(known) or 'none'}"
 
 
 def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:

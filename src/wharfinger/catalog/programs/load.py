@@ -59,11 +59,9 @@ class Schedule:
         return found
 
     def after(self, second: float, share: float = 1.0) -> float | None:
-        """When the next request comes; ``None`` = never.
+        """When the request after that of ``second`` comes; ``None`` = never.
 
-        Args:
-            second: When the one before came.
-            share: Of the mean distance; 1 = evenly spaced.
+        ``share`` is of the mean distance; 1 = evenly spaced.
 
         >>> Schedule(0, ((40, 2),)).after(3), Schedule(0).after(3)
         (40.5, None)

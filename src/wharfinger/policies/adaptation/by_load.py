@@ -24,9 +24,6 @@ class ByLoad(ByTarget):
 
     It tracks as ``ByTarget`` does, so that users see how workloads stand to their targets, and
     resumes what another policy has suspended.
-
-    Args:
-        settings: How long an adjustment has to show, and how many there are a minute.
     """
 
     name = "by-load"

@@ -22,7 +22,6 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.state import WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget
@@ -141,8 +140,9 @@ class ByTarget:
             request = cluster.request(other, now, off_target=more)
             verdict = cluster.placement.resize(request, other.placements, cluster.view())
             if isinstance(verdict, Plan):
-                given += _cpu_on(here.server, other.placements)
-                given -= _cpu_on(here.server, verdict.placements)
+                for sign, placements in ((1, other.placements), (-1, verdict.placements)):
+                    on_server = (p for p in placements if p.server == here.server)
+                    given += sign * sum(p.allocation.cpu_millicpus for p in on_server)
                 message = f"{record.name} violates its target and lacks room: "
                 message += verdict.decision.message
                 decision = replace(verdict.decision, message=message)
@@ -177,7 +177,13 @@ class ByTarget:
         if cluster.state.capabilities.suspend:
             neighbor = self._slack.to_suspend(neighbors, record, now)
             if neighbor is not None:
-                yield _suspend(neighbor, record, off, cluster)
+                message = (
+                    f"{record.name} has violated its target at {off.pace:.0%} for "
+                    f"{off.for_seconds:.0f} s: best-effort {neighbor.name} is suspended"
+                )
+                reason = ReasonCode.SUSPENDED_FOR_TARGET
+                decision = adapted(cluster.placement.name, reason, message)
+                yield Suspend(neighbor.name, record.name, decision)
                 return True
         if not self._slack.may_migrate(record, now):
             return False
@@ -254,24 +260,8 @@ def adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:
     return Decision(Stage.ADAPTATION, decided_by, True, reason, message)
 
 
-def _suspend(
-    neighbor: WorkloadRecord, record: WorkloadRecord, off: OffTarget, cluster: Residents
-) -> Suspend:
-    message = (
-        f"{record.name} has violated its target at {off.pace:.0%} for {off.for_seconds:.0f} s: "
-        f"best-effort {neighbor.name} is suspended"
-    )
-    decision = adapted(cluster.placement.name, ReasonCode.SUSPENDED_FOR_TARGET, message)
-    return Suspend(neighbor.name, record.name, decision)
-
-
 def _resume(
     record: WorkloadRecord, why: str, cluster: Residents, *, ineffective: bool = False
 ) -> Resume:
     decision = adapted(cluster.placement.name, ReasonCode.OK, f"{why}: resumed")
     return Resume(record.name, decision, ineffective)
-
-
-def _cpu_on(server: str, placements: tuple[Placement, ...]) -> int:
-    """Thousandths of a CPU that these hold there."""
-    return sum(p.allocation.cpu_millicpus for p in placements if p.server == server)

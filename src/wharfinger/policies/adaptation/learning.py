@@ -85,14 +85,10 @@ class Learning:
         return record.measurements
 
     def corrected(self, record: WorkloadRecord, platform: str) -> Measurements:
-        """All that is measured of it: its profiling, moved to the level at which it runs now.
+        """All that is measured of one that runs: its profiling, moved to its present level.
 
         A program's phase or a service's load changes the level of the whole row; what was learnt of
         its shape stays.
-
-        Args:
-            record: Of a workload that runs.
-            platform: On which.
         """
         profiled = record.measurements or Measurements()
         cpu = record.placements[0].allocation.cpu_millicpus
@@ -128,11 +124,8 @@ class Learning:
     ) -> str:
         """Why a running workload should be classified again by how it runs; empty = no reason.
 
-        Args:
-            record: Of it.
-            now: Seconds since the epoch.
-            platform: On which it runs.
-            slowdown: What its neighbors leave it, as predicted: a doubt of that is one of this.
+        ``slowdown`` is what its neighbors leave it, as predicted: its doubt is part of the doubt
+        here.
         """
         known, settings = record.classification, self.settings
         if known is None or record.reclassifying or not _learns(record):
@@ -160,10 +153,8 @@ class Learning:
     def second_allocation(self, record: WorkloadRecord, view: ClusterView) -> tuple[Placement, ...]:
         """For one that was measured under its present allocation only: another, not far off.
 
-        More where there is room, else less by no more than its tolerance; once in a start.
-
-        Returns:
-            Empty where there is no need, or no room.
+        More where there is room, else less by no more than its tolerance; once in a start. Empty
+        where there is no need, or no room.
         """
         if not view.capabilities.resize or not _learns(record) or record.measurements is None:
             return ()

@@ -60,10 +60,10 @@ def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uin
 
 def is_full(request: PlacementRequest, need: Allocation, view: ClusterView) -> bool:
     """Whether no server has room, where that is known without a pass over all of them."""
-    if view.loads is None:
-        return False
-    best, _ = view.loads.least_loaded(need.cpu_millicpus, need.memory_bytes, 1, request.excluded)
-    return not best
+    cpu, memory = need.cpu_millicpus, need.memory_bytes
+    return (
+        view.loads is not None and not view.loads.least_loaded(cpu, memory, 1, request.excluded)[0]
+    )
 
 
 def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
@@ -132,10 +132,9 @@ def rejected(
     """
     if limit <= 0:
         return []
-    misfits = (
-        (row, misfit(request, need, view, row)) for row in range(len(view.names))[:_LOOKED_AT]
-    )
-    first = dict(islice((each for each in misfits if each[1] is not ReasonCode.OK), limit))
+    reasons = ((row, misfit(request, need, view, row)) for row in range(len(view.names)))
+    misfits = (each for each in islice(reasons, _LOOKED_AT) if each[1] is not ReasonCode.OK)
+    first = dict(islice(misfits, limit))
     return candidates(view, list(first), repeat(None), first.values())
 
 
@@ -150,15 +149,8 @@ def plan(
 ) -> Plan:
     """A plan for the first of the ranked candidates; the record has the others and the misfits.
 
-    Args:
-        policy: Its name.
-        request: What was asked.
-        need: What the workload gets.
-        view: The servers.
-        ranked: Where it could go, best first.
-        message: Why there.
-        probed: Those that can't take it, where a policy looks at some servers only; ``None`` = it
-            has looked at all.
+    ``ranked`` is best first. ``probed`` has those that can't take it, of a policy that looks at
+    some servers only; ``None`` = all were looked at.
     """
     left = CANDIDATES_KEPT - len(ranked)
     misfits = rejected(request, need, view, left) if probed is None else probed[:left]
@@ -185,12 +177,7 @@ def refuse(
 ) -> Refusal:
     """Why no server can take the workload now, and what would have to change.
 
-    Args:
-        policy: Its name.
-        request: What was asked.
-        need: What it would get.
-        view: The servers.
-        cpu_needed: (S,) thousandths of a CPU, where that is not the same on each server.
+    ``cpu_needed`` is (S,) thousandths of a CPU, where that is not the same on each server.
     """
     reason, message, would_change = _diagnose(need, cpu_needed, view)
     return Refusal(

@@ -83,13 +83,8 @@ def follow_target(
 ) -> Plan | Refusal | None:
     """More where the target is missed, less where there is more than enough.
 
-    Args:
-        policy: Its name.
-        request: Of a workload with a target.
-        placements: What it has.
-        view: The servers.
-        settings: Bounds of a step.
-        wanted: How much is wanted; ``None`` = in proportion to what is missing or spare.
+    The workload has a target. ``wanted`` says how much is wanted; ``None`` = in proportion to what
+    is missing or spare.
     """
     off, target = request.off_target, request.workload.target
     if off is None or len(placements) != 1 or request.workload.best_effort:

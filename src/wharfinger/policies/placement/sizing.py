@@ -190,14 +190,7 @@ def size(
     contention: Assessment,
     settings: SizingSettings = DEFAULT,
 ) -> Sizing | None:
-    """The least CPU on each server; ``None`` where nothing can be predicted.
-
-    Args:
-        request: What is to be placed.
-        view: The servers.
-        contention: What neighbors do to it.
-        settings: Constants.
-    """
+    """The least CPU on each server beside its residents; ``None`` = nothing can be predicted."""
     known = request.classification
     if known is None or not len(view.names):
         return None
@@ -255,14 +248,9 @@ def _most_that_fits(
     """(S,) what to give where no allocation reaches the target: it does not wait for more.
 
     That is what gives the most of what is free; where less is free than the target should take
-    without neighbors, that: there is no room then.
-
-    Args:
-        medians: (G,) of the logarithm of performance over target, by size, without neighbors;
-            where it has waited too long for any, as it was when it was submitted.
-        grid: (G,) sizes.
-        most: (S,) what gives the most on each server.
-        view: What is free there.
+    without neighbors, that: there is no room then. ``medians`` (G,) are of the logarithm of
+    performance over target by size, without neighbors, as it was submitted; ``most`` (S,) is what
+    gives the most on each server.
     """
     if not (medians >= 0).any():
         return most
