@@ -33,10 +33,10 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.workload import Workload
 
-ROWS, WORK = "rows", "work"
-BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
+_ROWS, WORK = "rows", "work"
+_BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
 
-Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
+_Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
 """Runs a plan: key, workload, plan; ``LocalProfiler.measure``."""
 
 
@@ -50,7 +50,7 @@ def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
     """
     beyond = {2**i * part for i in range(1, cpus.bit_length()) for part in (1.0, 1.5)}
     whole = {int(count) * MILLICPUS_PER_CPU for count in beyond if count <= cpus}
-    columns = {*BASE_MILLICPUS, *whole, cpus * MILLICPUS_PER_CPU}
+    columns = {*_BASE_MILLICPUS, *whole, cpus * MILLICPUS_PER_CPU}
     most = cpus * MILLICPUS_PER_CPU
     return tuple(
         sorted(c for c in columns if c <= most and (fractional or c % MILLICPUS_PER_CPU == 0))
@@ -79,7 +79,7 @@ class CampaignSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class _Conditions:
     """Rows can stand in one matrix when these agree."""
 
     cpu_model: str
@@ -95,13 +95,13 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRow:
+class _MeasuredRow:
     """One program's file; ``digest`` is of what was run, ``measured_at`` RFC 3339 in UTC."""
 
     program: str
     group: str
     digest: str
-    conditions: Conditions
+    conditions: _Conditions
     measured_at: str
     seconds: float
     steal_share: float
@@ -137,7 +137,7 @@ class CampaignOutcome:
     failed: Mapping[str, str]
 
 
-def plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
+def _plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
     """The exhaustive plan: every allocation, every source.
 
     A whole CPU comes first, because interference is injected at the first allocation.
@@ -158,7 +158,7 @@ def run(
     programs: Sequence[Program],
     settings: CampaignSettings,
     server: Server,
-    measure: Measure,
+    measure: _Measure,
     progress: Callable[[CampaignStep], None] = lambda _: None,
 ) -> CampaignOutcome:
     """Measure what is not measured yet, and write the matrices.
@@ -180,32 +180,31 @@ def run(
 class _Campaign:
     settings: CampaignSettings
     server: Server
-    measure: Measure
+    measure: _Measure
     progress: Callable[[CampaignStep], None]
 
     @cached_property
-    def conditions(self) -> Conditions:
+    def conditions(self) -> _Conditions:
         model, settings = self.server.platform.cpu_model, self.settings
-        return Conditions(model, cpus_of(self.server), settings.allocations, settings.seconds)
+        return _Conditions(model, cpus_of(self.server), settings.allocations, settings.seconds)
 
     @property
     def rows(self) -> Path:
-        return self.settings.directory / ROWS
+        return self.settings.directory / _ROWS
 
     def run(self, programs: Sequence[Program]) -> CampaignOutcome:
         self.rows.mkdir(parents=True, exist_ok=True)
-        here = read_rows(self.rows)
+        here = _read_rows(self.rows)
         self._check(here)
         skipped = {p.name: f"needs {', '.join(p.missing())}" for p in programs if p.missing()}
         possible = [program for program in programs if program.name not in skipped]
         kept = [p.name for p in possible if p.name in here and here[p.name].digest == p.digest]
-        begun = CpuTimes.read()
         failed = self._measure_all([p for p in possible if p.name not in kept])
-        known = self._gather({**skipped, **failed}, begun)
+        known = self._gather({**skipped, **failed})
         done = tuple(p.name for p in possible if p.name not in {*kept, *failed})
         return CampaignOutcome(known, done, tuple(kept), skipped, failed)
 
-    def _check(self, here: Mapping[str, MeasuredRow]) -> None:
+    def _check(self, here: Mapping[str, _MeasuredRow]) -> None:
         for row in here.values():
             if row.conditions != self.conditions:
                 raise Conflict(
@@ -218,7 +217,7 @@ class _Campaign:
         failed = {}
         begun = time.monotonic()
         for number, program in enumerate(programs, start=1):
-            plan = plan_for(program, self.server.name, self.settings)
+            plan = _plan_for(program, self.server.name, self.settings)
             # By what the first ones took; before any is done, by the plan.
             each = (time.monotonic() - begun) / (number - 1) if number > 1 else plan.seconds
             left = each * (len(programs) - number + 1)
@@ -237,7 +236,7 @@ class _Campaign:
         if not KnownProgram.of(program.name, program.group, found).performance:
             words = "; ".join(f"{name}: {reason}" for name, reason in found.silent.items())
             raise EngineFault(f"nothing was measured: {words or 'no reason is known'}")
-        row = MeasuredRow(
+        row = _MeasuredRow(
             program.name,
             program.group,
             program.digest,
@@ -250,8 +249,8 @@ class _Campaign:
         write_whole(self.rows / f"{program.name}.json", msgspec.json.encode(row))
         shutil.rmtree(directory, ignore_errors=True)
 
-    def _gather(self, skipped: Mapping[str, str], begun: CpuTimes) -> KnownPrograms:
-        rows = read_rows(self.rows)
+    def _gather(self, skipped: Mapping[str, str]) -> KnownPrograms:
+        rows = _read_rows(self.rows)
         if not rows:
             words = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
             raise Unavailable(f"no program could be measured: {words or 'none was named'}")
@@ -281,7 +280,7 @@ class _Campaign:
         return known
 
 
-def read_rows(directory: Path) -> dict[str, MeasuredRow]:
+def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:
     """Rows that are done, by program.
 
     Raises:
@@ -290,7 +289,7 @@ def read_rows(directory: Path) -> dict[str, MeasuredRow]:
     rows = {}
     for path in sorted(directory.glob("*.json")):
         try:
-            row = msgspec.json.decode(path.read_bytes(), type=MeasuredRow)
+            row = msgspec.json.decode(path.read_bytes(), type=_MeasuredRow)
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"{path}: {error}; remove it to measure it again") from error
         rows[row.program] = row
@@ -304,7 +303,7 @@ def forget(directory: Path) -> None:
         Unavailable: They can't be removed.
     """
     try:
-        for path in (directory / ROWS).glob("*.json"):
+        for path in (directory / _ROWS).glob("*.json"):
             path.unlink()
     except OSError as error:
         raise Unavailable(f"{error.filename}: {error.strerror}") from error

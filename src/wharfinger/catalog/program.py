@@ -58,7 +58,6 @@ class Program:
         memory_bytes: Limit that it runs well within.
         threads: How many CPUs it can use at once.
         load: For a service: the load generator's command; its report is the measure.
-        env: Added to the environment.
     """
 
     name: str
@@ -71,13 +70,12 @@ class Program:
     memory_bytes: int = 256 * MEBIBYTE
     threads: int = 1
     load: tuple[str, ...] | None = None
-    env: Mapping[str, str] | None = None
 
     @property
     def digest(self) -> str:
         """Changes whenever what is run changes; the same on every machine."""
         said = (self.name, self.command, self.inputs, self.memory_bytes, self.load)
-        return blake2s(repr((*said, sorted((self.env or {}).items()))).encode()).hexdigest()[:16]
+        return blake2s(repr((*said, [])).encode()).hexdigest()[:16]
 
     def missing(self) -> tuple[str, ...]:
         """Debian packages without which it can't run here; empty = it can."""
@@ -98,7 +96,7 @@ class Program:
             kind = WorkloadType.LATENCY_CRITICAL
             target = Target(throughput_per_second=1.0, latency=LatencyBound(99.0, 1.0))
             measure = Measure(load_command=_filled(self.load, port), load_regex=LOAD_REPORT)
-        run = Run(_filled(self.command, port), dict(self.env or {}), str(directory.absolute()), 1.0)
+        run = Run(_filled(self.command, port), {}, str(directory.absolute()), 1.0)
         return Workload(
             name=self.name,
             type=kind,

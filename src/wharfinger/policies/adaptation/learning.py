@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import hypot, log
 
-from wharfinger.classification.forgetting import RUNNING_HALF_LIFE_SECONDS
-from wharfinger.classification.forgetting import corrected as remembered
+from wharfinger.classification.utility import RUNNING_HALF_LIFE_SECONDS
+from wharfinger.classification.utility import corrected as remembered
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord, is_violated
 from wharfinger.core.tracking import Observation
