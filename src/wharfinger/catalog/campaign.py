@@ -33,7 +33,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.workload import Workload
 
-_ROWS, WORK = "rows", "work"
+ROWS, WORK = "rows", "work"
 _BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
 
 _Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
@@ -190,7 +190,7 @@ class _Campaign:
 
     @property
     def rows(self) -> Path:
-        return self.settings.directory / _ROWS
+        return self.settings.directory / ROWS
 
     def run(self, programs: Sequence[Program]) -> CampaignOutcome:
         self.rows.mkdir(parents=True, exist_ok=True)
@@ -303,7 +303,7 @@ def forget(directory: Path) -> None:
         Unavailable: They can't be removed.
     """
     try:
-        for path in (directory / _ROWS).glob("*.json"):
+        for path in (directory / ROWS).glob("*.json"):
             path.unlink()
     except OSError as error:
         raise Unavailable(f"{error.filename}: {error.strerror}") from error
