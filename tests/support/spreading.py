@@ -3,15 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.policies.placement.common import refuse, with_room
+from wharfinger.policies.placement.common import misfit, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.registry import (
     ADAPTATIONS,
@@ -79,7 +77,9 @@ def _others(
 ) -> list[str]:
     """Servers with room where it is not."""
     here = {placement.server for placement in placements}
-    rows = np.flatnonzero(with_room(request, need, view)).tolist()
+    rows = [
+        row for row in range(len(view.names)) if misfit(request, need, view, row) is ReasonCode.OK
+    ]
     return [view.names[row] for row in rows if view.names[row] not in here]
 
 

@@ -1,6 +1,6 @@
-"""Known programs: what they are, how they are measured, and what came of it, in files.
+"""Known programs: what they are, how they are measured, and the results, in files.
 
-``listing`` names them (``entries``, ``inputs``), ``campaign`` measures them by any profiler,
-``known`` holds what was measured, ``known_files`` reads and writes it; ``measured/`` is shipped.
-``programs`` are runnable modules of our own, which stand by themselves.
+``listing`` names them (``programs.yaml``), ``inputs`` makes what they work on, ``campaign``
+measures them by any profiler, ``known`` holds the results, ``known_files`` reads and writes them;
+``measured/`` is shipped. ``programs`` are runnable modules of our own, which stand by themselves.
 """

@@ -1,7 +1,7 @@
-"""Measures the known programs exhaustively, one after another, so that a killed run goes on.
+"""Measures the known programs exhaustively, one after another; a killed run can be continued.
 
 Each program is profiled as any workload is (Quasar 3.4), but at every allocation and with every
-source. What it gave is kept at once, in a file of its own; the matrices are made of these files
+source, and its row is kept at once, in a file of its own; the matrices are made of these files
 at the end. ``wharfinger classify measure`` calls ``run``.
 """
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -33,32 +34,26 @@ from wharfinger.model.profile import (
 from wharfinger.model.workload import Workload
 
 ROWS, WORK = "rows", "work"
-BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
+_BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
 
-Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
+_Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
 """Runs a plan: key, workload, plan; ``LocalProfiler.measure``."""
 
 
 def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
     """The columns: thousandths of a CPU up to the machine's, denser below and at powers of two.
 
-    Args:
-        cpus: The machine's.
-        fractional: Whether less than a CPU can be given.
-
     >>> allocations(2)
     (100, 250, 500, 750, 1000, 1500, 2000)
     >>> allocations(12, fractional=False)
     (1000, 2000, 3000, 4000, 6000, 8000, 12000)
     """
-    whole, step = [], 2
-    while step <= cpus:
-        whole += [step, *([step * 3 // 2] if step * 3 // 2 <= cpus else [])]
-        step *= 2
-    found = {*BASE_MILLICPUS, *(MILLICPUS_PER_CPU * count for count in {*whole, cpus})}
+    beyond = {2**i * part for i in range(1, cpus.bit_length()) for part in (1.0, 1.5)}
+    whole = {int(count) * MILLICPUS_PER_CPU for count in beyond if count <= cpus}
+    columns = {*_BASE_MILLICPUS, *whole, cpus * MILLICPUS_PER_CPU}
     most = cpus * MILLICPUS_PER_CPU
     return tuple(
-        sorted(c for c in found if c <= most and (fractional or c % MILLICPUS_PER_CPU == 0))
+        sorted(c for c in columns if c <= most and (fractional or c % MILLICPUS_PER_CPU == 0))
     )
 
 
@@ -67,12 +62,12 @@ class CampaignSettings:
     """What a campaign is asked for.
 
     Attributes:
-        directory: Of what it gives; rows that are there are kept.
+        directory: Of its results; rows that are there are kept.
         seconds: Of measuring at each allocation.
         allocations: Columns, ascending.
         command: That started it, for ``machine.json``.
         provisional: Say in ``machine.json`` that it is for tests only.
-        idle: What went on here before it began.
+        idle: What went on on this machine before it began.
     """
 
     directory: Path
@@ -84,7 +79,7 @@ class CampaignSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class _Conditions:
     """Rows can stand in one matrix when these agree."""
 
     cpu_model: str
@@ -92,26 +87,21 @@ class Conditions:
     allocations: tuple[int, ...]
     seconds: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.cpus} CPUs of {self.cpu_model or 'an unknown model'}, "
+            f"{len(self.allocations)} allocations, {self.seconds:g} s each"
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRow:
-    """One program's file.
-
-    Attributes:
-        program: Its name.
-        group: Its group.
-        digest: Of what was run.
-        conditions: Under which.
-        measured_at: RFC 3339 in UTC.
-        seconds: It took.
-        steal_share: Of all CPUs' time meanwhile.
-        measurements: What was found.
-    """
+class _MeasuredRow:
+    """One program's file; ``digest`` is of what was run, ``measured_at`` RFC 3339 in UTC."""
 
     program: str
     group: str
     digest: str
-    conditions: Conditions
+    conditions: _Conditions
     measured_at: str
     seconds: float
     steal_share: float
@@ -120,14 +110,7 @@ class MeasuredRow:
 
 @dataclass(frozen=True, slots=True)
 class CampaignStep:
-    """What is being done, for whoever watches.
-
-    Attributes:
-        number: From 1.
-        count: Of programs that are to be measured.
-        program: The one that begins now.
-        left_seconds: Until all is done, by those that are done.
-    """
+    """Progress: the program that begins now, its number from 1, and the time left for all."""
 
     number: int
     count: int
@@ -141,10 +124,10 @@ class CampaignOutcome:
 
     Attributes:
         known: All rows that there are now.
-        measured: Names of those that were measured now.
-        kept: Names of those that were there already.
-        skipped: Those that can't run here, and the packages that they need.
-        failed: Those that gave nothing, and why.
+        measured: Programs that were measured now.
+        kept: Programs that were measured before.
+        skipped: Programs that can't run here, and the packages that they need.
+        failed: Programs that gave nothing, and why.
     """
 
     known: KnownPrograms
@@ -154,7 +137,7 @@ class CampaignOutcome:
     failed: Mapping[str, str]
 
 
-def plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
+def _plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
     """The exhaustive plan: every allocation, every source.
 
     A whole CPU comes first, because interference is injected at the first allocation.
@@ -175,17 +158,10 @@ def run(
     programs: Sequence[Program],
     settings: CampaignSettings,
     server: Server,
-    measure: Measure,
+    measure: _Measure,
     progress: Callable[[CampaignStep], None] = lambda _: None,
 ) -> CampaignOutcome:
     """Measure what is not measured yet, and write the matrices.
-
-    Args:
-        programs: Of the catalog.
-        settings: What is asked for.
-        server: Where.
-        measure: Runs one plan.
-        progress: Told of each program before it is measured.
 
     Raises:
         Conflict: The directory holds rows of other conditions.
@@ -200,54 +176,52 @@ def run(
         ) from error
 
 
+@dataclass(frozen=True)
 class _Campaign:
-    def __init__(
-        self,
-        settings: CampaignSettings,
-        server: Server,
-        measure: Measure,
-        progress: Callable[[CampaignStep], None],
-    ) -> None:
-        self._settings = settings
-        self._server = server
-        self._measure = measure
-        self._progress = progress
-        self._rows = settings.directory / ROWS
-        self._work = settings.directory / WORK
-        self._conditions = Conditions(
-            server.platform.cpu_model, cpus_of(server), settings.allocations, settings.seconds
-        )
+    settings: CampaignSettings
+    server: Server
+    measure: _Measure
+    progress: Callable[[CampaignStep], None]
+
+    @cached_property
+    def conditions(self) -> _Conditions:
+        model, settings = self.server.platform.cpu_model, self.settings
+        return _Conditions(model, cpus_of(self.server), settings.allocations, settings.seconds)
+
+    @property
+    def rows(self) -> Path:
+        return self.settings.directory / ROWS
 
     def run(self, programs: Sequence[Program]) -> CampaignOutcome:
-        self._rows.mkdir(parents=True, exist_ok=True)
-        here = read_rows(self._rows)
+        self.rows.mkdir(parents=True, exist_ok=True)
+        here = _read_rows(self.rows)
         self._check(here)
         skipped = {p.name: f"needs {', '.join(p.missing())}" for p in programs if p.missing()}
         possible = [program for program in programs if program.name not in skipped]
         kept = [p.name for p in possible if p.name in here and here[p.name].digest == p.digest]
-        begun = CpuTimes.read()
         failed = self._measure_all([p for p in possible if p.name not in kept])
-        known = self._gather({**skipped, **failed}, begun)
+        known = self._gather({**skipped, **failed})
         done = tuple(p.name for p in possible if p.name not in {*kept, *failed})
         return CampaignOutcome(known, done, tuple(kept), skipped, failed)
 
-    def _check(self, here: Mapping[str, MeasuredRow]) -> None:
+    def _check(self, here: Mapping[str, _MeasuredRow]) -> None:
         for row in here.values():
-            if row.conditions != self._conditions:
+            if row.conditions != self.conditions:
                 raise Conflict(
-                    f"{self._rows}: {row.program} was measured under other conditions "
-                    f"({describe(row.conditions)}; now {describe(self._conditions)}); "
+                    f"{self.rows}: {row.program} was measured under other conditions "
+                    f"({row.conditions}; now {self.conditions}); "
                     "name another directory by --out, or measure all again by --anew"
                 )
 
     def _measure_all(self, programs: Sequence[Program]) -> dict[str, str]:
-        """Those that gave nothing, and why."""
         failed = {}
         begun = time.monotonic()
         for number, program in enumerate(programs, start=1):
-            plan = plan_for(program, self._server.name, self._settings)
-            left = _left_seconds(plan.seconds, number, len(programs), time.monotonic() - begun)
-            self._progress(CampaignStep(number, len(programs), program.name, left))
+            plan = _plan_for(program, self.server.name, self.settings)
+            # By what the first ones took; before any is done, by the plan.
+            each = (time.monotonic() - begun) / (number - 1) if number > 1 else plan.seconds
+            left = each * (len(programs) - number + 1)
+            self.progress(CampaignStep(number, len(programs), program.name, left))
             try:
                 self._measure_one(program, plan)
             except (EngineFault, Unavailable) as error:
@@ -255,27 +229,28 @@ class _Campaign:
         return failed
 
     def _measure_one(self, program: Program, plan: ProfilingPlan) -> None:
-        directory = self._work / program.name
+        directory = self.settings.directory / WORK / program.name
         prepare(program, directory)
         earlier, begun = CpuTimes.read(), time.monotonic()
-        found = self._measure(program.name, program.workload(directory), plan)
+        found = self.measure(program.name, program.workload(directory), plan)
         if not KnownProgram.of(program.name, program.group, found).performance:
-            raise EngineFault(_silence(found))
-        row = MeasuredRow(
+            words = "; ".join(f"{name}: {reason}" for name, reason in found.silent.items())
+            raise EngineFault(f"nothing was measured: {words or 'no reason is known'}")
+        row = _MeasuredRow(
             program.name,
             program.group,
             program.digest,
-            self._conditions,
-            _now(),
+            self.conditions,
+            datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             time.monotonic() - begun,
             Disturbance.between(earlier, CpuTimes.read()).steal_share,
             found,
         )
-        write_whole(self._rows / f"{program.name}.json", msgspec.json.encode(row))
+        write_whole(self.rows / f"{program.name}.json", msgspec.json.encode(row))
         shutil.rmtree(directory, ignore_errors=True)
 
-    def _gather(self, skipped: Mapping[str, str], begun: CpuTimes) -> KnownPrograms:
-        rows = read_rows(self._rows)
+    def _gather(self, skipped: Mapping[str, str]) -> KnownPrograms:
+        rows = _read_rows(self.rows)
         if not rows:
             words = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
             raise Unavailable(f"no program could be measured: {words or 'none was named'}")
@@ -284,32 +259,28 @@ class _Campaign:
         programs = tuple(KnownProgram.of(r.program, r.group, r.measurements) for r in ordered)
         spent = sum(row.seconds for row in ordered)
         steal = sum(row.steal_share * row.seconds for row in ordered) / max(spent, 1e-9)
-        known = KnownPrograms(programs, self._described(ordered, skipped, steal))
-        save_known(known, self._settings.directory)
+        system, settings = os.uname(), self.settings
+        machine = MeasuringMachine(
+            cpu_model=self.conditions.cpu_model,
+            cpus=self.conditions.cpus,
+            memory_bytes=self.server.platform.memory_bytes,
+            kernel=f"{system.sysname} {system.release} {system.machine}",
+            measured_at=max(row.measured_at for row in ordered),
+            wharfinger=__version__,
+            command=settings.command,
+            seed=SEED,
+            seconds_per_allocation=settings.seconds,
+            idle_busy_share=settings.idle.busy_share,
+            steal_share=steal,
+            skipped=dict(skipped),
+            provisional=settings.provisional,
+        )
+        known = KnownPrograms(programs, machine)
+        save_known(known, settings.directory)
         return known
 
-    def _described(
-        self, rows: Sequence[MeasuredRow], skipped: Mapping[str, str], steal_share: float
-    ) -> MeasuringMachine:
-        system = os.uname()
-        return MeasuringMachine(
-            cpu_model=self._conditions.cpu_model,
-            cpus=self._conditions.cpus,
-            memory_bytes=self._server.platform.memory_bytes,
-            kernel=f"{system.sysname} {system.release} {system.machine}",
-            measured_at=max(row.measured_at for row in rows),
-            wharfinger=__version__,
-            command=self._settings.command,
-            seed=SEED,
-            seconds_per_allocation=self._settings.seconds,
-            idle_busy_share=self._settings.idle.busy_share,
-            steal_share=steal_share,
-            skipped=dict(skipped),
-            provisional=self._settings.provisional,
-        )
 
-
-def read_rows(directory: Path) -> dict[str, MeasuredRow]:
+def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:
     """Rows that are done, by program.
 
     Raises:
@@ -318,7 +289,7 @@ def read_rows(directory: Path) -> dict[str, MeasuredRow]:
     rows = {}
     for path in sorted(directory.glob("*.json")):
         try:
-            row = msgspec.json.decode(path.read_bytes(), type=MeasuredRow)
+            row = msgspec.json.decode(path.read_bytes(), type=_MeasuredRow)
         except msgspec.MsgspecError as error:
             raise InvalidInput(f"{path}: {error}; remove it to measure it again") from error
         rows[row.program] = row
@@ -346,26 +317,3 @@ def clear(directory: Path) -> None:
 def cpus_of(server: Server) -> int:
     """How many it has, whole."""
     return server.platform.cpu_millicpus // MILLICPUS_PER_CPU
-
-
-def describe(conditions: Conditions) -> str:
-    """In a few words."""
-    return (
-        f"{conditions.cpus} CPUs of {conditions.cpu_model or 'an unknown model'}, "
-        f"{len(conditions.allocations)} allocations, {conditions.seconds:g} s each"
-    )
-
-
-def _left_seconds(planned: float, number: int, count: int, passed: float) -> float:
-    """By what the first ones took; before any is done, by the plan."""
-    each = passed / (number - 1) if number > 1 else planned
-    return each * (count - number + 1)
-
-
-def _silence(found: Measurements) -> str:
-    words = "; ".join(f"{name}: {reason}" for name, reason in found.silent.items())
-    return f"nothing was measured: {words or 'no reason is known'}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

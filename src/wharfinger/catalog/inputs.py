@@ -4,16 +4,19 @@ An input is a file or a folder that bears the name by which a program's command 
 same seed gives the same bytes on every machine. Called by ``listing.prepare``.
 """
 
-import json
+import gzip
 import random
+import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
 
-Maker = Callable[[Path, random.Random], None]
+Maker = Callable[[Path, random.Random], object]
 
+FIXED = Path(__file__).with_name("fixed_inputs")
+"""Inputs that are the same for every seed: scripts and configuration files."""
 _SYLLABLES = ("ba", "den", "ko", "lis", "mor", "na", "pre", "qui", "ras", "so", "tu", "ver", "wen")
 _KIBIBYTE = 1024
 
@@ -32,21 +35,14 @@ def make_input(name: str, directory: Path, seed: int) -> Path:
     path = directory / name
     if not path.exists():
         part = directory / f"{name}.part"
-        _remove(part)
-        # A generator of its own for each: which others were made before changes nothing.
+        # Left by an earlier attempt that was killed.
+        if part.is_dir():
+            shutil.rmtree(part)
+        part.unlink(missing_ok=True)
+        # Each has its own generator: an input does not depend on which others were made before.
         MAKERS[name](part, random.Random(f"{seed}/{name}"))
         part.rename(path)
     return path
-
-
-def _remove(path: Path) -> None:
-    """Of an earlier attempt that was killed."""
-    if path.is_dir():
-        for child in path.iterdir():
-            _remove(child)
-        path.rmdir()
-    else:
-        path.unlink(missing_ok=True)
 
 
 # --- text ---------------------------------------------------------------------------------
@@ -56,28 +52,15 @@ def _vocabulary(rng: random.Random, size: int = 4000) -> list[str]:
     return ["".join(rng.choices(_SYLLABLES, k=rng.randint(1, 4))) for _ in range(size)]
 
 
-def _words(rng: random.Random, size_bytes: int) -> str:
+def _words(rng: random.Random, kibibytes: int) -> str:
     """Words as frequent as in a language (Zipf's law), in lines and paragraphs."""
+    size_bytes = kibibytes * _KIBIBYTE
     vocabulary = _vocabulary(rng)
     weights = [1 / rank for rank in range(1, len(vocabulary) + 1)]
     # No word is shorter than two letters and its space.
     words = rng.choices(vocabulary, weights, k=size_bytes // 3)
     lines = (" ".join(words[i : i + 12]) for i in range(0, len(words), 12))
     return "\n".join(lines)[: size_bytes - 1] + "\n"
-
-
-def _text(size_bytes: int) -> Maker:
-    def make(path: Path, rng: random.Random) -> None:
-        path.write_text(_words(rng, size_bytes))
-
-    return make
-
-
-def _compressed(path: Path, rng: random.Random) -> None:
-    # Here and not above: few inputs need it.
-    import gzip  # noqa: PLC0415
-
-    path.write_bytes(gzip.compress(_words(rng, 2048 * _KIBIBYTE).encode(), mtime=0))
 
 
 def _access_log(path: Path, rng: random.Random) -> None:
@@ -91,28 +74,6 @@ def _access_log(path: Path, rng: random.Random) -> None:
         for _ in range(6000)
     ]
     path.write_text("".join(lines))
-
-
-def _numbers(path: Path, rng: random.Random) -> None:
-    path.write_text("".join(f"{rng.getrandbits(40)}\n" for _ in range(60_000)))
-
-
-def _records(path: Path, rng: random.Random) -> None:
-    documents = [
-        {"id": i, "name": _words(rng, 24).strip(), "price": rng.random(), "tags": [i % 7, i % 11]}
-        for i in range(40)
-    ]
-    path.write_text(json.dumps(documents))
-
-
-# --- bytes --------------------------------------------------------------------------------
-
-
-def _random_bytes(size_bytes: int) -> Maker:
-    def make(path: Path, rng: random.Random) -> None:
-        path.write_bytes(rng.randbytes(size_bytes))
-
-    return make
 
 
 def _image(path: Path, rng: random.Random) -> None:
@@ -136,36 +97,29 @@ def _tree(path: Path, rng: random.Random) -> None:
         folder = path / f"folder{i:02}"
         folder.mkdir(parents=True)
         for j in range(25):
-            (folder / f"file{j:02}.{rng.choice(('txt', 'log', 'dat'))}").write_bytes(
-                rng.randbytes(rng.randrange(4096))
-            )
+            file = folder / f"file{j:02}.{rng.choice(('txt', 'log', 'dat'))}"
+            file.write_bytes(rng.randbytes(rng.randrange(4096)))
 
 
 def _documents(path: Path, rng: random.Random) -> None:
     """A hundred pages of text, as a service of files has them."""
     path.mkdir()
     for i in range(100):
-        (path / str(i)).write_text(_words(rng, rng.randrange(2, 40) * _KIBIBYTE))
-
-
-def _c_function(rng: random.Random, number: int) -> str:
-    a, b, c = (rng.randrange(3, 1000) for _ in range(3))
-    return (
-        f"static unsigned f{number}(unsigned x) {{\n"
-        f"  for (unsigned i = 0; i < {a}u; i++) {{\n"
-        f"    if (x % {b}u == i) x = x * {c}u + i; else x ^= x >> {number % 13 + 1};\n"
-        "  }\n  return x;\n}\n"
-    )
+        (path / str(i)).write_text(_words(rng, rng.randrange(2, 40)))
 
 
 def _c_source(rng: random.Random, functions: int, entry: str) -> str:
-    body = "".join(_c_function(rng, i) for i in range(functions))
+    body = ""
+    for i in range(functions):
+        a, b, c = (rng.randrange(3, 1000) for _ in range(3))
+        body += (
+            f"static unsigned f{i}(unsigned x) {{\n"
+            f"  for (unsigned i = 0; i < {a}u; i++) {{\n"
+            f"    if (x % {b}u == i) x = x * {c}u + i; else x ^= x >> {i % 13 + 1};\n"
+            "  }\n  return x;\n}\n"
+        )
     calls = " + ".join(f"f{i}(x)" for i in range(functions))
     return f"{body}unsigned {entry}(unsigned x) {{ return {calls}; }}\n"
-
-
-def _c_file(path: Path, rng: random.Random) -> None:
-    path.write_text(_c_source(rng, 6, "entry"))
 
 
 def _c_project(path: Path, rng: random.Random) -> None:
@@ -179,21 +133,19 @@ def _c_project(path: Path, rng: random.Random) -> None:
     (path / "Makefile").write_text(f"all: {objects}\n{rules}.PHONY: all always\nalways:\n")
 
 
-def _python_source(rng: random.Random) -> Iterator[str]:
-    for i in range(40):
-        a, b = rng.randrange(1000), rng.randrange(1000)
-        yield f"def function{i}(x, y={a}):\n"
-        yield f"    values = [x * {b} + k for k in range(y) if k % 3]\n"
-        yield "    return {'sum': sum(values), 'text': f'{x} of {y}'}\n\n\n"
-
-
 def _python_package(path: Path, rng: random.Random) -> None:
     path.mkdir()
-    for i in range(2):
-        (path / f"module{i}.py").write_text("".join(_python_source(rng)))
+    for module in range(2):
+        source = ""
+        for i in range(40):
+            a, b = rng.randrange(1000), rng.randrange(1000)
+            source += f"def function{i}(x, y={a}):\n"
+            source += f"    values = [x * {b} + k for k in range(y) if k % 3]\n"
+            source += "    return {'sum': sum(values), 'text': f'{x} of {y}'}\n\n\n"
+        (path / f"module{module}.py").write_text(source)
 
 
-# --- programs of other languages ------------------------------------------------------------
+# --- databases ----------------------------------------------------------------------------
 
 
 def _database(path: Path, rng: random.Random) -> None:
@@ -220,125 +172,31 @@ def _empty_database(path: Path, _: random.Random) -> None:
     database.close()
 
 
-def _key(path: Path, rng: random.Random) -> None:
-    """A passphrase; ``openssl`` derives the key from it."""
-    path.write_text(rng.randbytes(32).hex() + "\n")
+def _copied(source: Path) -> Maker:
+    return lambda path, _: path.write_bytes(source.read_bytes())
 
-
-def _fixed(text: str) -> Maker:
-    def make(path: Path, _: random.Random) -> None:
-        path.write_text(text)
-
-    return make
-
-
-_JAVASCRIPT = """\
-let state = 12345;
-const random = () => (state = (state * 1103515245 + 12345) & 0x7fffffff) / 0x7fffffff;
-const rows = Array.from({length: 3000}, (_, i) => ({id: i, name: 'n' + Math.floor(random() * 1e6),
-  tags: [i % 7, i % 11]}));
-for (let done = 1; ; done++) {
-  for (let i = 0; i < 4; i++) {
-    const copy = JSON.parse(JSON.stringify(rows));
-    copy.sort((a, b) => a.name < b.name ? -1 : 1);
-  }
-  require('fs').writeSync(1, 'done=' + done + '\\n');
-}
-"""
-
-_SERVER = """\
-const http = require('http');
-const zlib = require('zlib');
-const rows = Array.from({length: 400}, (_, i) => ({id: i, name: 'n' + (i * 7919) % 1000}));
-http.createServer((request, response) => {
-  const number = Number(request.url.split('/').pop());
-  const chosen = rows.map(row => ({...row, rank: (row.id * number) % 97}));
-  chosen.sort((a, b) => a.rank - b.rank);
-  const body = zlib.gzipSync(JSON.stringify(chosen));
-  response.writeHead(200, {'Content-Length': body.length, 'Content-Encoding': 'gzip'});
-  response.end(body);
-}).listen(Number(process.argv[2]), '127.0.0.1');
-"""
-
-_NGINX = """\
-daemon off;
-pid nginx.pid;
-user root;
-worker_processes 2;
-events { worker_connections 64; }
-http {
-  access_log off;
-  default_type text/plain;
-  gzip on;
-  gzip_types text/plain;
-  gzip_comp_level 6;
-  client_body_temp_path body;
-  proxy_temp_path proxy;
-  fastcgi_temp_path fastcgi;
-  uwsgi_temp_path uwsgi;
-  scgi_temp_path scgi;
-  server { listen 127.0.0.1:PORT; root .; }
-}
-"""
-
-_JAVA = """\
-import java.util.*;
-
-public class Maps {
-    public static void main(String[] arguments) {
-        Random random = new Random(12345);
-        for (long done = 1; ; done++) {
-            Map<String, Integer> counts = new TreeMap<>();
-            for (int i = 0; i < 8000; i++) {
-                counts.merge("k" + random.nextInt(5000), 1, Integer::sum);
-            }
-            System.out.println("done=" + done);
-            System.out.flush();
-        }
-    }
-}
-"""
-
-_PERL = """\
-my %count;
-open my $file, '<', 'access.log' or die;
-while (<$file>) {
-    next unless m{^(\\d+)\\.\\S+ .*"GET (/\\w+)/\\w+ HTTP/1\\.1" (\\d\\d)\\d (\\d+)$};
-    $count{"$1 $2 $3"} += $4;
-}
-print scalar(keys %count), "\\n";
-"""
-
-_AWK = """\
-{ split($4, when, ":"); bytes[when[2] " " $9] += $10; seen[$7]++ }
-END { for (k in bytes) total += bytes[k]; for (p in seen) pages++; print total, pages }
-"""
-
-_PI = "scale=350\n4*a(1)\n"
 
 MAKERS: dict[str, Maker] = {
-    "words.txt": _text(256 * _KIBIBYTE),
-    "words-large.txt": _text(512 * _KIBIBYTE),
-    "words.txt.gz": _compressed,
+    "words.txt": lambda path, rng: path.write_text(_words(rng, 256)),
+    "words-large.txt": lambda path, rng: path.write_text(_words(rng, 512)),
+    "words.txt.gz": lambda path, rng: path.write_bytes(
+        gzip.compress(_words(rng, 2048).encode(), mtime=0)
+    ),
     "access.log": _access_log,
-    "numbers.txt": _numbers,
-    "records.json": _records,
-    "random.bin": _random_bytes(4096 * _KIBIBYTE),
+    "numbers.txt": lambda path, rng: path.write_text(
+        "".join(f"{rng.getrandbits(40)}\n" for _ in range(60_000))
+    ),
+    "random.bin": lambda path, rng: path.write_bytes(rng.randbytes(4096 * _KIBIBYTE)),
     "image.ppm": _image,
     "tree": _tree,
     "document": _documents,
-    "source.c": _c_file,
+    "source.c": lambda path, rng: path.write_text(_c_source(rng, 6, "entry")),
     "project": _c_project,
     "package": _python_package,
     "orders.db": _database,
     "log.db": _empty_database,
-    "key.txt": _key,
-    "rows.js": _fixed(_JAVASCRIPT),
-    "server.js": _fixed(_SERVER),
-    "nginx.conf": _fixed(_NGINX),
-    "Maps.java": _fixed(_JAVA),
-    "visits.pl": _fixed(_PERL),
-    "visits.awk": _fixed(_AWK),
-    "pi.bc": _fixed(_PI),
+    # A passphrase; ``openssl`` derives the key from it.
+    "key.txt": lambda path, rng: path.write_text(rng.randbytes(32).hex() + "\n"),
+    **{path.name: _copied(path) for path in sorted(FIXED.iterdir())},
 }
 """Every input by its name."""

@@ -4,15 +4,13 @@
 evaluate`` work on its matrices.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
-from wharfinger.estimators.matrix import Matrix, RowScale, Transform
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import PROXIES, Quantity, as_performance
@@ -20,21 +18,20 @@ from wharfinger.model.profile import Entry, Measurements, Origin
 from wharfinger.model.workload import WorkloadType
 
 SCALE = RowScale.ARBITRARY
-"""Of ``scale_up``: how fast a program is says nothing of how it gains from CPU."""
+"""Of ``scale_up``: how fast a program is does not tell how it gains from CPU."""
 SCORE_SCALE = RowScale.NORMALISED
 """Of ``tolerated`` and ``caused``: 0 to 100 mean the same in each row."""
 FORMAT = 1
-"""Of the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownProgram:
-    """One known program.
+    """One known program, as measured.
 
     Attributes:
         name: Its row's.
         group: The program that it is a run of.
-        performance: By quantity and allocation in thousandths of a CPU, as measured.
+        performance: By quantity and allocation in thousandths of a CPU.
         tolerated: By source, 0-100.
         caused: By source, 0-100.
     """
@@ -47,7 +44,7 @@ class KnownProgram:
 
     @classmethod
     def of(cls, name: str, group: str, found: Measurements) -> "KnownProgram":
-        """From one profiling; a performance of zero is none, and has no logarithm."""
+        """From one profiling; a performance of zero is left out: it has no logarithm."""
         performance = {
             quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
             for quantity, entries in found.performance.items()
@@ -56,27 +53,32 @@ class KnownProgram:
         kept = {quantity: entries for quantity, entries in performance.items() if entries}
         return cls(name, group, kept, found.tolerated, found.caused)
 
+    def rows(self, kind: Aspect) -> dict[str, dict[str, Entry]]:
+        """Its rows in the matrix of one classification, by name and column.
+
+        More is better in every row: a latency is in it as 1/seconds, in a row ``NAME/latency``.
+        """
+        if kind is not Aspect.SCALE_UP:
+            scores = self.tolerated if kind is Aspect.TOLERATED else self.caused
+            return {self.name: {str(s): entry for s, entry in scores.items()}} if scores else {}
+        return {
+            self.name + ("/latency" if quantity is Quantity.LATENCY else ""): {
+                Configuration(cpu).name: replace(entry, value=as_performance(quantity, entry.value))
+                for cpu, entry in row.items()
+            }
+            for quantity, row in self.performance.items()
+        }
+
+    @property
+    def type(self) -> WorkloadType:
+        """A service where it answers queries."""
+        serves = self.performance.keys() & {Quantity.THROUGHPUT, Quantity.LATENCY}
+        return WorkloadType.LATENCY_CRITICAL if serves else WorkloadType.SINGLE_NODE
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuringMachine:
-    """Where, when and how; ``machine.json``.
-
-    Attributes:
-        cpu_model: As the kernel names it.
-        cpus: That could be used.
-        memory_bytes: Of the machine.
-        kernel: System, release, architecture.
-        measured_at: The end, RFC 3339 in UTC.
-        wharfinger: Its version.
-        command: That measured them.
-        seed: Of the programs' inputs.
-        seconds_per_allocation: Of measuring.
-        idle_busy_share: Of all CPUs, what others used before it began.
-        steal_share: Of all CPUs' time while it was measured, what the hypervisor gave to others.
-        skipped: Programs of the catalog that were not measured, and why.
-        provisional: Too few programs or too short for classifying anything but a test.
-        format: Of these files.
-    """
+    """Where, when and how; ``machine.json``, of which docs/known-programs.md explains the keys."""
 
     cpu_model: str
     cpus: int
@@ -102,7 +104,7 @@ class KnownPrograms:
         programs: In the order of the files.
         machine: Where they were measured.
         source: The directory; ``None`` = not from files.
-        further: Matrices that are measured on several servers or platforms, where a site has them.
+        further: Matrices measured on several servers or platforms, where a site has them.
     """
 
     programs: tuple[KnownProgram, ...]
@@ -120,15 +122,19 @@ class KnownPrograms:
 
     def _utility(self, kind: Aspect) -> UtilityMatrix:
         measured = _epoch_seconds(self.machine.measured_at)
-        made = UtilityMatrix(kind, (), {})
+        rows = {}
         for known in self.programs:
-            for name, type_, row in _rows_of(known, kind):
+            for name, row in known.rows(kind).items():
                 entries = {
                     column: replace(entry, origin=Origin.OFFLINE, measured_at=measured)
                     for column, entry in row.items()
                 }
-                made = made.with_row(name, UtilityRow(known.group, type_, entries))
-        return replace(made, columns=tuple(sorted(made.columns, key=_order)))
+                rows[name] = UtilityRow(known.group, known.type, entries)
+        columns = {column for made in rows.values() for column in made.entries}
+        matrix = UtilityMatrix(kind, tuple(sorted(columns, key=_order)), rows)
+        for made in rows.values():
+            matrix.check(made.entries.items())
+        return matrix
 
     def without(self, groups: Collection[str]) -> "KnownPrograms":
         """Those that are not runs of these programs: what is known of a program that is new."""
@@ -142,25 +148,14 @@ class KnownPrograms:
 
     @property
     def scale_up(self) -> Matrix:
-        """Performance by CPU: a row for each program and quantity, in logarithms.
-
-        More is better in every row: a latency is in it as 1/seconds (``as_performance``). A
-        row is named as its program, with ``/latency`` where that is its quantity.
+        """Performance by thousandths of a CPU: a row for each program and quantity, in logarithms.
 
         Raises:
             InvalidInput: There is no row.
         """
-        columns = self.allocations
-        rows, groups = {}, []
-        for known in self.programs:
-            for quantity, entries in known.performance.items():
-                suffix = "/latency" if quantity is Quantity.LATENCY else ""
-                rows[known.name + suffix] = [
-                    as_performance(quantity, entries[cpu].value) if cpu in entries else np.nan
-                    for cpu in columns
-                ]
-                groups.append(known.group)
-        return Matrix.of(rows, [str(cpu) for cpu in columns], groups, Transform.LOG)
+        named = self._matrix(Aspect.SCALE_UP)
+        columns = tuple(str(Configuration.parse(name).cpu_millicpus) for name in named.columns)
+        return Matrix(named.rows, columns, named.groups, named.values, named.transform)
 
     @property
     def tolerated(self) -> Matrix:
@@ -169,7 +164,7 @@ class KnownPrograms:
         Raises:
             InvalidInput: There is no row.
         """
-        return self._scores({known.name: known.tolerated for known in self.programs})
+        return self._matrix(Aspect.TOLERATED)
 
     @property
     def caused(self) -> Matrix:
@@ -178,43 +173,11 @@ class KnownPrograms:
         Raises:
             InvalidInput: There is no row.
         """
-        return self._scores({known.name: known.caused for known in self.programs})
+        return self._matrix(Aspect.CAUSED)
 
-    def _scores(self, found: Mapping[str, Mapping[SharedResource, Entry]]) -> Matrix:
-        measured = {source for scores in found.values() for source in scores}
-        columns = [source for source in SharedResource if source in measured]
-        rows = {
-            name: [scores[c].value if c in scores else np.nan for c in columns]
-            for name, scores in found.items()
-            if scores
-        }
-        groups = [known.group for known in self.programs if known.name in rows]
-        return Matrix.of(rows, columns, groups, Transform.IDENTITY)
-
-
-def _rows_of(
-    known: KnownProgram, kind: Aspect
-) -> Iterator[tuple[str, WorkloadType, Mapping[str, Entry]]]:
-    """Rows of one program in one matrix: name, type, entries by column."""
-    type_ = _type_of(known)
-    if kind is not Aspect.SCALE_UP:
-        scores = known.tolerated if kind is Aspect.TOLERATED else known.caused
-        if scores:
-            yield known.name, type_, {str(source): entry for source, entry in scores.items()}
-        return
-    for quantity, row in known.performance.items():
-        suffix = "/latency" if quantity is Quantity.LATENCY else ""
-        entries = {
-            Configuration(cpu).name: replace(entry, value=as_performance(quantity, entry.value))
-            for cpu, entry in row.items()
-        }
-        yield known.name + suffix, type_, entries
-
-
-def _type_of(known: KnownProgram) -> WorkloadType:
-    """What answers queries is a service."""
-    serves = known.performance.keys() & {Quantity.THROUGHPUT, Quantity.LATENCY}
-    return WorkloadType.LATENCY_CRITICAL if serves else WorkloadType.SINGLE_NODE
+    def _matrix(self, kind: Aspect) -> Matrix:
+        matrix = self._utility(kind).known_to(None)
+        return Matrix.of({}, (), (), kind.transform) if matrix is None else matrix
 
 
 def _order(column: str) -> tuple[int, str]:

@@ -1,16 +1,8 @@
 """The files of the known programs, which docs/known-programs.md specifies, to ``known`` and back.
 
-Four tables and a description lie in one directory:
-
-* ``scale_up.csv``: a row for each program and quantity, a column for each allocation in
-  thousandths of a CPU; in the quantity's unit.
-* ``tolerated.csv``, ``caused.csv``: a row for each program, a column for each source; 0-100.
-* ``noise.csv``: the standard error of every entry above.
-* ``machine.json``: where, when and how they were measured.
-
 What is measured on several servers or platforms lies beside them where a site has it, as
-``scale-out.csv`` and ``heterogeneity.csv`` (``files.utility_matrices``). An empty field was not
-measured. Numbers are written with as many digits as bring back the same value.
+``scale-out.csv`` and ``heterogeneity.csv`` (``files.utility_matrices``). Numbers are written with
+as many digits as bring back the same value.
 """
 
 import os
@@ -18,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
@@ -33,7 +25,6 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry
 
 SHIPPED = Path(__file__).with_name("measured")
-"""Measured by those who made this version, on the machine that its ``machine.json`` names."""
 SCALE_UP, NOISE, MACHINE = "scale_up.csv", "noise.csv", "machine.json"
 SCORES = ("tolerated", "caused")
 BESIDE = (Aspect.SCALE_OUT, Aspect.HETEROGENEITY)
@@ -43,7 +34,6 @@ _NAMES = ("program", "group")
 _NOISE_HEADER = ("program", "quantity", "entry", "error", "censored")
 Key = tuple[str, str, str]
 """Program, quantity (or ``tolerated``, ``caused``), column."""
-C = TypeVar("C", int, SharedResource)
 
 
 def site_directory() -> Path:
@@ -58,11 +48,7 @@ def site_directory() -> Path:
 
 
 def load_known(path: Path | None = None) -> KnownPrograms:
-    """Read the files in a directory.
-
-    Args:
-        path: ``None`` = the site's own measurements, where there are any, else those that are
-            shipped.
+    """Read the files in a directory; ``None`` = the site's own, where it has any, else the shipped.
 
     Raises:
         InvalidInput: They are missing or broken: file, line, value, mend, in one line.
@@ -75,7 +61,7 @@ def load_known(path: Path | None = None) -> KnownPrograms:
         site = site_directory()
         path = site if (site / MACHINE).exists() else SHIPPED
     machine = _read_machine(path / MACHINE)
-    programs = tuple(_Reader(path).read().values())
+    programs = tuple(_read_programs(path).values())
     beside = {kind: path / f"{kind.value}.csv" for kind in BESIDE}
     further = {kind: read_utility(kind, file) for kind, file in beside.items() if file.exists()}
     return KnownPrograms(programs, machine, path, further)
@@ -94,56 +80,46 @@ def _read_machine(path: Path) -> MeasuringMachine:
         raise InvalidInput(f"{path}: {error}; {MEND}") from None
 
 
-class _Reader:
-    """Puts one program's rows of the several tables together."""
+def _read_programs(path: Path) -> dict[str, KnownProgram]:
+    """All programs by name, each put together from its rows in the several tables."""
+    noise = _read_noise(path / NOISE)
+    programs: dict[str, KnownProgram] = {}
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._errors: dict[Key, float] = {}
-        self._censored: set[Key] = set()
-        self._rows: dict[str, KnownProgram] = {}
-
-    def read(self) -> dict[str, KnownProgram]:
-        """All programs by name, in the order of the tables."""
-        self._read_noise()
-        for line, columns in _lines(self._path / SCALE_UP, (*_NAMES, "quantity"), _allocation):
-            quantity = _quantity(line)
-            entries = {int(cpu): self._entry(line, quantity, cpu) for cpu in columns}
-            known = self._known(line)
-            self._put(replace(known, performance={**known.performance, quantity: entries}))
-        for kind in SCORES:
-            for line, columns in _lines(self._path / f"{kind}.csv", _NAMES, _source):
-                scores = {SharedResource(c): self._entry(line, kind, c, 100.0) for c in columns}
-                known = self._known(line)
-                if kind == "tolerated":
-                    self._put(replace(known, tolerated=scores))
-                else:
-                    self._put(replace(known, caused=scores))
-        return self._rows
-
-    def _known(self, line: TableLine) -> KnownProgram:
+    def known(line: TableLine) -> KnownProgram:
         name, group = line.text("program"), line.text("group")
-        return self._rows.get(name, KnownProgram(name, group))
+        return programs.get(name, KnownProgram(name, group))
 
-    def _put(self, known: KnownProgram) -> None:
-        self._rows[known.name] = known
-
-    def _entry(self, line: TableLine, kind: str, column: str, high: float = inf) -> Entry:
+    def entry(line: TableLine, kind: str, column: str, high: float = inf) -> Entry:
         value = line.number_of(column, high=high)
         if not value and kind not in SCORES:
             raise line.wrong(column, "is no performance, which is above 0")
-        key = (line["program"], str(kind), column)
-        return Entry(value, self._errors.get(key, 0.0), key in self._censored)
+        error, censored = noise.get((line["program"], kind, column), (0.0, False))
+        return Entry(value, error, censored)
 
-    def _read_noise(self) -> None:
-        """Standard errors by entry, and the entries that are lower bounds."""
-        for line in read_table(self._path / NOISE, _NOISE_HEADER, exact=False, mend=MEND):
-            key = (line["program"], line["quantity"], line["entry"])
-            self._errors[key] = line.number_of("error")
-            if line["censored"] not in {"", "censored"}:
-                raise line.wrong("censored", "is neither censored nor empty")
-            if line["censored"]:
-                self._censored.add(key)
+    for line, columns in _lines(path / SCALE_UP, (*_NAMES, "quantity"), _allocation):
+        quantity, one = _quantity(line), known(line)
+        row = {int(cpu): entry(line, quantity.value, cpu) for cpu in columns}
+        programs[one.name] = replace(one, performance={**one.performance, quantity: row})
+    for kind in SCORES:
+        for line, columns in _lines(path / f"{kind}.csv", _NAMES, _source):
+            scores = {SharedResource(c): entry(line, kind, c, 100.0) for c in columns}
+            one = known(line)
+            if kind == "tolerated":
+                programs[one.name] = replace(one, tolerated=scores)
+            else:
+                programs[one.name] = replace(one, caused=scores)
+    return programs
+
+
+def _read_noise(path: Path) -> dict[Key, tuple[float, bool]]:
+    """Standard errors by entry, and whether it is a lower bound."""
+    noise = {}
+    for line in read_table(path, _NOISE_HEADER, exact=False, mend=MEND):
+        error = line.number_of("error")
+        if line["censored"] not in {"", "censored"}:
+            raise line.wrong("censored", "is neither censored nor empty")
+        noise[line["program"], line["quantity"], line["entry"]] = error, bool(line["censored"])
+    return noise
 
 
 def _lines(
@@ -231,13 +207,12 @@ def _written(entry: Entry | None) -> str:
 def _noise(known: KnownPrograms) -> Iterator[Sequence[str]]:
     yield _NOISE_HEADER
     for program in known.programs:
-        for quantity, entries in program.performance.items():
-            yield from _errors(program.name, str(quantity), entries)
-        yield from _errors(program.name, "tolerated", program.tolerated)
-        yield from _errors(program.name, "caused", program.caused)
-
-
-def _errors(program: str, quantity: str, entries: Mapping[C, Entry]) -> Iterator[Sequence[str]]:
-    for column, entry in entries.items():
-        mark = "censored" if entry.censored else ""
-        yield program, quantity, str(column), repr(float(entry.error)), mark
+        tables: list[tuple[str, Mapping[Any, Entry]]] = [
+            *program.performance.items(),
+            ("tolerated", program.tolerated),
+            ("caused", program.caused),
+        ]
+        for table, entries in tables:
+            for column, entry in entries.items():
+                mark = "censored" if entry.censored else ""
+                yield program.name, str(table), str(column), repr(float(entry.error)), mark

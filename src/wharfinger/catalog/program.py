@@ -1,7 +1,4 @@
-"""What the catalog says of a program, and the workload that runs it.
-
-The tables in ``entries`` hold these; ``listing`` puts them together.
-"""
+"""What the catalog says of a program, and the workload that runs it; ``listing`` reads them."""
 
 import shlex
 import shutil
@@ -24,7 +21,6 @@ from wharfinger.model.workload import (
 
 MEBIBYTE = 1024**2
 PROGRESS = r"done=(\d+)"
-KERNELS = "wharfinger.catalog.programs.kernels"
 PORT = 7411
 """Where services listen. Their copies have a network of their own, so it is free there."""
 
@@ -62,7 +58,6 @@ class Program:
         memory_bytes: Limit that it runs well within.
         threads: How many CPUs it can use at once.
         load: For a service: the load generator's command; its report is the measure.
-        env: Added to the environment.
     """
 
     name: str
@@ -75,13 +70,12 @@ class Program:
     memory_bytes: int = 256 * MEBIBYTE
     threads: int = 1
     load: tuple[str, ...] | None = None
-    env: Mapping[str, str] | None = None
 
     @property
     def digest(self) -> str:
         """Changes whenever what is run changes; the same on every machine."""
         said = (self.name, self.command, self.inputs, self.memory_bytes, self.load)
-        return blake2s(repr((*said, sorted((self.env or {}).items()))).encode()).hexdigest()[:16]
+        return blake2s(repr((*said, [])).encode()).hexdigest()[:16]
 
     def missing(self) -> tuple[str, ...]:
         """Debian packages without which it can't run here; empty = it can."""
@@ -96,25 +90,25 @@ class Program:
             directory: Absolute; holds the inputs.
             port: Of a service.
         """
-        service = self.load is not None
+        kind, target = WorkloadType.BATCH, Target(rate_per_second=1.0)
+        measure = Measure(progress_regex=PROGRESS)
+        if self.load is not None:
+            kind = WorkloadType.LATENCY_CRITICAL
+            target = Target(throughput_per_second=1.0, latency=LatencyBound(99.0, 1.0))
+            measure = Measure(load_command=_filled(self.load, port), load_regex=LOAD_REPORT)
+        run = Run(_filled(self.command, port), {}, str(directory.absolute()), 1.0)
         return Workload(
             name=self.name,
-            type=WorkloadType.LATENCY_CRITICAL if service else WorkloadType.BATCH,
-            run=Run(
-                _filled(self.command, port), dict(self.env or {}), str(directory.absolute()), 1.0
-            ),
-            target=Target(throughput_per_second=1.0, latency=LatencyBound(99.0, 1.0))
-            if service
-            else Target(rate_per_second=1.0),
+            type=kind,
+            run=run,
+            target=target,
             reservation=Reservation(1000, self.memory_bytes),
-            measure=Measure(load_command=_filled(self.load, port), load_regex=LOAD_REPORT)
-            if self.load is not None
-            else Measure(progress_regex=PROGRESS),
+            measure=measure,
         )
 
 
 LOAD_REPORT = r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
-"""What a line of ``wharfinger.catalog.programs.load`` says."""
+"""A line of ``wharfinger.catalog.programs.load``."""
 
 
 def _filled(command: tuple[str, ...], port: int) -> tuple[str, ...]:
@@ -132,22 +126,17 @@ def loop(work: str) -> tuple[str, ...]:
     return ("sh", "-c", f"i=0; while {work}; do i=$((i+1)); echo done=$i; done; exit 1")
 
 
-def kernel(name: str, *options: str) -> tuple[str, ...]:
-    """One of ``wharfinger.catalog.programs.kernels``; modules in its directory are not imported."""
-    return ("{python}", "-P", "-m", KERNELS, name, *options)
-
-
 def executables(command: tuple[str, ...]) -> frozenset[str]:
     """The names of all that a command might run: its words, and those of a script in it.
 
     >>> sorted(executables(("sh", "-c", "while gzip -c x; do :; done")) & {"gzip", "sh", "xz"})
     ['gzip', 'sh']
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for word in command:
         try:
             parts = shlex.split(word.replace(";", " "), comments=False)
         except ValueError:
             parts = [word]
-        found.update(Path(part).name for part in (word, *parts) if part)
-    return frozenset(found)
+        names.update(Path(part).name for part in (word, *parts) if part)
+    return frozenset(names)

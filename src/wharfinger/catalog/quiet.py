@@ -10,18 +10,11 @@ from pathlib import Path
 from wharfinger.errors import Unavailable
 
 STAT = Path("/proc/stat")
-_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Since the machine started, over all of its CPUs, in the kernel's ticks.
-
-    Attributes:
-        busy: Spent on anything.
-        steal: Wanted, and given to other machines.
-        total: Of all CPUs.
-    """
+    """Since the machine started, over all of its CPUs, in ticks; steal went to other machines."""
 
     busy: int
     steal: int
@@ -41,18 +34,13 @@ class CpuTimes:
             raise Unavailable(f"{path}: CPU times can't be read: {error}") from error
         if line[:1] != ["cpu"] or len(ticks) < 8:
             raise Unavailable(f"{path}: CPU times can't be read from {' '.join(line)[:60]!r}")
-        steal, total = ticks[_STEAL], sum(ticks)
-        return cls(total - ticks[_IDLE] - ticks[_IOWAIT] - steal, steal, total)
+        _user, _nice, _system, idle, io_wait, _irq, _soft_irq, steal = ticks
+        return cls(sum(ticks) - idle - io_wait - steal, steal, sum(ticks))
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """Of all CPUs' time in a period, from 0 to 1.
-
-    Attributes:
-        busy_share: Spent by this machine on anything.
-        steal_share: Taken by other machines.
-    """
+    """Shares of all CPUs' time in a period: used by this machine, and taken by others."""
 
     busy_share: float
     steal_share: float

@@ -49,7 +49,7 @@ class AxisPoint:
     """Where on an axis something lies.
 
     Attributes:
-        weights: Of columns, by index; they sum to 1. Empty = nowhere near: all is doubt.
+        weights: Of columns, by index; they sum to 1. Empty = unknown.
         variance: Added, because it lies beyond the columns or is unknown to them.
         shift: Added to the mean.
     """
@@ -79,26 +79,16 @@ class Axis:
     noise_variance: float = 0.0
 
     @cached_property
-    def _at(self) -> dict[str, int]:
-        return {column: j for j, column in enumerate(self.prediction.columns)}
-
-    @cached_property
     def _points(self) -> dict[str, AxisPoint]:
-        return {}
+        columns = enumerate(self.prediction.columns)
+        return {column: AxisPoint({j: 1.0}) for j, column in columns}
 
     def point(self, value: str) -> AxisPoint:
-        """Where a value lies."""
-        known = self._points.get(value)
-        if known is None:
-            known = self._points[value] = self._located(value)
-        return known
-
-    def _located(self, value: str) -> AxisPoint:
-        j, between = self._at.get(value), _LOCATE.get(self.kind)
-        if j is not None:
-            return AxisPoint({j: 1.0})
-        # Between two platforms there is nothing.
-        return between(self.prediction.columns, value) if between else _UNKNOWN
+        """Where a value lies; unknown between two platforms, and where nothing is alike."""
+        if value not in self._points:
+            locate = _LOCATE.get(self.kind)
+            self._points[value] = locate(self.prediction.columns, value) if locate else _UNKNOWN
+        return self._points[value]
 
     def change(self, value: str) -> tuple[float, float]:
         """Mean and variance of ln(performance there / at the reference)."""
@@ -111,23 +101,20 @@ class Axis:
         used = sorted({*point.weights, *origin.weights})
         line = np.zeros((1, len(used)))
         # What lies at an unknown point is the reference, with doubt.
-        for sign, weights in (
-            ((1.0, point.weights), (-1.0, origin.weights)) if point.weights else ()
-        ):
-            for j, weight in weights.items():
-                line[0, used.index(j)] += sign * weight
+        if point.weights:
+            for j, weight in point.weights.items():
+                line[0, used.index(j)] += weight
+            for j, weight in origin.weights.items():
+                line[0, used.index(j)] -= weight
         mean = (line @ self.prediction.log_mean[used])[0] + (point.shift - origin.shift)
         variance = (line @ self._covariance(used) @ line.T)[0, 0] + point.variance
         return float(mean), float(variance + (self.noise_variance + origin.variance))
 
     def _covariance(self, used: list[int]) -> Array:
-        if len(used) == 1 or self._is_known_but_one(used):
+        # Where at most one is not certain there is no covariance to work out.
+        if len(used) == 1 or (self.prediction.log_std[used] > 0).sum() <= 1:
             return np.diag(self.prediction.log_std[used] ** 2)
         return self.prediction.covariance[np.ix_(used, used)]
-
-    def _is_known_but_one(self, used: list[int]) -> bool:
-        """Where at most one is not certain there is no covariance to work out."""
-        return int((self.prediction.log_std[used] > 0).sum()) <= 1
 
 
 def _locate_servers(columns: Sequence[str], value: str) -> AxisPoint:

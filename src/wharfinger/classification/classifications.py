@@ -7,7 +7,6 @@ and policies read; ``prediction`` puts that together for a place.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import hypot
 
 from wharfinger.classification.axis import Axis, axes_between, value_on
@@ -32,8 +31,7 @@ class RowObservations:
 
     Attributes:
         reference: The first run of the joint plan: all axes start from it.
-        performance: By setting, more is better; the reference is among them. Empty = nothing was
-            measured (cold start).
+        performance: More is better; the reference is among them. Empty = cold start.
         type: Of workload; ``None`` = not known.
     """
 
@@ -54,9 +52,9 @@ class Classifications:
     """Classifies by utility matrices; learns from each when it is first asked for.
 
     Args:
-        matrices: Those that there are; what has none is not classified.
+        matrices: What has none is not classified.
         estimator: Name in ``wharfinger.estimators.registry``.
-        seed: The same gives the same.
+        seed: Of the estimator.
         fitted: What was learnt of these matrices before, as ``fit_all`` gives it.
     """
 
@@ -72,10 +70,7 @@ class Classifications:
         self._seed = seed
         self._plain: dict[tuple[str, ...], dict[int, int]] = {}
         self._by_rows = {(kind, one.matrix.rows): one for kind, one in fitted}
-
-    @cached_property
-    def _by_type(self) -> dict[tuple[Aspect, WorkloadType | None], Recommender | None]:
-        return {}
+        self._by_type: dict[tuple[Aspect, WorkloadType | None], Recommender | None] = {}
 
     def recommender(self, kind: Aspect, type_: WorkloadType | None = None) -> Recommender | None:
         """What was learnt for one classification of one type; ``None`` = no measurements."""

@@ -1,9 +1,8 @@
-"""The classifier of a live manager: a workload's rows filled in from two entries each.
+"""The classifier of a live manager: a workload's rows filled in from two entries each (Quasar 3.2).
 
-Source: Quasar 3.2. What ``classifications`` knows of any workload, in the form that the manager
-logs and policies read: curves over CPU, performance on other platforms and on several servers,
-scores. The runtime calls ``classify`` and logs what comes of it, with the estimator's version: a
-replay needs no estimator.
+What ``classifications`` knows of any workload, in the form that the manager logs and policies read.
+The runtime calls ``classify`` and logs the result with the estimator's version: a replay needs no
+estimator.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,14 +30,7 @@ from wharfinger.model.workload import LatencyBound, WorkloadType
 
 
 class Classifier:
-    """Fills in rows.
-
-    Args:
-        matrices: Of the known programs; scale-up at least.
-        estimator: Name in ``wharfinger.estimators.registry``.
-        seed: The same gives the same.
-        fitted: As for ``Classifications``.
-    """
+    """Fills in rows; its arguments are those of ``Classifications``, scale-up at least."""
 
     def __init__(
         self,
@@ -56,10 +48,10 @@ class Classifier:
         Raises:
             InvalidInput: No known program was measured.
         """
-        found = self.classifications.recommender(Aspect.SCALE_UP, type_)
-        if found is None:
+        recommender = self.classifications.recommender(Aspect.SCALE_UP, type_)
+        if recommender is None:
             raise InvalidInput("no known program was measured by CPU; wharfinger classify measure")
-        return found
+        return recommender
 
     def shape(self, type_: WorkloadType | None = None) -> Curve:
         """Performance by CPU of any program of a type, relative to that with one CPU."""
@@ -75,13 +67,10 @@ class Classifier:
         type_: WorkloadType | None = None,
         bound: LatencyBound | None = None,
     ) -> Classification:
-        """What a workload needs.
+        """What a workload of a type (``None`` = any) needs.
 
-        Args:
-            measurements: Its entries; empty = it is like any known program of its type (cold
-                start, Paragon 3.5).
-            type_: ``None`` = any.
-            bound: Of its latency, if it has one: what it could hold at that is classified too.
+        Without measurements it is like any known program of its type (cold start, Paragon 3.5).
+        Where its latency has a bound, the throughput that it sustains at that is classified too.
         """
         estimator = self.scale_up(type_).estimator
         made = self.classifications

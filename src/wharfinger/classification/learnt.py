@@ -1,9 +1,8 @@
 """What is learnt of workloads as they run: a row for each program, kept from run to run.
 
-Quasar 3.2: the matrices hold a few programs that were characterised offline and the many that were
-scheduled before. When a workload ends, what was measured of it (a copy's runs, and itself under
-each allocation that it had) goes to the row of its program: a newer measurement corrects an older
-one. ``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
+Quasar 3.2: the matrices hold a few programs that were characterized offline and the many that were
+scheduled before. When a workload ends, its measurements correct the row of its program.
+``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
 """
 
 import hashlib
@@ -12,8 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import hypot, log
 
-from wharfinger.classification.forgetting import corrected
-from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow, corrected
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements
@@ -24,9 +22,9 @@ MIN_ENTRIES = 3
 others are predicted 3% better (decision 0024)."""
 MAX_ROWS = 500
 """Of those that were learnt; the ones that were corrected longest ago go first."""
-MIN_COLUMNS = 2
+_MIN_COLUMNS = 2
 """Of the known programs', that a learnt row must have something for."""
-MAX_APART, BETWEEN_ERROR = 2.5, 0.05
+_MAX_APART, _BETWEEN_ERROR = 2.5, 0.05
 """Two amounts of CPU between which a third is told by both, and how well."""
 MAX_POINTS = 100.0
 LEARNT = "learnt:"
@@ -68,13 +66,7 @@ def row_name(command: Sequence[str]) -> str:
 def learn(
     matrices: Matrices, workload: Workload, found: Measurements
 ) -> dict[Aspect, UtilityMatrix]:
-    """The matrices with what was measured of one workload.
-
-    Args:
-        matrices: Those that were learnt so far.
-        workload: Whose measurements they are.
-        found: All that was measured of it.
-    """
+    """The matrices that were learnt so far, with what was measured of one workload."""
     made = dict(matrices)
     name = row_name(workload.run.command)
     group = program_of(workload.run.command)
@@ -138,7 +130,7 @@ def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
             name: replace(row, entries=_on_columns(kind, row.entries, known[kind].columns))
             for name, row in matrix.rows.items()
         }
-        told = {name: row for name, row in rows.items() if len(row.entries) >= MIN_COLUMNS}
+        told = {name: row for name, row in rows.items() if len(row.entries) >= _MIN_COLUMNS}
         made[kind] = replace(known[kind], rows={**known[kind].rows, **told})
     return made
 
@@ -156,9 +148,9 @@ def _on_columns(
         if column in found or wanted != Configuration(wanted.cpu_millicpus):
             continue
         for (below, low), (above, high) in pairwise(measured):
-            if below < wanted.cpu_millicpus < above <= MAX_APART * below:
+            if below < wanted.cpu_millicpus < above <= _MAX_APART * below:
                 share = log(wanted.cpu_millicpus / below) / log(above / below)
                 value = low.value * (high.value / low.value) ** share
-                error = hypot(max(low.error, high.error), BETWEEN_ERROR)
+                error = hypot(max(low.error, high.error), _BETWEEN_ERROR)
                 found[column] = replace(low, value=value, error=error)
     return found

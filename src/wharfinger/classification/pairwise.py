@@ -2,10 +2,10 @@
 
 A new program is run beside a few known ones (``ProfilingPlan.beside``): how each slows the other
 is two entries of its row in the matrix of pairs and two of its column, from which
-``interference.pairs`` fills in the rest.
+``contention.pairs`` fills in the rest.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
@@ -35,12 +35,9 @@ class PairClassifier:
     def fit(
         cls, names: Sequence[str], relative: Mapping[str, Array] | Array, size: int = REFERENCES
     ) -> "PairClassifier":
-        """Learn from the known programs.
+        """Learn from K known programs, which may be none; arguments as for ``PairModel.fit``.
 
-        Args:
-            names: K of them; may be none.
-            relative: As for ``PairModel.fit``; one matrix = that of any platform.
-            size: How many references to choose.
+        One matrix is that of any platform; ``size`` is how many references to choose.
 
         Raises:
             InvalidInput: The matrices are none of pairs.
@@ -54,36 +51,25 @@ class PairClassifier:
     def complete(self, known: Classification, measured: Measurements) -> Classification:
         """With profiles of pairs, instead of scores by source: the two would count twice.
 
-        Args:
-            known: By all but pairs.
-            measured: Of the workload; without runs beside known programs it is like any of them.
+        Without runs beside known programs it is like any of them.
 
         Raises:
-            NotFound: It was run beside a program that is not known, or on a platform where no
-                pairs are.
+            NotFound: It was run beside an unknown program, or on a platform without pairs.
         """
         if self.model is None:
             return known
-        seen = Seen(_values(measured.beside), _values(measured.upon), _error(measured))
+        slowdowns = (*measured.beside.values(), *measured.upon.values())
+        errors = [entry.error**2 for entry in slowdowns if entry.value > 0]
+        error = sqrt(sum(errors) / len(errors)) if errors else 0.0
+        seen = Seen(_values(measured.beside), _values(measured.upon), error)
         return replace(
             known,
             tolerated={},
             caused={},
-            measured=known.measured + len(measured.beside) + len(measured.upon),
+            measured=known.measured + len(slowdowns),
             pairs=self.model.predict(seen, measured.platform),
         )
 
 
 def _values(entries: Mapping[str, Entry]) -> dict[str, float]:
     return {name: entry.value for name, entry in entries.items()}
-
-
-def _error(measured: Measurements) -> float:
-    """Of the slow-downs that were measured, the root of the mean square."""
-    errors = [entry.error**2 for entry in _those_that_ran(measured)]
-    return sqrt(sum(errors) / len(errors)) if errors else 0.0
-
-
-def _those_that_ran(measured: Measurements) -> Iterable[Entry]:
-    both = (*measured.beside.values(), *measured.upon.values())
-    return (entry for entry in both if entry.value > 0)

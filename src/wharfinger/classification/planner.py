@@ -1,20 +1,24 @@
-"""Whether and how a workload is profiled before it is placed (Quasar 3.4).
+"""Whether and how a workload is profiled before it is placed (Quasar 3.4, figure 4).
 
-One joint plan: a copy at two allocations, two sources of interference beside it at the first; and
-where the engine can, the same copy on several servers and on another platform. Which ones is chosen
-by what they would tell of the whole row (``plan``). Where no copy can be made, or the workload
-would be over before it was copied, it makes a cold start and is learnt from as it runs.
+One joint plan of at most four runs of a copy feeds all classifications. The first is the reference:
+interference is injected there. The second differs from it in its configuration, the third in the
+number of servers, the fourth in the platform, so that each classification has two entries of the
+workload's row. Which ones is chosen by what they leave unknown of the row (``estimators.design``),
+or at random as published. Where no copy can be made, or the workload would be over before it was
+copied, it makes a cold start and is learnt from as it runs.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.classifications import Classifications
-from wharfinger.classification.plan import MAX_SERVERS, Possible, joint_plan
+from wharfinger.classification.utility import Aspect
 from wharfinger.core.seams.estimation import Profiling
+from wharfinger.estimators.design import best_column, reduce, variance_design
+from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -23,6 +27,10 @@ from wharfinger.model.profile import PROFILED_SOURCES, FurtherRun, ProfilingPlan
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
+MAX_RUNS = 4
+MAX_SERVERS = 4
+"""A plan takes no more: beyond them stand the offline rows (Quasar 3.2)."""
+SOURCES_INJECTED = 2
 ENTRIES = 2
 """Per classification, as published."""
 MIN_MILLICPUS = 250
@@ -63,10 +71,21 @@ class JointPlanner:
         worth = self._worth(workload.type, row, room, view) if room.size else []
         if not worth:
             return Profiling(self._no_room(view))
-        places = _Places.of(row, worth[-1], room, view)
-        possible = places.possible(worth, workload, self._sources, view)
+        platform = view.platforms[view.platform[row]]
+        alike, others = _places(row, worth[-1], room, view)
+        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
+        counts = range(1, min(len(alike), able, MAX_SERVERS) + 1)
+        sizes = [Configuration(cpu) for cpu in worth]
+        possible = Possible(platform, sizes, tuple(others), counts, self._sources)
         runs = joint_plan(self._made, possible, workload.type)
-        own = [run.setting for run in runs if places.is_own(run.setting)]
+        own, further = [], []
+        for setting in (run.setting for run in runs):
+            if setting.servers > 1:
+                further.append(FurtherRun(setting, alike[: setting.servers]))
+            elif setting.platform != platform:
+                further.append(FurtherRun(setting, (others[setting.platform],)))
+            else:
+                own.append(setting)
         chosen = [setting.configuration.cpu_millicpus for setting in own]
         plan = ProfilingPlan(
             server=view.names[row],
@@ -75,16 +94,10 @@ class JointPlanner:
             sources=runs[0].sources,
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
-            further=tuple(places.further(r.setting) for r in runs if r.setting not in own),
+            further=tuple(further),
             beside=self._beside if _holds_two(chosen[0], memory_bytes, row, view) else (),
         )
-        allocations = " and ".join(f"{cpu}m" for cpu in chosen)
-        message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
-        if neighbours := [*plan.sources, *plan.beside]:
-            message += f", beside {' and '.join(neighbours)}"
-        for run in plan.further:
-            message += f"; one on {', '.join(run.servers)} with {chosen[0]}m"
-        return Profiling(self._decision(message), plan)
+        return Profiling(self._decision(_described(plan)), plan)
 
     def _worth(
         self, type_: WorkloadType, row: int, room: NDArray[np.int64], view: ClusterView
@@ -127,58 +140,22 @@ class JointPlanner:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Servers on which a copy's runs may be, by name.
+def _places(
+    row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Servers on which a copy's runs may be, with so much room.
 
-    Attributes:
-        platform: Of the plan's own server.
-        alike: Servers of that platform, the plan's own first.
-        others: Of each platform, the server with the most room.
+    Those of the platform of the plan's own server, which is at ``row`` and comes first; and of each
+    platform the server with the most room.
     """
-
-    platform: str
-    alike: tuple[str, ...]
-    others: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls, row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
-    ) -> "_Places":
-        """Those with so much room, the plan's own server being ``row``."""
-        here = int(view.platform[row])
-        free = np.flatnonzero(room >= cpu_millicpus)
-        free = free[np.argsort(-room[free], kind="stable")]
-        alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
-        others: dict[str, str] = {}
-        for at in free.tolist():
-            others.setdefault(view.platforms[view.platform[at]], view.names[at])
-        return cls(view.platforms[here], tuple(view.names[at] for at in alike), others)
-
-    def possible(
-        self,
-        worth: Sequence[int],
-        workload: Workload,
-        sources: Sequence[SharedResource],
-        view: ClusterView,
-    ) -> Possible:
-        """What can be run now."""
-        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
-        most = min(len(self.alike), able, MAX_SERVERS)
-        configurations = [Configuration(cpu) for cpu in worth]
-        return Possible(
-            self.platform, configurations, tuple(self.others), range(1, most + 1), sources
-        )
-
-    def is_own(self, setting: Setting) -> bool:
-        """Whether that is run on the plan's own server alone."""
-        return setting.platform == self.platform and setting.servers == 1
-
-    def further(self, setting: Setting) -> FurtherRun:
-        """Where another one is run."""
-        if setting.servers > 1:
-            return FurtherRun(setting, self.alike[: setting.servers])
-        return FurtherRun(setting, (self.others[setting.platform],))
+    here = view.platform[row]
+    free = np.flatnonzero(room >= cpu_millicpus)
+    free = free[np.argsort(-room[free], kind="stable")]
+    alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
+    others: dict[str, str] = {}
+    for at in free.tolist():
+        others.setdefault(view.platforms[view.platform[at]], view.names[at])
+    return tuple(view.names[at] for at in alike), others
 
 
 def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
@@ -196,6 +173,17 @@ def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: ClusterVie
     return bool(cpu_free >= 2 * cpu_millicpus and memory_free >= 2 * memory_bytes)
 
 
+def _described(plan: ProfilingPlan) -> str:
+    first = plan.cpu_millicpus[0]
+    allocations = " and ".join(f"{cpu}m" for cpu in plan.cpu_millicpus)
+    message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
+    if beside := [*plan.sources, *plan.beside]:
+        message += f", beside {' and '.join(beside)}"
+    for run in plan.further:
+        message += f"; one on {', '.join(run.servers)} with {first}m"
+    return message
+
+
 def _why_no_copy(workload: Workload, view: ClusterView) -> str:
     """Empty where a copy can and may be made."""
     if workload.best_effort:
@@ -207,12 +195,113 @@ def _why_no_copy(workload: Workload, view: ClusterView) -> str:
     if not view.capabilities.profiles:
         return "this machine has no sandbox for a copy; it is measured as it runs"
     within = workload.target.completion_seconds
-    if within is not None and within <= SHORT * workload.profile.seconds:
-        return (
-            f"it is to end within {within:g} s, and profiling takes "
-            f"{workload.profile.seconds:g} s of that"
-        )
+    seconds = workload.profile.seconds
+    if within is not None and within <= SHORT * seconds:
+        return f"it is to end within {within:g} s, and profiling takes {seconds:g} s of that"
     is_service = workload.type is WorkloadType.LATENCY_CRITICAL
     if is_service and workload.measure.load_command is None:
         return "a copy of a service without a load generator would have no requests"
     return ""
+
+
+# --- the joint plan ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """What can be run now.
+
+    Attributes:
+        reference: The platform for all but the run on another: the highest-end one.
+        configurations: On it; the workload's framework takes all of them.
+        platforms: Others that can take one of these configurations.
+        servers: How many servers of the reference platform may be taken at once, 1 among them.
+        sources: That can be injected.
+    """
+
+    reference: str
+    configurations: Sequence[Configuration]
+    platforms: Sequence[str] = ()
+    servers: Sequence[int] = (1,)
+    sources: Sequence[SharedResource] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of a copy; its sources are injected one after the other."""
+
+    setting: Setting
+    sources: tuple[SharedResource, ...] = ()
+
+
+def joint_plan(
+    made: Classifications,
+    possible: Possible,
+    type_: WorkloadType | None = None,
+    rng: np.random.Generator | None = None,
+) -> tuple[PlannedRun, ...]:
+    """At most four runs, the reference first; empty where nothing can be run.
+
+    What is not classified needs no run. ``rng`` chooses at random, as published; ``None`` = by what
+    is left unknown.
+    """
+    if not possible.configurations:
+        return ()
+    pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
+    reference = Setting(possible.reference, pair[0])
+    sources = possible.sources
+    if len(sources) > SOURCES_INJECTED:
+        tolerated = made.recommender(Aspect.TOLERATED, type_)
+        names = [str(source) for source in sources]
+        sources = list(map(SharedResource, _telling(tolerated, names, SOURCES_INJECTED, rng)))
+    runs = [PlannedRun(reference, tuple(sources))]
+    runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
+    scale_out = made.recommender(Aspect.SCALE_OUT, type_)
+    few = [str(count) for count in possible.servers if 1 < count <= MAX_SERVERS]
+    if scale_out is not None:
+        for count in _telling(scale_out, few, 1, rng, beside=str(reference.servers)):
+            runs.append(PlannedRun(replace(reference, servers=int(count))))
+    across = made.recommender(Aspect.HETEROGENEITY, type_)
+    others = [platform for platform in possible.platforms if platform != reference.platform]
+    if across is not None:
+        for platform in _telling(across, others, 1, rng, beside=reference.platform):
+            runs.append(PlannedRun(replace(reference, platform=platform)))
+    return tuple(runs[:MAX_RUNS])
+
+
+def _pair(
+    recommender: Recommender | None,
+    configurations: Sequence[Configuration],
+    rng: np.random.Generator | None,
+) -> list[Configuration]:
+    """Two configurations; the larger is the reference."""
+    by_name = {configuration.name: configuration for configuration in configurations}
+    chosen = _telling(recommender, list(by_name), 2, rng) or list(by_name)[:2]
+    pair = [by_name[name] for name in chosen]
+    return sorted(pair, key=lambda c: (c.cpu_millicpus, c.memory_bytes or 0), reverse=True)
+
+
+def _telling(
+    recommender: Recommender | None,
+    names: Sequence[str],
+    count: int,
+    rng: np.random.Generator | None,
+    beside: str = "",
+) -> list[str]:
+    """So many of the columns that leave least of a row unknown; the first where none is known.
+
+    ``beside`` is a column that is measured in any case.
+    """
+    if rng is not None:
+        return [names[i] for i in rng.permutation(len(names))[:count]]
+    if recommender is None:
+        return list(names[:count])
+    columns, covariance = recommender.matrix.columns, recommender.predict({}).covariance
+    candidates = np.array([columns.index(name) for name in names if name in columns], dtype=np.intp)
+    if beside in columns:
+        covariance = reduce(covariance, columns.index(beside))
+    if not candidates.size:
+        return []
+    if count == 1:
+        return [columns[best_column(covariance, candidates)]]
+    return [columns[j] for j in variance_design(covariance, candidates, count)]

@@ -31,10 +31,9 @@ class TargetPart:
         factor: Turns the curve's number into performance over target.
         inverse: The curve is a latency: less is better.
         term: What the curve says of the target; ``None`` = only how performance changes.
-        work: What has to be done until the workload is complete, in the unit of the curve;
-            ``None`` = the target states no completion.
-        begun_seconds: From being handed in until that work begins.
-        decides: Whether it counts for how far the target is reached, or is only told.
+        work: To be done until completion, in the unit of the curve; ``None`` = none is stated.
+        begun_seconds: From submission until that work begins.
+        decides: Whether it counts for how far the target is reached, or is only reported.
     """
 
     curve: Curve
@@ -54,10 +53,8 @@ class TargetPart:
     def paces(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
         """The means and deviations of ``pace`` for many allocations."""
         means, stds = self.curve.over(cpu_millicpus)
-        factor = self.factor
-        if self.inverse:
-            return [min(factor / mean, MAX_PACE) for mean in means], stds
-        return [min(factor * mean, MAX_PACE) for mean in means], stds
+        over = [self.factor / mean if self.inverse else self.factor * mean for mean in means]
+        return [min(pace, MAX_PACE) for pace in over], stds
 
 
 def parts_of(
@@ -65,10 +62,7 @@ def parts_of(
 ) -> list[TargetPart]:
     """The parts of its target that are classified; empty where nothing can be predicted.
 
-    Args:
-        workload: With its target.
-        classification: What is known of it.
-        waited_seconds: Since it was handed in: a completion time counts from there.
+    ``waited_seconds`` is since it was submitted: a completion time counts from there.
     """
     target, curves = workload.target, classification.curves
     if target is None:
@@ -151,10 +145,7 @@ def performance_with(
 def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
     """Performance over target: that of the part that is least sure to be kept.
 
-    Args:
-        parts: At least one that decides.
-        cpu_millicpus: With so much CPU.
-        confidence: By which parts are compared.
+    At least one part decides; parts are compared at ``confidence``.
     """
     z = quantile(confidence)
     paces = [part.pace(cpu_millicpus) for part in parts if part.decides]

@@ -67,14 +67,7 @@ def slo_throughput(
 
 
 def at_bound(held: Curve, could: Curve, was_seconds: float, below_seconds: float) -> Curve:
-    """The same at another bound, where the user has changed it since.
-
-    Args:
-        held: λ* by CPU at the former bound.
-        could: X by CPU.
-        was_seconds: The former bound.
-        below_seconds: The new one.
-    """
+    """λ* by CPU at another bound, where the user has changed it since; ``could`` is X by CPU."""
     estimates = []
     for cpu, estimate in zip(held.cpu_millicpus, held.estimates, strict=True):
         most = could.at(cpu).mean

@@ -5,14 +5,13 @@ classifier learns from ``UtilityMatrix.known_to``, a plain ``Matrix`` of what wa
 origin and the age of each entry stay here. Frozen: every change gives another.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf, sqrt
 
 import numpy as np
 
-from wharfinger.classification.forgetting import MATRIX_HALF_LIFE_SECONDS, MEASURED, corrected
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.model.configuration import Configuration
@@ -22,6 +21,13 @@ from wharfinger.model.workload import WorkloadType
 
 MIN_PROGRAMS = 8
 """With fewer programs of its type a workload is classified by those of all types."""
+RUNNING_HALF_LIFE_SECONDS = 60.0
+"""Of a running workload's own measurements: its load changes within minutes."""
+MATRIX_HALF_LIFE_SECONDS = 30 * 86400.0
+"""Of what is kept in a matrix from run to run: programs change by their versions."""
+MIN_ENTRY_ERROR = {Transform.LOG: 0.01, Transform.IDENTITY: 1.0}
+"""No number is surer than this, however often it was measured: a share, and points."""
+MEASURED = frozenset({Origin.OFFLINE, Origin.PROFILED, Origin.OBSERVED})
 
 
 class Aspect(StrEnum):
@@ -56,13 +62,7 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UtilityRow:
-    """One workload.
-
-    Attributes:
-        group: The program that it is a run of.
-        type: Of workload; ``None`` = not known, and like any.
-        entries: By column.
-    """
+    """One workload: the program that it is a run of, its type (``None`` = any), its entries."""
 
     group: str
     type: WorkloadType | None = None
@@ -76,12 +76,9 @@ class UtilityRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UtilityMatrix:
-    """What is known for one classification.
+    """What is known for one classification: rows by workload; the columns are what was varied.
 
     Attributes:
-        kind: Which.
-        columns: In order; what was varied.
-        rows: By workload.
         half_life_seconds: After so long an entry counts half against a newer one.
 
     >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
@@ -105,14 +102,7 @@ class UtilityMatrix:
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
     ) -> "UtilityMatrix":
-        """Of plain numbers, measured offline.
-
-        Args:
-            kind: What they are.
-            rows: Values by workload and column.
-            groups: The program of each row; ``None`` = each its own.
-            error: Of all entries.
-        """
+        """Of plain numbers, measured offline: as ``of_entries``, with the same error of all."""
         entries = {
             name: {column: Entry(value, error) for column, value in row.items()}
             for name, row in rows.items()
@@ -128,30 +118,19 @@ class UtilityMatrix:
     ) -> "UtilityMatrix":
         """Of what was measured offline, each with its own error.
 
-        Args:
-            kind: What it is.
-            rows: By workload and column.
-            groups: The program of each row; ``None`` = each its own.
+        ``groups`` has the program of each row; ``None`` = each its own.
         """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
-        made = {
-            name: UtilityRow(
-                (groups or {}).get(name, name),
-                None,
-                {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()},
-            )
-            for name, row in rows.items()
-        }
+        made = {}
+        for name, row in rows.items():
+            offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()}
+            made[name] = UtilityRow((groups or {}).get(name, name), None, offline)
         return cls(kind, tuple(columns), made)
 
     def known_to(self, type_: WorkloadType | None) -> Matrix | None:
-        """What a workload of that type is classified by: rows of its type, where they are enough.
+        """The measured rows that a workload of a type (``None`` = any) is classified by.
 
-        Args:
-            type_: ``None`` = any.
-
-        Returns:
-            What was measured of at least one row; ``None`` where there is none.
+        Those of its type, where they are enough; ``None`` where there is no row at all.
         """
         rows = {name: row for name, row in self.rows.items() if row.measured}
         alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
@@ -204,26 +183,64 @@ class UtilityMatrix:
 
 def _column_problem(kind: Aspect, column: str) -> str:
     """Why that is no column of such a matrix; empty = it is."""
-    try:
-        if kind is Aspect.SCALE_UP:
+    if kind is Aspect.SCALE_UP:
+        try:
             Configuration.parse(column)
-        elif kind is Aspect.SCALE_OUT and not _is_count(column):
-            return "a column is a number of servers"
-        elif kind.is_score and column not in {source.value for source in SharedResource}:
-            return "that is no source of interference"
-    except InvalidInput as error:
-        return str(error)
+        except InvalidInput as error:
+            return str(error)
+    is_count = column.isascii() and column.isdecimal() and int(column) > 0
+    if kind is Aspect.SCALE_OUT and not is_count:
+        return "a column is a number of servers"
+    if kind.is_score and column not in set(SharedResource):
+        return "that is no source of interference"
     return ""
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and int(text) > 0
 
 
 def _problem(kind: Aspect, entry: Entry) -> str:
     """Why this is no entry of that matrix; empty = it is."""
     if kind.is_score and not 0 <= entry.value <= 100:
         return f"{entry.value:g}: interference is from 0 to 100"
-    if not kind.is_score and not 0 < entry.value < math.inf:
+    if not kind.is_score and not 0 < entry.value < inf:
         return f"{entry.value:g}: a performance is above 0; leave out what was not measured"
     return "" if entry.error >= 0 else f"error {entry.error:g}: none is below 0"
+
+
+def corrected(
+    old: Entry | None, new: Entry, transform: Transform, half_life_seconds: float
+) -> Entry:
+    """What is known once a new measurement has come.
+
+    Args:
+        old: ``None`` = nothing; a prediction counts as nothing.
+        new: A measurement; or a prediction, which never takes a measurement's place.
+        transform: ``LOG`` = values above zero with relative errors; else points.
+        half_life_seconds: After so long a measurement counts half.
+
+    >>> steady = Entry(10.0, 0.02, measured_at=0.0)
+    >>> now = Entry(12.0, 0.02, origin=Origin.OBSERVED, measured_at=60.0)
+    >>> for half_life_seconds in (1e9, 60.0, 1.0):
+    ...     found = corrected(steady, now, Transform.LOG, half_life_seconds)
+    ...     print(round(found.value, 2), round(found.error, 3), found.origin)
+    10.95 0.014 observed
+    11.29 0.016 observed
+    12.0 0.02 observed
+    """
+    if old is None or old.origin not in MEASURED:
+        return new
+    if new.origin not in MEASURED:
+        return old
+    if new.censored or old.censored:
+        # A lower bound says nothing of one that is already known to lie above it.
+        return old if new.censored and new.value <= old.value else new
+    least, remaining = MIN_ENTRY_ERROR[transform], 1.0
+    if old.measured_at is not None and new.measured_at is not None:
+        half_lives = max(0.0, new.measured_at - old.measured_at) / half_life_seconds
+        remaining = 2.0 ** -min(half_lives, 1000.0)
+    old_weight = remaining / max(old.error, least) ** 2
+    new_weight = 1 / max(new.error, least) ** 2
+    share = new_weight / (old_weight + new_weight)
+    if transform is Transform.IDENTITY:
+        value = (1 - share) * old.value + share * new.value
+    else:
+        value = old.value * (new.value / old.value) ** share
+    return replace(new, value=float(value), error=max(least, 1 / sqrt(old_weight + new_weight)))

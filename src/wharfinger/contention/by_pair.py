@@ -68,11 +68,6 @@ class PairTable(ContentionTable):
         self._settings = settings
         self.rows = PairRows()
 
-    @property
-    def corrects(self) -> bool:
-        """Whether any resident was known by pairs so far."""
-        return bool(self.rows.bases)
-
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Never a reason to look at waiting workloads again."""
         self.rows.put(row, known_by_pairs(residents, platform))
@@ -85,7 +80,7 @@ class PairTable(ContentionTable):
     def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
         """By the newcomer's profile, where a resident is known by pairs."""
         known, servers = request.classification, len(view.names)
-        if not self.corrects or known is None or not known.pairs or not servers:
+        if not self.rows.bases or known is None or not known.pairs or not servers:
             return Assessment(servers)
         self.rows.widen(servers)
         newcomer = Newcomer.of(known.pairs, view.platforms, self.rows)

@@ -53,11 +53,6 @@ class CombinedTable(ContentionTable):
     def __init__(self, tables: Sequence[ContentionTable]) -> None:
         self._tables = tables
 
-    @property
-    def corrects(self) -> bool:
-        """Whether one of them has known a resident's slowdown."""
-        return any(table.corrects for table in self._tables)
-
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Whether one of them asks to look at waiting workloads."""
         asked = [table.put(row, platform, residents) for table in self._tables]

@@ -1,12 +1,12 @@
-"""Every policy by name, as a bundle of parts: a new one is a line here, a new part a file besides.
+"""Every policy by name, as a bundle of parts: a new one is a line here, a new part also a file.
 
 A policy may be named with settings of its parts in brackets, ``quasar[confidence=0.9]``; a setting
-that two parts have is named with its part, ``quasar[adaptation.busy=0.8]``. Nothing outside this
+that several parts have is named by its path, ``quasar[adaptation.busy=0.8]``. Nothing outside this
 module asks for a policy's name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
@@ -27,10 +27,9 @@ from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import RandomChoice
 from wharfinger.policies.placement.reservation import ReservationPlacement
+from wharfinger.policies.placement.resizing import ResizeSettings
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
-
-Made = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Part:
         settings: Their frozen dataclass; ``None`` = it has none.
     """
 
-    make: Made
+    make: Callable[..., Any]
     settings: type | None = None
 
     def made(self, told: Mapping[str, Any]) -> Any:
@@ -51,7 +50,7 @@ class Part:
 
     def defaults(self) -> dict[str, Any]:
         """Every setting by its path: ``busy``; ``sizing.confidence`` in a part of the settings."""
-        return _flat(self.settings()) if self.settings else {}
+        return dict(_leaves(asdict(self.settings()))) if self.settings else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +59,10 @@ class Bundle:
 
     Attributes:
         placement: Its own.
-        admission: The one that it has unless another is asked for.
-        adaptation: The same.
-        contention: The same; empty = its placement asks none, and nothing is kept.
-        provisioning: The same; empty = the servers that are there.
+        admission: Unless another is asked for, as the following ones.
+        adaptation: What is done about what runs.
+        contention: Empty = its placement asks none, and nothing is kept.
+        provisioning: Empty = the servers that are there.
         estimates: Whether it sizes and places by predictions: only then are known programs loaded,
             workloads profiled and classified.
         needs_measurements: As ``Policy`` has it.
@@ -87,7 +86,7 @@ POLICIES: dict[str, Bundle] = {
     ),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
-    "feedback": Bundle(Part(Feedback), needs_measurements=True),
+    "feedback": Bundle(Part(Feedback, ResizeSettings), needs_measurements=True),
     "autoscale": Bundle(Part(Autoscale), adaptation="by-load", needs_measurements=True),
     "random": Bundle(Part(RandomChoice, DrawSettings)),
     "reservation": Bundle(Part(ReservationPlacement), takes_stated=True),
@@ -114,11 +113,7 @@ _REGISTRIES: dict[str, dict[str, Part]] = {
 
 
 def bundle_of(spec: str, extra: Mapping[str, Bundle] | None = None) -> Bundle:
-    """What is registered under a policy's name; settings in brackets are passed over.
-
-    Args:
-        spec: Name, and perhaps settings.
-        extra: Policies that are known here besides.
+    """What is registered under a policy's name, perhaps in ``extra``; settings are ignored.
 
     Raises:
         InvalidInput: There is no such policy.
@@ -143,15 +138,9 @@ def make_policy(
 ) -> Policy:
     """The policy of a name.
 
-    Args:
-        spec: Name, and perhaps settings: ``quasar[confidence=0.9]``.
-        admission: Another admission than the bundle's, with its settings; empty = the bundle's.
-        adaptation: The same.
-        contention: The same.
-        provisioning: The same.
-        estimation: What plans profiling, where the policy estimates.
-        defaults: Settings for those parts that have them, where the names say nothing else.
-        extra: Policies that are known here besides.
+    Names may have settings in brackets: ``quasar[confidence=0.9]``. A part that is named replaces
+    the bundle's. ``defaults`` are settings for those parts that have them, where the names say
+    nothing else; ``extra`` are further policies.
 
     Raises:
         InvalidInput: There is no such policy, part or setting.
@@ -165,8 +154,7 @@ def make_policy(
     }
     parts = {"placement": bundle.placement}
     for kind, named in exchanged.items():
-        part = _part(named or getattr(bundle, kind), kind)
-        if part is not None:
+        if part := _part(named or getattr(bundle, kind), kind):
             parts[kind] = part
     settings = _settings(spec, split_spec(spec, "--policy")[1], parts)
     for kind, named in exchanged.items():
@@ -184,11 +172,7 @@ def make_policy(
 
 
 def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
-    """The policy that a log was led by, as ``Policy.settings`` has told it.
-
-    Args:
-        spec: The policy's name in the log.
-        logged: Its parts and every setting of theirs.
+    """The policy that a log was led by, from its name and ``Policy.settings`` in the log.
 
     Raises:
         InvalidInput: There is no such policy, part or setting any more.
@@ -260,9 +244,8 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
     if not bracket:
         return name, {}
     if not rest.endswith("]"):
-        raise InvalidInput(
-            f"{option}: {spec!r} has no closing bracket; write {name}[setting=value]"
-        )
+        mend = f"write {name}[setting=value]"
+        raise InvalidInput(f"{option}: {spec!r} has no closing bracket; {mend}")
     told: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in rest[:-1].split(","))):
         key, equals, value = each.partition("=")
@@ -284,8 +267,12 @@ def _settings(
     }
     for key, text in told.items():
         having = _ending(key, defaults)
-        if len(having) != 1:
-            raise InvalidInput(_unknown(spec, key, having, defaults))
+        if len(having) > 1:
+            several = " or ".join(having)
+            raise InvalidInput(f"{spec}: setting {key!r} could be {several}; name one")
+        if not having:
+            names = ", ".join(dict.fromkeys(path.rpartition(".")[2] for path in defaults))
+            raise InvalidInput(f"{spec}: {key!r} is not a setting; there are {names or 'none'}")
         kind, path, default = defaults[having[0]]
         settings[kind][path] = _value(default, key, text, spec)
     return settings
@@ -296,21 +283,6 @@ def _ending(name: str, paths: Iterable[str]) -> list[str]:
     ending = [path for path in paths if f".{path}".endswith(f".{name}")]
     head, _, rest = name.partition(".")
     return ending or [p for p in paths if p.startswith(f"{head}.") and p.endswith(f".{rest}")]
-
-
-def _unknown(spec: str, key: str, having: list[str], defaults: Iterable[str]) -> str:
-    if having:
-        return f"{spec}: setting {key!r} could be {' or '.join(having)}; name one"
-    known = dict.fromkeys(path.rpartition(".")[2] for path in defaults)
-    return f"{spec}: {key!r} is not a setting; there are {', '.join(known) or 'none'}"
-
-
-def _flat(settings: Any, within: str = "") -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for each in fields(settings):
-        value, path = getattr(settings, each.name), within + each.name
-        values.update(_flat(value, f"{path}.") if is_dataclass(value) else {path: value})
-    return values
 
 
 def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:

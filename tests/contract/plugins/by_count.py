@@ -32,8 +32,6 @@ class ByCount:
 class CountTable:
     """How many are on each server."""
 
-    corrects = False
-
     def __init__(self, drop: float) -> None:
         self._drop, self._counts = drop, list[int]()
 

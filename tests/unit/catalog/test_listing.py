@@ -76,7 +76,7 @@ def test_each_program_is_recognised_as_its_own_group(tmp_path: Path):
         assert program.group in listing.groups_run_by(command), program.name
 
 
-LARGE = {"document", "words.txt.gz", "records.json"}
+LARGE = {"document", "words.txt.gz"}
 
 
 @pytest.mark.parametrize("name", [*sorted(MAKERS.keys() - LARGE), *slow(sorted(LARGE))])

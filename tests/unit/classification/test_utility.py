@@ -2,8 +2,13 @@
 
 import pytest
 
-from wharfinger.classification.forgetting import corrected
-from wharfinger.classification.utility import MIN_PROGRAMS, Aspect, UtilityMatrix, UtilityRow
+from wharfinger.classification.utility import (
+    MIN_PROGRAMS,
+    Aspect,
+    UtilityMatrix,
+    UtilityRow,
+    corrected,
+)
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.matrix import Transform
 from wharfinger.model.profile import Entry, Origin

@@ -32,7 +32,8 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Profile, ProfileMode, Target
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings
+from wharfinger.policies.adaptation.learning import Learning
+from wharfinger.policies.adaptation.slack import TargetSettings
 
 # --- learning from what runs ---------------------------------------------------------------------
 
@@ -205,14 +206,14 @@ def test_on_another_platform_it_surprises_only_by_more_than_that_explains() -> N
             further={Quantity.RATE: (SettingEntry(setting, Entry(360.0)),)},
         ),
     )
-    slack = Slack(TargetSettings())
+    learning = Learning(TargetSettings())
     record.observed = {Quantity.RATE: {400: Entry(100.0)}}
-    assert not slack.surprise(record, 100.0, "old")
-    assert "runs 69% off" in slack.surprise(record, 100.0, "usual")
+    assert not learning.surprise(record, 100.0, "old")
+    assert "runs 69% off" in learning.surprise(record, 100.0, "usual")
 
     record.observed = {Quantity.RATE: {400: Entry(50.0)}}
-    assert "runs 69% off" in slack.surprise(record, 100.0, "old")
-    found = slack.corrected(record, "old")
+    assert "runs 69% off" in learning.surprise(record, 100.0, "old")
+    found = learning.corrected(record, "old")
     assert found.platform == "usual", "all is told as it would be there"
     rates = {cpu: entry.value for cpu, entry in found.performance[Quantity.RATE].items()}
     assert rates == pytest.approx({400: 100.0, 800: 150.0})

@@ -9,9 +9,12 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import CANDIDATES_KEPT
 from wharfinger.model.view import ClusterView
 from wharfinger.native import LoadIndex
-from wharfinger.policies.placement.common import LOOKED_AT, rejected
+from wharfinger.policies.placement.common import rejected
 from wharfinger.policies.registry import POLICIES, make_policy
 from wharfinger.testing.policy import questions
+
+LOOKED_AT = 64
+"""Servers that a record searches for misfits (docs/decisions/0027-load-index.md)."""
 
 
 def indexed(view: ClusterView) -> ClusterView:

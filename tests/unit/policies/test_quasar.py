@@ -25,7 +25,7 @@ from wharfinger.model.profile import Classification, Curve, Estimate, quantile
 from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
 from wharfinger.model.workload import LatencyBound, Measure, Target, Workload
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
-from wharfinger.policies.placement.sizing import size, sizes
+from wharfinger.policies.placement.sizing import SizingSettings, size, sizes
 
 CACHE, INTEGER = SharedResource.LAST_LEVEL_CACHE, SharedResource.INTEGER
 DISK = SharedResource.STORAGE_BANDWIDTH
@@ -104,7 +104,7 @@ def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> 
 def place(view: ClusterView, wanted: Workload, what: Classification | None, **others):
     confidence = others.pop("confidence", 0.8)
     request = PlacementRequest(wanted, classification=what, **others)
-    return Quasar(QuasarSettings.sure(confidence)).place(request, view)
+    return Quasar(QuasarSettings(SizingSettings(confidence))).place(request, view)
 
 
 def given(answer: Plan | Refusal) -> tuple[str, int]:

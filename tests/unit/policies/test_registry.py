@@ -48,14 +48,23 @@ def test_settings_go_to_the_part_that_has_them() -> None:
 
 
 def test_a_name_that_several_have_is_not_taken_for_all_of_them() -> None:
-    with pytest.raises(InvalidInput, match="name one"):
+    with pytest.raises(InvalidInput) as caught:
         make_policy("quasar[min_step=0.1]")
-    before, after = make_policy("quasar"), make_policy("quasar[sizing.min_step=0.1]")
-    told = after.settings()["placement"]
-    assert told["sizing"].pop("min_step") == 0.1
-    wanted = before.settings()["placement"]
-    del wanted["sizing"]["min_step"]
-    assert told == wanted
+    paths = ("placement.sizing.min_step", "placement.resizing.min_step")
+    assert " or ".join(paths) in str(caught.value)
+    for path in (*paths, "sizing.min_step"):
+        group = path.split(".")[-2]
+        before, after = make_policy("quasar"), make_policy(f"quasar[{path}=0.1]")
+        told = after.settings()["placement"]
+        assert told[group].pop("min_step") == 0.1
+        wanted = before.settings()["placement"]
+        del wanted[group]["min_step"]
+        assert told == wanted
+
+
+def test_feedback_follows_targets_as_it_is_told() -> None:
+    told = make_policy("feedback[margin=1.3]").settings()["placement"]
+    assert told["margin"] == 1.3
 
 
 def test_a_bundle_may_have_its_parts_instead_of_naming_them() -> None:

@@ -4,53 +4,39 @@
 ``bz2`` and ``lzma`` are Python's modules.
 """
 
-import argparse
 import bz2
 import lzma
 import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from functools import partial
 
-from wharfinger.catalog.programs.steps import Step, add_total, repeat, sample_text
+from wharfinger.catalog.programs.steps import Step, run_one_of, sample_text
 
 KIBIBYTE = 1024
-IN_PROCESS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
-    "zlib": (768, lambda data: zlib.compress(data, 6)),
-    "bz2": (640, lambda data: bz2.compress(data, 9)),
-    "lzma": (128, lambda data: lzma.compress(data, preset=4)),
-}
-PROGRAMS = {
-    "gzip": (512, ("gzip", "-6")),
-    "xz": (128, ("xz", "-4", "-T1")),
-    "zstd": (1280, ("zstd", "-q", "-9")),
-}
 
 
-def step_of(algorithm: str) -> Step:
-    """The step of an algorithm; its text is made once."""
-    if algorithm in PROGRAMS:
-        size, command = PROGRAMS[algorithm]
-        return _piped(command, sample_text(size * KIBIBYTE))
-    size, compressed = IN_PROCESS[algorithm]
-    text = sample_text(size * KIBIBYTE)
+def _in_process(kibibytes: int, compressed: Callable[[bytes], bytes]) -> Step:
+    text = sample_text(kibibytes * KIBIBYTE)
     return lambda _number: compressed(text)
 
 
-def _piped(command: tuple[str, ...], text: bytes) -> Step:
+def _piped(kibibytes: int, *command: str) -> Step:
+    text = sample_text(kibibytes * KIBIBYTE)
     return lambda _number: subprocess.run(
         command, input=text, stdout=subprocess.DEVNULL, check=True
     )
 
 
-def main() -> int:
-    """Compress until the total is reached."""
-    parser = argparse.ArgumentParser(prog="compress", description="Compress text.")
-    parser.add_argument("--algorithm", choices=[*IN_PROCESS, *PROGRAMS], default="zlib")
-    add_total(parser)
-    arguments = parser.parse_args()
-    return repeat(step_of(arguments.algorithm), arguments.total)
-
+ALGORITHMS = {
+    "zlib": partial(_in_process, 768, lambda data: zlib.compress(data, 6)),
+    "bz2": partial(_in_process, 640, lambda data: bz2.compress(data, 9)),
+    "lzma": partial(_in_process, 128, lambda data: lzma.compress(data, preset=4)),
+    "gzip": partial(_piped, 512, "gzip", "-6"),
+    "xz": partial(_piped, 128, "xz", "-4", "-T1"),
+    "zstd": partial(_piped, 1280, "zstd", "-q", "-9"),
+}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one_of("compress", "Compress text.", "algorithm", ALGORITHMS))

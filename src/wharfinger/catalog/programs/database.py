@@ -4,14 +4,11 @@
 is emptied after each 20,000 rows, so that the file stays small however long it runs.
 """
 
-import argparse
 import sqlite3
 import sys
-import tempfile
-from contextlib import closing
 from pathlib import Path
 
-from wharfinger.catalog.programs.steps import Step, add_total, repeat, stop_in_order
+from wharfinger.catalog.programs.steps import Step, run_in_folder
 
 TRANSACTIONS = 30
 ROWS = 20
@@ -19,8 +16,9 @@ ROWS_KEPT = 20_000
 READ_ROWS = 80_000
 
 
-def inserts(database: sqlite3.Connection) -> Step:
+def inserts(folder: Path) -> Step:
     """Transactions of a few rows, each synced to disk before the next."""
+    database = sqlite3.connect(folder / "items.db", isolation_level=None)
     database.execute("PRAGMA journal_mode = DELETE")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, value REAL)")
@@ -39,8 +37,9 @@ def inserts(database: sqlite3.Connection) -> Step:
     return step
 
 
-def queries(database: sqlite3.Connection) -> Step:
+def queries(_folder: Path) -> Step:
     """Grouping and ordering of a table that lies in memory."""
+    database = sqlite3.connect(":memory:", isolation_level=None)
     database.execute("CREATE TABLE sale (customer INTEGER, amount REAL)")
     database.executemany(
         "INSERT INTO sale VALUES (?, ?)", ((row % 997, row / 7) for row in range(READ_ROWS))
@@ -52,22 +51,6 @@ def queries(database: sqlite3.Connection) -> Step:
     return lambda number: database.execute(query, (number % 100,)).fetchall()
 
 
-def main() -> int:
-    """Use the database until the total is reached."""
-    parser = argparse.ArgumentParser(prog="database", description="Use an SQLite database.")
-    parser.add_argument("--work", choices=["insert", "query"], default="insert")
-    parser.add_argument(
-        "--directory", metavar="DIR", help="for the file (default: $TMPDIR, else the system's)"
-    )
-    add_total(parser)
-    arguments = parser.parse_args()
-    stop_in_order()
-    with tempfile.TemporaryDirectory(prefix="database-", dir=arguments.directory) as folder:
-        path = ":memory:" if arguments.work == "query" else str(Path(folder, "items.db"))
-        with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            step = queries(database) if arguments.work == "query" else inserts(database)
-            return repeat(step, arguments.total)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    kinds = {"insert": inserts, "query": queries}
+    sys.exit(run_in_folder("database", "Use an SQLite database.", "work", kinds))

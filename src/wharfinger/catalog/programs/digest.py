@@ -1,17 +1,18 @@
 """Hashes: integer work on data that stays in the cache, or (``stream``) comes from memory."""
 
-import argparse
 import hashlib
 import sys
 import zlib
+from collections.abc import Callable
+from functools import partial
 
-from wharfinger.catalog.programs.steps import Step, add_total, repeat, sample_text
+from wharfinger.catalog.programs.steps import Step, run_one_of, sample_text
 
 MEBIBYTE = 1 << 20
 
 
-def _over_and_over(name: str, size_bytes: int, times: int) -> Step:
-    data = sample_text(size_bytes)
+def _over_and_over(name: str, times: int) -> Step:
+    data = sample_text(MEBIBYTE)
 
     def step(_number: int) -> object:
         state = hashlib.new(name)
@@ -22,12 +23,14 @@ def _over_and_over(name: str, size_bytes: int, times: int) -> Step:
     return step
 
 
-def _password(_number: int) -> object:
-    return hashlib.pbkdf2_hmac("sha256", b"a secret", b"salt", 160_000)
+def _password() -> Step:
+    return lambda _number: hashlib.pbkdf2_hmac("sha256", b"a secret", b"salt", 160_000)
 
 
-def _scrypt(_number: int) -> object:
-    return hashlib.scrypt(b"a secret", salt=b"salt", n=1 << 14, r=8, p=1, maxmem=64 * MEBIBYTE)
+def _scrypt() -> Step:
+    return lambda _number: hashlib.scrypt(
+        b"a secret", salt=b"salt", n=1 << 14, r=8, p=1, maxmem=64 * MEBIBYTE
+    )
 
 
 def _stream() -> Step:
@@ -35,25 +38,15 @@ def _stream() -> Step:
     return lambda _number: zlib.crc32(data, zlib.crc32(data))
 
 
-ALGORITHMS = {
-    "sha256": lambda: _over_and_over("sha256", MEBIBYTE, 56),
-    "sha512": lambda: _over_and_over("sha512", MEBIBYTE, 40),
-    "blake2b": lambda: _over_and_over("blake2b", MEBIBYTE, 44),
-    "md5": lambda: _over_and_over("md5", MEBIBYTE, 24),
-    "pbkdf2": lambda: _password,
-    "scrypt": lambda: _scrypt,
+ALGORITHMS: dict[str, Callable[[], Step]] = {
+    "sha256": partial(_over_and_over, "sha256", 56),
+    "sha512": partial(_over_and_over, "sha512", 40),
+    "blake2b": partial(_over_and_over, "blake2b", 44),
+    "md5": partial(_over_and_over, "md5", 24),
+    "pbkdf2": _password,
+    "scrypt": _scrypt,
     "stream": _stream,
 }
 
-
-def main() -> int:
-    """Hash until the total is reached."""
-    parser = argparse.ArgumentParser(prog="digest", description="Hash data.")
-    parser.add_argument("--algorithm", choices=list(ALGORITHMS), default="sha256")
-    add_total(parser)
-    arguments = parser.parse_args()
-    return repeat(ALGORITHMS[arguments.algorithm](), arguments.total)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one_of("digest", "Hash data.", "algorithm", ALGORITHMS))

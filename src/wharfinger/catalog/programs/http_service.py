@@ -7,15 +7,13 @@ format, ``GET /healthz`` answers ``ok``. One thread, so one CPU at most.
 """
 
 import argparse
-import asyncio
 import hashlib
 import sys
 import time
 import zlib
 from bisect import bisect_left
-from typing import cast
 
-from wharfinger.catalog.programs.serving import add_address, serve
+from wharfinger.catalog.programs.serving import Connection, add_address, serve
 from wharfinger.catalog.programs.steps import whole
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -60,12 +58,11 @@ class Metrics:
             total += count
             lines.append(f'{name}_bucket{{le="{bound}"}} {total}')
         lines += [f"{name}_sum {self.sum_seconds:.6f}", f"{name}_count {total}"]
-        return "\n".join([*lines, "# TYPE http_requests_total counter"]) + (
-            f"\nhttp_requests_total {total}\n"
-        )
+        lines += ["# TYPE http_requests_total counter", f"http_requests_total {total}", ""]
+        return "\n".join(lines)
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(Connection):
     """One client; requests may follow each other without waiting (pipelining).
 
     Args:
@@ -77,21 +74,15 @@ class HttpConnection(asyncio.Protocol):
         self._rows = rows
         self._metrics = metrics
         self._buffer = b""
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where answers go."""
-        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Answer every request whose head is whole."""
-        assert self._transport is not None
         self._buffer += data
-        while not self._transport.is_closing():
+        while not self.transport.is_closing():
             head, end, rest = self._buffer.partition(b"\r\n\r\n")
             if not end:
                 if len(head) > MAX_HEAD_BYTES:
-                    self._refuse(431, "Request Header Fields Too Large")
+                    self._send("431 Request Header Fields Too Large")
                 return
             self._buffer = rest
             self._answer(head.decode("latin-1"))
@@ -106,9 +97,9 @@ class HttpConnection(asyncio.Protocol):
             or fields.get("content-length", "0") != "0"
             or "transfer-encoding" in fields
         ):
-            self._refuse(400, "Bad Request")
+            self._send("400 Bad Request")
         elif method not in ("GET", "HEAD"):
-            self._refuse(405, "Method Not Allowed")
+            self._send("405 Method Not Allowed")
         else:
             said = fields.get("connection", "").lower()
             stays = said != "close" and (version != "HTTP/1.0" or said == "keep-alive")
@@ -116,38 +107,44 @@ class HttpConnection(asyncio.Protocol):
 
     def _serve(self, path: str, gzip: bool, method: str, stays: bool) -> None:
         began = time.perf_counter()
+        status, body, extra = "200 OK", b"", "Content-Type: text/plain"
         name, _, number = path.partition("?")[0].lstrip("/").partition("/")
-        if name == "document" and number.isascii() and number.isdigit() and len(number) < 10:
+        is_document = name == "document" and number.isascii() and number.isdigit()
+        if is_document and len(number) < 10:
             body = render(int(number), self._rows)
             extra = f'Content-Type: text/html\r\nETag: "{hashlib.sha256(body).hexdigest()[:16]}"'
             if gzip:
                 body = zlib.compress(body, 6, 31)
                 extra += "\r\nContent-Encoding: gzip"
-            self._send(200, "OK", body, extra, method, stays)
+            self._send(status, body, extra, method, stays=stays)
             self._metrics.observe(time.perf_counter() - began)
-        elif (name, number) == ("metrics", ""):
+            return
+        if (name, number) == ("metrics", ""):
             body = self._metrics.text().encode()
-            self._send(200, "OK", body, "Content-Type: text/plain; version=0.0.4", method, stays)
+            extra += "; version=0.0.4"
         elif (name, number) == ("healthz", ""):
-            self._send(200, "OK", b"ok\n", "Content-Type: text/plain", method, stays)
+            body = b"ok\n"
         else:
-            self._send(404, "Not Found", b"", "Content-Type: text/plain", method, stays)
-
-    def _refuse(self, status: int, reason: str) -> None:
-        self._send(status, reason, b"", "Content-Type: text/plain", "GET", stays=False)
+            status = "404 Not Found"
+        self._send(status, body, extra, method, stays=stays)
 
     def _send(
-        self, status: int, reason: str, body: bytes, extra: str, method: str, stays: bool
+        self,
+        status: str,
+        body: bytes = b"",
+        extra: str = "Content-Type: text/plain",
+        method: str = "GET",
+        *,
+        stays: bool = False,
     ) -> None:
-        assert self._transport is not None
         connection = "keep-alive" if stays else "close"
         head = (
-            f"HTTP/1.1 {status} {reason}\r\n{extra}\r\nConnection: {connection}\r\n"
+            f"HTTP/1.1 {status}\r\n{extra}\r\nConnection: {connection}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        self._transport.write(head.encode() + (b"" if method == "HEAD" else body))
+        self.transport.write(head.encode() + (b"" if method == "HEAD" else body))
         if not stays:
-            self._transport.close()
+            self.transport.close()
 
 
 def main() -> int:

@@ -7,15 +7,13 @@ so one CPU at most. ``--fill N`` makes N values of ``--value-bytes`` at the star
 """
 
 import argparse
-import asyncio
 import sys
 import time
 import zlib
 from collections.abc import Callable
-from typing import cast
 
 from wharfinger.catalog.programs import resp
-from wharfinger.catalog.programs.serving import add_address, serve
+from wharfinger.catalog.programs.serving import Connection, add_address, serve
 from wharfinger.catalog.programs.steps import sample_text, whole
 
 COMPRESSED_FROM_BYTES = 1024
@@ -170,36 +168,28 @@ def _integer(text: bytes) -> int:
     return value
 
 
-class KeyValueConnection(asyncio.Protocol):
+class KeyValueConnection(Connection):
     """One client; commands may follow each other without waiting (pipelining)."""
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
         self._reader = resp.Reader()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where answers go."""
-        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Answer every command that is whole, in one write."""
-        assert self._transport is not None
         self._reader.feed(data)
-        answers = []
+        answers, is_over = [], False
         try:
-            while (words := self._reader.command()) is not None:
-                if words and words[0].upper() == b"QUIT":
-                    answers.append(OK)
-                    self._transport.write(b"".join(answers))
-                    return self._transport.close()
+            while not is_over and (words := self._reader.command()) is not None:
+                is_over = bool(words) and words[0].upper() == b"QUIT"
                 if words:
-                    answers.append(self._commands.answer(words))
+                    answers.append(OK if is_over else self._commands.answer(words))
         except resp.ProtocolError as error:
             answers.append(resp.error(f"Protocol error: {error}"))
-            self._transport.write(b"".join(answers))
-            return self._transport.close()
-        return self._transport.write(b"".join(answers))
+            is_over = True
+        self.transport.write(b"".join(answers))
+        if is_over:
+            self.transport.close()
 
 
 def fill(store: KeyValueStore, count: int, value_bytes: int) -> None:

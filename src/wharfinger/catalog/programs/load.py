@@ -23,7 +23,8 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from wharfinger.catalog.programs.load_clients import CLIENTS, LoadClient, Request
@@ -58,11 +59,9 @@ class Schedule:
         return found
 
     def after(self, second: float, share: float = 1.0) -> float | None:
-        """When the next request comes; ``None`` = never.
+        """When the request after that of ``second`` comes; ``None`` = never.
 
-        Args:
-            second: When the one before came.
-            share: Of the mean distance; 1 = evenly spaced.
+        ``share`` is of the mean distance; 1 = evenly spaced.
 
         >>> Schedule(0, ((40, 2),)).after(3), Schedule(0).after(3)
         (40.5, None)
@@ -74,31 +73,35 @@ class Schedule:
         return second + share / self.rate(second)
 
 
-@dataclass(slots=True)
 class LoadWindow:
     """What became of the requests of the last seconds.
 
-    Attributes:
+    Args:
         seconds: How far back it goes.
-        ended: (when, latency in seconds, whether it succeeded), oldest first.
     """
 
-    seconds: float
-    ended: deque[tuple[float, float, bool]] = field(default_factory=deque)
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._ended: deque[tuple[float, float, bool]] = deque()
 
     def add(self, now: float, latency_seconds: float, *, succeeded: bool) -> None:
-        """One request has ended."""
-        self.ended.append((now, latency_seconds, succeeded))
+        """Count a request that has ended."""
+        self._ended.append((now, latency_seconds, succeeded))
 
     def forget(self, now: float) -> None:
         """Drop what is older than the window."""
-        while self.ended and self.ended[0][0] < now - self.seconds:
-            self.ended.popleft()
+        while self._ended and self._ended[0][0] < now - self.seconds:
+            self._ended.popleft()
 
     def latencies(self, pending_seconds: Sequence[float] = ()) -> list[float]:
         """All latencies, sorted; what has waited for longer than the window counts as well."""
         overdue = [age for age in pending_seconds if age > self.seconds]
-        return sorted([latency for _, latency, _ in self.ended] + overdue)
+        return sorted([latency for _, latency, _ in self._ended] + overdue)
+
+    def outcomes(self) -> tuple[int, int]:
+        """How many succeeded and how many failed."""
+        succeeded = sum(done for _, _, done in self._ended)
+        return succeeded, len(self._ended) - succeeded
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
@@ -129,53 +132,48 @@ class Generator:
         self._idle: list[LoadClient] = []
         self._busy: set[LoadClient] = set()
         self._waiting: deque[float] = deque()
+        self._tasks: set[asyncio.Future[None]] = set()
         self._number = 0
-        self._connected_at: float | None = None
-        self._next = 0.0
+        self._connected_at = self._next = 0.0
         # Second 0 on the loop's clock.
         behind = max(0.0, time.time() - options.epoch) if options.epoch else 0.0
         self._zero = time.monotonic() - behind
 
     async def run(self) -> None:
         """Until the stated time is over, or without end."""
-        end = self._options.seconds
+        every, end = self._options.every, self._options.seconds
         many = range(self._options.connections)
         await asyncio.gather(*(self._connect(patient=True) for _ in many))
-        self._connected_at = self._now()
-        self._begin()
-        tick = self._now() + self._options.every
+        self._connected_at = self._next = self._now()
+        if self._schedule is None:
+            for client in list(self._idle):
+                self._send(client, self._now())
+        else:
+            self._arrive(self._schedule)
+        tick = self._now() + every
         while not end or tick <= self._connected_at + end + 0.5:
             await asyncio.sleep(max(0.0, tick - self._now()))
             self._give_up()
             self._report()
             # After a stop of this program itself: no line for every second that it missed.
-            tick = max(tick + self._options.every, self._now())
+            tick = max(tick + every, self._now())
 
     def _now(self) -> float:
         return time.monotonic() - self._zero
 
-    def _begin(self) -> None:
-        self._next = self._now()
-        if self._schedule is None:
-            for client in list(self._idle):
-                self._send(client, self._now())
-        else:
-            self._arrive()
-
     # --- arrivals ------------------------------------------------------------------------------
 
-    def _arrive(self) -> None:
+    def _arrive(self, schedule: Schedule) -> None:
         """Take in every request whose time has come, and wait for the next."""
-        assert self._schedule is not None
         now = self._now()
         upcoming: float | None = self._next
         while upcoming is not None and upcoming <= now:
             self._waiting.append(upcoming)
             share = self._random.expovariate(1.0) if self._options.poisson else 1.0
-            upcoming = self._schedule.after(upcoming, share)
+            upcoming = schedule.after(upcoming, share)
         if upcoming is not None:
             self._next = upcoming
-            asyncio.get_running_loop().call_later(upcoming - now, self._arrive)
+            asyncio.get_running_loop().call_later(upcoming - now, self._arrive, schedule)
         while self._waiting and self._idle:
             self._send(self._idle[-1], self._waiting.popleft())
 
@@ -187,15 +185,13 @@ class Generator:
 
     # --- ends ----------------------------------------------------------------------------------
 
-    def ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
+    def _ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
         """A client has its answer, or will never have one."""
         now = self._now()
         latency = now - request.intended
-        self._window.add(
-            now,
-            latency if succeeded else max(latency, self._options.timeout),
-            succeeded=succeeded,
-        )
+        if not succeeded:
+            latency = max(latency, self._options.timeout)
+        self._window.add(now, latency, succeeded=succeeded)
         self._busy.discard(client)
         if client.closed:
             return
@@ -205,14 +201,15 @@ class Generator:
         elif self._waiting:
             self._send(client, self._waiting.popleft())
 
-    def lost(self, client: LoadClient) -> None:
+    def _lost(self, client: LoadClient) -> None:
         """A connection has ended; another takes its place."""
         if client in self._idle:
             self._idle.remove(client)
         self._busy.discard(client)
         task = asyncio.ensure_future(self._connect(patient=False))
-        _TASKS.add(task)
-        task.add_done_callback(_TASKS.discard)
+        # The event loop itself holds tasks only weakly.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _give_up(self) -> None:
         """A request that takes longer than the timeout has failed."""
@@ -221,16 +218,15 @@ class Generator:
             self._window.add(now, now - self._waiting.popleft(), succeeded=False)
         for client in list(self._busy):
             if client.request is not None and client.request.intended < now - timeout:
-                client.abort()
+                client.transport.abort()
 
     async def _connect(self, *, patient: bool) -> None:
         """Connect, again and again until it succeeds."""
         loop, options = asyncio.get_running_loop(), self._options
+        make = partial(CLIENTS[options.protocol], self._ended, self._lost, options)
         while True:
             try:
-                _, client = await loop.create_connection(
-                    lambda: CLIENTS[options.protocol](self, options), options.host, options.port
-                )
+                _, client = await loop.create_connection(make, options.host, options.port)
             except OSError:
                 await asyncio.sleep(RECONNECT_SECONDS)
                 continue
@@ -243,12 +239,11 @@ class Generator:
 
     def _report(self) -> None:
         now = self._now()
-        assert self._connected_at is not None
         self._window.forget(now)
         pending = [now - intended for intended in self._waiting]
         pending += [now - c.request.intended for c in self._busy if c.request is not None]
         latencies = self._window.latencies(pending)
-        succeeded = sum(done for _, _, done in self._window.ended)
+        succeeded, failed = self._window.outcomes()
         span = min(self._window.seconds, now - self._connected_at)
         chosen, median, high = (
             1000 * percentile(latencies, percent)
@@ -256,8 +251,7 @@ class Generator:
         )
         line = (
             f"second={now:.0f} throughput={succeeded / span:.1f} latency_ms={chosen:.2f} "
-            f"p50_ms={median:.2f} p99_ms={high:.2f} failed={len(self._window.ended) - succeeded} "
-            f"waiting={len(self._waiting)}"
+            f"p50_ms={median:.2f} p99_ms={high:.2f} failed={failed} waiting={len(self._waiting)}"
         )
         print(line, flush=True)
         if self._options.log is not None:
@@ -265,34 +259,29 @@ class Generator:
                 log.write(line + "\n")
 
 
-_TASKS: set["asyncio.Future[None]"] = set()
-"""The event loop itself holds tasks only weakly."""
-
-
 def step(text: str) -> tuple[float, float]:
-    """One step of a schedule.
+    """One step of a schedule: a second, and the rate from then on.
 
     Raises:
-        ArgumentTypeError: It is none.
+        ArgumentTypeError: It is not one.
 
     >>> step("40:320")
     (40.0, 320.0)
     """
     second, _, rate = text.partition(":")
     try:
-        found = (positive(second), positive(rate))
+        return positive(second), positive(rate)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a step; write SECOND:RATE, e.g. 40:320"
         ) from None
-    return found
 
 
 def positive(text: str) -> float:
     """A number that is not negative.
 
     Raises:
-        ArgumentTypeError: It is none.
+        ArgumentTypeError: It is not one.
     """
     try:
         value = float(text)
@@ -304,13 +293,10 @@ def positive(text: str) -> float:
 
 
 def interval(text: str) -> float:
-    """A time between two lines.
+    """A time between two lines, in seconds.
 
     Raises:
-        ArgumentTypeError: It is none.
-
-    >>> interval("0.25")
-    0.25
+        ArgumentTypeError: It is not one, or too short.
     """
     if (value := positive(text)) < 0.01:
         raise argparse.ArgumentTypeError(f"{text!r} is too short; write 0.01 or more")

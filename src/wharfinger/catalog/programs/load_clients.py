@@ -1,15 +1,14 @@
 """The load generator's connections: send one request, know when its answer is whole.
 
-They look at no more of an answer than that, so that they cost a fraction of what the service
-does.
+They look at no more of an answer, so that they cost a fraction of what the service does.
 """
 
 import argparse
-import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
 
 from wharfinger.catalog.programs import resp
+from wharfinger.catalog.programs.serving import Connection
 from wharfinger.catalog.programs.steps import sample_text
 
 
@@ -26,53 +25,40 @@ class Request:
     intended: float
 
 
-class Owner(Protocol):
-    """Whoever keeps the connections."""
-
-    def ended(self, client: "LoadClient", request: Request, succeeded: bool) -> None:
-        """A request has its answer, or will never have one."""
-
-    def lost(self, client: "LoadClient") -> None:
-        """A connection has ended."""
-
-
-class LoadClient(asyncio.Protocol):
+class LoadClient(Connection):
     """One connection with at most one request under way.
 
     Args:
-        owner: Is told what becomes of requests.
+        ended: Called with the client, its request and whether that succeeded, once it has its
+            answer or will never have one.
+        lost: Called when the connection has ended.
         options: The load generator's.
     """
 
-    def __init__(self, owner: Owner, options: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        ended: "Callable[[LoadClient, Request, bool], None]",
+        lost: "Callable[[LoadClient], None]",
+        options: argparse.Namespace,
+    ) -> None:
         self.request: Request | None = None
         self.closed = False
-        self._owner = owner
+        self._ended, self._lost = ended, lost
         self._options = options
+        self._written = sample_text(options.value_bytes) if options.write_every else b""
         self._head = b""
         self._missing_bytes = 0
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where requests go."""
-        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What was under way has failed."""
+        """Report the request under way as failed."""
         self.closed = True
         self._finish(succeeded=False)
-        self._owner.lost(self)
-
-    def abort(self) -> None:
-        """Hang up."""
-        assert self._transport is not None
-        self._transport.abort()
+        self._lost(self)
 
     def send(self, request: Request) -> None:
         """Send a request; there must be none under way."""
-        assert self._transport is not None
         self.request = request
-        self._transport.write(self.encoded(request.number))
+        self.transport.write(self.encoded(request.number))
 
     def data_received(self, data: bytes) -> None:
         """Count what comes, until the answer is whole."""
@@ -91,7 +77,7 @@ class LoadClient(asyncio.Protocol):
     def _finish(self, *, succeeded: bool) -> None:
         request, self.request, self._head = self.request, None, b""
         if request is not None:
-            self._owner.ended(self, request, succeeded)
+            self._ended(self, request, succeeded)
 
     # --- what the protocols say ----------------------------------------------------------------
 
@@ -137,15 +123,11 @@ class HttpClient(LoadClient):
 class KeyValueClient(LoadClient):
     """``GET key:N``, and ``SET`` where writes are asked for."""
 
-    def __init__(self, owner: Owner, options: argparse.Namespace) -> None:
-        super().__init__(owner, options)
-        self._value = sample_text(options.value_bytes) if options.write_every else b""
-
     def encoded(self, number: int) -> bytes:
         """One key of ``--keys``."""
         key = b"key:%d" % (number % self._options.keys)
         if self._options.write_every and number % self._options.write_every == 0:
-            return resp.command(b"SET", key, self._value)
+            return resp.command(b"SET", key, self._written)
         return resp.command(b"GET", key)
 
     def answer_bytes(self, begin: bytes) -> int | None:

@@ -4,33 +4,27 @@ The number of threads of the linear algebra library is read when NumPy is import
 before; a program that takes more CPUs than it was given can't be sized.
 """
 
-import argparse
 import os
 import sys
-from collections.abc import Callable
+from functools import partial
 
-from wharfinger.catalog.programs.steps import Step, add_total, repeat
+from wharfinger.catalog.programs.steps import Step, run_one_of
 
 KERNELS = ("matmul", "fft", "svd", "stencil", "copy", "montecarlo", "sortnp")
 
 
-def make_kernels() -> dict[str, Callable[[], Step]]:
-    """Every kernel by name; each makes its arrays when it is called."""
+def limit_threads(count: int) -> None:
+    """Of NumPy's linear algebra; called before NumPy is imported, which reads this once."""
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(count)
+
+
+def kernel(name: str) -> Step:
+    """One of ``KERNELS``, on arrays from a fixed seed."""
+    limit_threads(1)
     import numpy as np  # noqa: PLC0415 - after the threads are limited
 
     random = np.random.default_rng(7)
-
-    def matmul() -> Step:
-        left, right = random.random((2, 900, 900))
-        return lambda _number: left @ right
-
-    def fft() -> Step:
-        signal = random.random(1 << 20)
-        return lambda _number: np.fft.irfft(np.fft.rfft(signal))
-
-    def svd() -> Step:
-        matrix = random.random((420, 420))
-        return lambda _number: np.linalg.svd(matrix)
 
     def stencil() -> Step:
         grid = random.random((1000, 1000))
@@ -52,31 +46,30 @@ def make_kernels() -> dict[str, Callable[[], Step]]:
 
         return step
 
-    def montecarlo() -> Step:
-        def step(_number: int) -> float:
-            x, y = random.random((2, 3_000_000), dtype=np.float32)
-            return float((x * x + y * y < 1).mean())
+    def montecarlo(_number: int) -> float:
+        x, y = random.random((2, 3_000_000), dtype=np.float32)
+        return float((x * x + y * y < 1).mean())
 
-        return step
-
-    def sortnp() -> Step:
-        values = random.random(800_000)
-        return lambda _number: np.argsort(values, kind="stable")
-
-    made = (matmul, fft, svd, stencil, copy, montecarlo, sortnp)
-    return dict(zip(KERNELS, made, strict=True))
-
-
-def main() -> int:
-    """Compute until the total is reached."""
-    parser = argparse.ArgumentParser(prog="numeric", description="Compute with NumPy.")
-    parser.add_argument("--kernel", choices=KERNELS, default="matmul")
-    add_total(parser)
-    arguments = parser.parse_args()
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
-    return repeat(make_kernels()[arguments.kernel](), arguments.total)
+    match name:
+        case "matmul":
+            left, right = random.random((2, 900, 900))
+            return lambda _number: left @ right
+        case "fft":
+            signal = random.random(1 << 20)
+            return lambda _number: np.fft.irfft(np.fft.rfft(signal))
+        case "svd":
+            matrix = random.random((420, 420))
+            return lambda _number: np.linalg.svd(matrix)
+        case "stencil":
+            return stencil()
+        case "copy":
+            return copy()
+        case "montecarlo":
+            return montecarlo
+    values = random.random(800_000)
+    return lambda _number: np.argsort(values, kind="stable")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    makers = {name: partial(kernel, name) for name in KERNELS}
+    sys.exit(run_one_of("numeric", "Compute with NumPy.", "kernel", makers))

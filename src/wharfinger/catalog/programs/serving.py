@@ -1,11 +1,20 @@
-"""What both services share: options, listening, and leaving when asked to."""
+"""What services and their clients share: addresses, connections, leaving when asked to."""
 
 import argparse
 import asyncio
 import signal
 from collections.abc import Callable
+from typing import cast
 
-Factory = Callable[[], asyncio.Protocol]
+
+class Connection(asyncio.Protocol):
+    """One end of a connection, once it is made."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport, by which bytes are sent."""
+        self.transport = cast(asyncio.Transport, transport)
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +29,7 @@ def port(text: str) -> int:
     """A TCP port; 0 = any.
 
     Raises:
-        ArgumentTypeError: It is none.
+        ArgumentTypeError: It is not one.
 
     >>> port("8080")
     8080
@@ -30,7 +39,7 @@ def port(text: str) -> int:
     return int(text)
 
 
-def serve(factory: Factory, host: str, port: int) -> int:
+def serve(factory: Callable[[], Connection], host: str, port: int) -> int:
     """Serve until SIGTERM or SIGINT; says ``listening on HOST:PORT`` once it listens.
 
     Raises:
@@ -40,7 +49,7 @@ def serve(factory: Factory, host: str, port: int) -> int:
     return 0
 
 
-async def _serve(factory: Factory, host: str, port: int) -> None:
+async def _serve(factory: Callable[[], Connection], host: str, port: int) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,15 +7,43 @@ reader of the lines knows a rate after a second, also of a program that has a te
 import argparse
 import signal
 import sys
-from collections.abc import Callable
-from types import FrameType
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 Step = Callable[[int], object]
 """One step of work, told its number."""
 
 
-def add_total(parser: argparse.ArgumentParser) -> None:
-    """The option of all batch programs."""
+def run_one_of(
+    prog: str, description: str, option: str, makers: Mapping[str, Callable[[], Step]]
+) -> int:
+    """Repeat the step that the command line chooses, by default the first, up to its total."""
+    arguments = _parser(prog, description, option, makers).parse_args()
+    return repeat(makers[arguments.chosen](), arguments.total)
+
+
+def run_in_folder(
+    prog: str, description: str, option: str, makers: Mapping[str, Callable[[Path], Step]]
+) -> int:
+    """As ``run_one_of``, for steps that write files; the folder is removed at the end."""
+    parser = _parser(prog, description, option, makers)
+    parser.add_argument(
+        "--directory", metavar="DIR", help="for files (default: $TMPDIR, else the system's)"
+    )
+    arguments = parser.parse_args()
+    stop_in_order()
+    with tempfile.TemporaryDirectory(prefix=f"{prog}-", dir=arguments.directory) as folder:
+        return repeat(makers[arguments.chosen](Path(folder)), arguments.total)
+
+
+def _parser(
+    prog: str, description: str, option: str, names: Iterable[str]
+) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument(
+        f"--{option}", dest="chosen", choices=list(names), default=next(iter(names))
+    )
     parser.add_argument(
         "--total",
         type=whole,
@@ -23,13 +51,14 @@ def add_total(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="end after N steps (default: run until stopped)",
     )
+    return parser
 
 
 def whole(text: str) -> int:
-    """A count: a whole number that is not negative.
+    """A whole number that is not negative.
 
     Raises:
-        ArgumentTypeError: It is none.
+        ArgumentTypeError: It is not one.
 
     >>> whole("12")
     12
@@ -39,7 +68,7 @@ def whole(text: str) -> int:
     return int(text)
 
 
-def repeat(step: Step, total: int) -> int:
+def repeat(step: Step, total: int = 0) -> int:
     """Do steps and say after each how many are done; 0 = until stopped."""
     done = 0
     while not total or done < total:
@@ -52,11 +81,7 @@ def repeat(step: Step, total: int) -> int:
 
 def stop_in_order() -> None:
     """Let SIGTERM end the program as ``exit`` does, so that it removes what it made."""
-    signal.signal(signal.SIGTERM, _leave)
-
-
-def _leave(number: int, _frame: FrameType | None) -> None:
-    sys.exit(128 + number)
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 def sample_text(size_bytes: int) -> bytes:
@@ -68,15 +93,15 @@ def sample_text(size_bytes: int) -> bytes:
     True
     """
     words = [_word(number) for number in range(2000)]
-    found = bytearray()
+    text = bytearray()
     state = 12345
-    while len(found) < size_bytes:
+    while len(text) < size_bytes:
         state = (state * 1103515245 + 12345) & 0x7FFFFFFF
         # The product of two draws prefers small numbers: a few words are common, most are rare.
         first, second = state >> 8 & 0x3FF, state >> 18 & 0x3FF
-        found += words[first * second % 2000 * second >> 10]
-        found += b".\n" if state & 0xF00000 == 0 else b" "
-    return bytes(found[:size_bytes])
+        text += words[first * second % 2000 * second >> 10]
+        text += b".\n" if state & 0xF00000 == 0 else b" "
+    return bytes(text[:size_bytes])
 
 
 def _word(number: int) -> bytes:

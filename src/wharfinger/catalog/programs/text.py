@@ -1,6 +1,5 @@
 """Work on text in Python itself: patterns, JSON, word counts, templates, an interpreter's loop."""
 
-import argparse
 import difflib
 import json
 import re
@@ -8,7 +7,7 @@ import sys
 from collections import Counter
 from string import Template
 
-from wharfinger.catalog.programs.steps import Step, add_total, repeat, sample_text
+from wharfinger.catalog.programs.steps import Step, run_one_of, sample_text
 
 
 def _regex() -> Step:
@@ -56,15 +55,5 @@ KINDS = {
     "primes": _primes,
 }
 
-
-def main() -> int:
-    """Work until the total is reached."""
-    parser = argparse.ArgumentParser(prog="text", description="Work on text.")
-    parser.add_argument("--kind", choices=list(KINDS), default="regex")
-    add_total(parser)
-    arguments = parser.parse_args()
-    return repeat(KINDS[arguments.kind](), arguments.total)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_one_of("text", "Work on text.", "kind", KINDS))

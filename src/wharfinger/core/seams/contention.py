@@ -143,11 +143,6 @@ class Assessment:
 class ContentionTable:
     """What a model keeps of the residents of each server, one row a server. This one nothing."""
 
-    @property
-    def corrects(self) -> bool:
-        """Whether ``slowdown_of`` has known any resident so far."""
-        return False
-
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """These are the residents of a server now.
 

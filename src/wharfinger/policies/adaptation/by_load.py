@@ -9,47 +9,28 @@ from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import Remedy, Residents, Resize, Unchanged
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord
-from wharfinger.core.tracking import Tracked
 from wharfinger.model.decisions import recommended
-from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.policies.adaptation.by_target import (
     ByTarget,
     carried_out,
     follow_reservation,
     measured_in,
 )
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings, load_of
+from wharfinger.policies.adaptation.slack import load_of
 
 
-class ByLoad:
+class ByLoad(ByTarget):
     """Asks the placement at each measurement, by load.
 
-    Args:
-        settings: How long an adjustment has to show, and how many there are a minute.
+    It tracks as ``ByTarget`` does, so that users see how workloads stand to their targets, and
+    resumes what another policy has suspended.
     """
 
     name = "by-load"
 
-    def __init__(self, settings: TargetSettings | None = None) -> None:
-        self.settings = settings or TargetSettings()
-        self._slack = Slack(self.settings)
-        self._targets = ByTarget(self.settings)
-
-    def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
-        """As ``ByTarget``: how it stands to its target is told, and not acted on."""
-        return self._slack.track(record, now, slowdown)
-
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
-        """As ``ByTarget``."""
-        return self._slack.measured(record)
-
-    def wake_at(self, now: float, cluster: Residents) -> float | None:
-        """When one that another policy has suspended is resumed."""
-        return self._targets.wake_at(now, cluster)
-
     def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
         """A changed reservation first; then the load of those that were measured."""
-        yield from self._targets.resume(now, cluster)
+        yield from self.resume(now, cluster)
         for record in cluster.wants_resize():
             yield from self._news(record, follow_reservation(now, record, cluster), cluster)
         for record in measured_in(event, cluster):
@@ -70,15 +51,14 @@ class ByLoad:
     def _news(
         self, record: WorkloadRecord, remedies: Iterator[Remedy], cluster: Residents
     ) -> Iterator[Remedy]:
-        """Without what was told last: a met target clears the reason each time."""
+        """Without the newest one: a met target clears the reason each time."""
         for proposed in remedies:
             remedy = proposed
             if cluster.recommends and isinstance(remedy, Resize):
                 remedy = Unchanged(remedy.name, recommended(remedy.decision))
-            newest = record.adjustments[-1:]
-            told = isinstance(remedy, Unchanged) and any(
+            is_newest = isinstance(remedy, Unchanged) and any(
                 made.kind is AdjustmentKind.UNCHANGED and made.reason == remedy.decision.reason
-                for made in newest
+                for made in record.adjustments[-1:]
             )
-            if not told:
+            if not is_newest:
                 yield remedy

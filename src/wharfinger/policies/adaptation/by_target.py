@@ -22,10 +22,10 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.state import WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget
+from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings
 from wharfinger.policies.placement.resizing import lacking
 
@@ -46,14 +46,27 @@ class ByTarget:
     def __init__(self, settings: TargetSettings | None = None) -> None:
         self.settings = settings or TargetSettings()
         self._slack = Slack(self.settings)
+        self._learning = Learning(self.settings)
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         """How it stands to its target, and what it teaches about its present allocation."""
-        return self._slack.track(record, now, slowdown)
+        tracking = self._slack.tracking(record)
+        newest = record.adjustments[-1] if record.adjustments else None
+        follow_up = (
+            newest is not None
+            and tracking is not None
+            and record.phase is Phase.RUNNING
+            and (
+                newest.performance_after is None
+                or now - newest.time <= self.settings.settling_seconds
+            )
+        )
+        seen = self._learning.observations(record, now, slowdown)
+        return Tracked(record.name, tracking, tuple(seen), follow_up)
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
         """Its profiling, at the level at which it ran."""
-        return self._slack.measured(record)
+        return self._learning.measured(record)
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         """When the next that is suspended is resumed, if nothing changes; ``None`` = none is."""
@@ -86,14 +99,13 @@ class ByTarget:
 
     def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
         """Learn from one that was measured, and act where it is off its target."""
-        slack = self._slack
         platform = cluster.platform_of(record)
         slowdown = cluster.slowdown_of(record)
-        why = slack.surprise(record, now, platform, slowdown) if cluster.estimates else ""
+        why = self._learning.surprise(record, now, platform, slowdown) if cluster.estimates else ""
         if why:
             decision = adapted(cluster.estimates, ReasonCode.OK, f"reclassified: {why}")
-            yield Reclassify(record.name, slack.corrected(record, platform), decision)
-        off = slack.off_target(record, cluster.state, now)
+            yield Reclassify(record.name, self._learning.corrected(record, platform), decision)
+        off = self._slack.off_target(record, cluster.state, now)
         if off is None:
             yield from self._try_second(now, record, cluster)
             return
@@ -128,8 +140,9 @@ class ByTarget:
             request = cluster.request(other, now, off_target=more)
             verdict = cluster.placement.resize(request, other.placements, cluster.view())
             if isinstance(verdict, Plan):
-                given += _cpu_on(here.server, other.placements)
-                given -= _cpu_on(here.server, verdict.placements)
+                for sign, placements in ((1, other.placements), (-1, verdict.placements)):
+                    on_server = (p for p in placements if p.server == here.server)
+                    given += sign * sum(p.allocation.cpu_millicpus for p in on_server)
                 message = f"{record.name} violates its target and lacks room: "
                 message += verdict.decision.message
                 decision = replace(verdict.decision, message=message)
@@ -142,7 +155,7 @@ class ByTarget:
             return
         if self._slack.is_limit_reached(cluster.state, now):
             return
-        placements = self._slack.second_allocation(record, cluster.view())
+        placements = self._learning.second_allocation(record, cluster.view())
         if placements:
             before, after = record.placements[0].allocation, placements[0].allocation
             message = (
@@ -164,7 +177,13 @@ class ByTarget:
         if cluster.state.capabilities.suspend:
             neighbor = self._slack.to_suspend(neighbors, record, now)
             if neighbor is not None:
-                yield _suspend(neighbor, record, off, cluster)
+                message = (
+                    f"{record.name} has violated its target at {off.pace:.0%} for "
+                    f"{off.for_seconds:.0f} s: best-effort {neighbor.name} is suspended"
+                )
+                reason = ReasonCode.SUSPENDED_FOR_TARGET
+                decision = adapted(cluster.placement.name, reason, message)
+                yield Suspend(neighbor.name, record.name, decision)
                 return True
         if not self._slack.may_migrate(record, now):
             return False
@@ -241,24 +260,8 @@ def adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:
     return Decision(Stage.ADAPTATION, decided_by, True, reason, message)
 
 
-def _suspend(
-    neighbor: WorkloadRecord, record: WorkloadRecord, off: OffTarget, cluster: Residents
-) -> Suspend:
-    message = (
-        f"{record.name} has violated its target at {off.pace:.0%} for {off.for_seconds:.0f} s: "
-        f"best-effort {neighbor.name} is suspended"
-    )
-    decision = adapted(cluster.placement.name, ReasonCode.SUSPENDED_FOR_TARGET, message)
-    return Suspend(neighbor.name, record.name, decision)
-
-
 def _resume(
     record: WorkloadRecord, why: str, cluster: Residents, *, ineffective: bool = False
 ) -> Resume:
     decision = adapted(cluster.placement.name, ReasonCode.OK, f"{why}: resumed")
     return Resume(record.name, decision, ineffective)
-
-
-def _cpu_on(server: str, placements: tuple[Placement, ...]) -> int:
-    """Thousandths of a CPU that these hold there."""
-    return sum(p.allocation.cpu_millicpus for p in placements if p.server == server)

@@ -25,7 +25,7 @@ _COMES_FREE = (
 
 @dataclass(frozen=True, slots=True)
 class FifoSettings:
-    """What ``fifo`` may be told.
+    """Settings of ``fifo``.
 
     Attributes:
         max_waiting: Most workloads that wait, in all queues together.
@@ -47,28 +47,21 @@ class Fifo:
         """All, up to the limit."""
         waiting, most = sum(view.waiting.values()), self.settings.max_waiting
         numbers = {"waiting": float(waiting), "max_waiting": float(most)}
-        if waiting >= most:
-            return Refusal(
-                Decision(
-                    Stage.ADMISSION,
-                    self.name,
-                    accepted=False,
-                    reason=ReasonCode.QUEUE_FULL,
-                    message=f"{waiting} workloads wait already, the most that may",
-                    would_change="fewer waiting workloads: submit it again later",
-                    numbers=numbers,
-                )
-            )
-        return Admit(
-            Decision(
-                Stage.ADMISSION,
-                self.name,
-                accepted=True,
-                reason=ReasonCode.OK,
-                message=f"{waiting} waiting before it" if waiting else "none waits before it",
-                numbers=numbers,
-            )
+        is_full, message = waiting >= most, "none waits before it"
+        if waiting:
+            message = f"{waiting} waiting before it"
+        if is_full:
+            message = f"{waiting} workloads wait already, the most that may"
+        decision = Decision(
+            Stage.ADMISSION,
+            self.name,
+            accepted=not is_full,
+            reason=ReasonCode.QUEUE_FULL if is_full else ReasonCode.OK,
+            message=message,
+            would_change="fewer waiting workloads: submit it again later" if is_full else "",
+            numbers=numbers,
         )
+        return Refusal(decision) if is_full else Admit(decision)
 
     def enqueue(self, request: PlacementRequest, view: AdmissionView) -> Admit:
         """One queue for those with a claim on CPU time, one for those without."""

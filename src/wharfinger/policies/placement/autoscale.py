@@ -1,14 +1,13 @@
 """Autoscale: a service on one to eight servers, by its load; the rest least-loaded.
 
 The baseline of Quasar 5 and 6.3 for services: "an additional, least-loaded server when current
-load exceeds 70%", and a fair share of the traffic for it, which the load balancer gives it
-(the engine, or the load generator). It knows neither targets nor platforms nor interference.
-Batch work is given its reservation, as there (Quasar 5, "large-scale cloud provider").
+load exceeds 70%", and a fair share of the traffic for it, by the load balancer (the engine, or the
+load generator). It knows neither targets nor platforms nor interference. Batch work gets its
+reservation (Quasar 5, "large-scale cloud provider").
 
-Quasar says nothing of scaling in. Here one server is left when on those that stay the load would
-be below 50%: so far from 70% that noise does not bring it back. It is the newest, so that the
-others keep their state. One step at a time, and none before the last had time to show: that is the
-core's business (``manager.ladder``, ``manager.adaptation``).
+Quasar does not describe scaling in. Here the newest server is left, so that the others keep their
+state, when the load on those that stay would be below 50%: far enough from 70% that noise does not
+bring it back. One step at a time, with a settling time, which is the core's business.
 """
 
 from dataclasses import replace
@@ -60,14 +59,21 @@ class Autoscale(LeastLoaded):
         here = {view.row(placement.server) for placement in placements}
         verdict = self.place(replace(request, excluded=request.excluded | here), view)
         over = f"load {request.load:.0%} is over {OUT:.0%}"
+        decision = self._decision(request, view, f"{over}, and no other server has room")
         if isinstance(verdict, Refusal):
-            message = f"{over}, and no other server has room"
-            mend = f"{wanted(request.reserved(view.capabilities))} free on another server"
-            return Refusal(self._decision(request, view, ReasonCode.NO_ROOM, message, mend))
+            return Refusal(
+                replace(
+                    decision,
+                    accepted=False,
+                    reason=ReasonCode.NO_ROOM,
+                    would_change=(
+                        f"{wanted(request.reserved(view.capabilities))} free on another server"
+                    ),
+                )
+            )
         ranked = [c for c in verdict.decision.candidates if c.reason is ReasonCode.OK]
         message = f"{over}: {ranked[0].server} makes {len(placements) + 1} servers"
-        decision = self._decision(request, view, ReasonCode.OK, message)
-        decision = replace(decision, candidates=tuple(ranked))
+        decision = replace(decision, message=message, candidates=tuple(ranked))
         return Plan((*placements, *verdict.placements), decision)
 
     def _scale_in(
@@ -75,23 +81,15 @@ class Autoscale(LeastLoaded):
     ) -> Plan:
         newest = placements[-1].server
         message = f"load {request.load:.0%} on {len(placements)} servers: {newest} is left"
-        return Plan(placements[:-1], self._decision(request, view, ReasonCode.OK, message))
+        return Plan(placements[:-1], self._decision(request, view, message))
 
-    def _decision(
-        self,
-        request: PlacementRequest,
-        view: ClusterView,
-        reason: ReasonCode,
-        message: str,
-        would_change: str = "",
-    ) -> Decision:
+    def _decision(self, request: PlacementRequest, view: ClusterView, message: str) -> Decision:
         return Decision(
-            stage=Stage.ADAPTATION,
-            decided_by=self.name,
-            accepted=reason is ReasonCode.OK,
-            reason=reason,
+            Stage.ADAPTATION,
+            self.name,
+            accepted=True,
+            reason=ReasonCode.OK,
             message=message,
-            would_change=would_change,
             considered=len(view.names),
             numbers={
                 "load": request.load or 0.0,

@@ -1,11 +1,11 @@
-"""The pieces that placements share: filters, candidates, and the records of what was decided.
+"""The pieces that placements share: filters, candidates, and the records of decisions.
 
 A placement (``wharfinger.core.seams.placement``) reads a frozen view and returns a value, with the
 record of how it was reached. It keeps nothing between calls.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, repeat
 from typing import Any
 
@@ -25,12 +25,12 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.view import ClusterView, PlacementRequest
 
-LOOKED_AT = 64
-"""Servers among which those are looked for that a record names because they can't take it."""
+_LOOKED_AT = 64
+"""How many servers are searched for ones that a record names because they can't take it."""
 
 
 class ByReservation:
-    """What is the same in all policies that size by reservation and follow no measurement."""
+    """The common part of policies that size by reservation and follow no measurement."""
 
     name = ""
     settings: Any = None
@@ -43,7 +43,10 @@ class ByReservation:
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal | None:
         """The changed reservation, in place."""
-        return resize_in_place(self.name, request, placements, view)
+        need = request.reserved(view.capabilities)
+        if all(placement.allocation == need for placement in placements):
+            return None
+        return change_in_place(self.name, need, placements, view, "the reservation was changed")
 
 
 def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uint8]:
@@ -55,21 +58,12 @@ def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uin
     return accepting
 
 
-def with_room(request: PlacementRequest, need: Allocation, view: ClusterView) -> NDArray[np.bool_]:
-    """(S,) where this workload may go, and what it needs is free."""
-    return (
-        open_servers(request, view).astype(np.bool_)
-        & (view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus)
-        & (view.memory_capacity - view.memory_allocated >= need.memory_bytes)
-    )
-
-
 def is_full(request: PlacementRequest, need: Allocation, view: ClusterView) -> bool:
     """Whether no server has room, where that is known without a pass over all of them."""
-    if view.loads is None:
-        return False
-    best, _ = view.loads.least_loaded(need.cpu_millicpus, need.memory_bytes, 1, request.excluded)
-    return not best
+    cpu, memory = need.cpu_millicpus, need.memory_bytes
+    return (
+        view.loads is not None and not view.loads.least_loaded(cpu, memory, 1, request.excluded)[0]
+    )
 
 
 def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
@@ -138,11 +132,10 @@ def rejected(
     """
     if limit <= 0:
         return []
-    misfits = (
-        (row, misfit(request, need, view, row)) for row in range(len(view.names))[:LOOKED_AT]
-    )
-    found = dict(islice((each for each in misfits if each[1] is not ReasonCode.OK), limit))
-    return candidates(view, list(found), repeat(None), found.values())
+    reasons = ((row, misfit(request, need, view, row)) for row in range(len(view.names)))
+    misfits = (each for each in islice(reasons, _LOOKED_AT) if each[1] is not ReasonCode.OK)
+    first = dict(islice(misfits, limit))
+    return candidates(view, list(first), repeat(None), first.values())
 
 
 def plan(
@@ -154,17 +147,10 @@ def plan(
     message: str,
     probed: list[Candidate] | None = None,
 ) -> Plan:
-    """A plan for the first of the ranked candidates, the others and the misfits kept.
+    """A plan for the first of the ranked candidates; the record has the others and the misfits.
 
-    Args:
-        policy: Its name.
-        request: What was asked.
-        need: What the workload gets.
-        view: The servers.
-        ranked: Where it could go, best first.
-        message: Why there.
-        probed: Of a policy that looks at some servers only, those that can't take it; ``None``
-            = it has looked at all.
+    ``ranked`` is best first. ``probed`` has those that can't take it, of a policy that looks at
+    some servers only; ``None`` = all were looked at.
     """
     left = CANDIDATES_KEPT - len(ranked)
     misfits = rejected(request, need, view, left) if probed is None else probed[:left]
@@ -191,12 +177,7 @@ def refuse(
 ) -> Refusal:
     """Why no server can take the workload now, and what would have to change.
 
-    Args:
-        policy: Its name.
-        request: What was asked.
-        need: What it would get.
-        view: The servers.
-        cpu_needed: (S,) thousandths of a CPU, where that is not the same on each server.
+    ``cpu_needed`` is (S,) thousandths of a CPU, where that is not the same on each server.
     """
     reason, message, would_change = _diagnose(need, cpu_needed, view)
     return Refusal(
@@ -222,27 +203,48 @@ def needed(need: Allocation) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """What speaks of a cluster in which no server was found.
+def _diagnose(
+    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
+) -> tuple[ReasonCode, str, str]:
+    """Why no server was chosen, as a code and in words; what would change that."""
+    is_open, freest, fits = _room(need, cpu_needed, view)
+    if not is_open:
+        return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
+    in_words = wanted(need)
+    if freest < 0:
+        return (
+            ReasonCode.TOO_LARGE,
+            f"no server has {in_words}, even when empty",
+            f"a server of at least {in_words}, or a smaller reservation",
+        )
+    if fits:
+        return (
+            ReasonCode.SERVERS_EXCLUDED,
+            "the servers with room failed to start it",
+            "room on another server",
+        )
+    if cpu_needed is not None:
+        in_words = wanted(replace(need, cpu_millicpus=int(cpu_needed[freest])))
+    cpu_free = int(view.cpu_capacity[freest] - view.cpu_allocated[freest])
+    memory_free = int(view.memory_capacity[freest] - view.memory_allocated[freest])
+    would_change = (
+        f"{in_words} free on one server; {view.names[freest]} has "
+        f"{cpu_free}m CPU and {memory_free // 2**20} MiB free"
+    )
+    return ReasonCode.NO_ROOM, f"no server has {in_words} free", would_change
 
-    Attributes:
-        open: Some server accepts work.
-        freest: Of those large enough when empty, the row of the one with the most CPU to spare;
-            -1 where none is.
-        fits: Some server has room now.
+
+def _room(
+    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
+) -> tuple[bool, int, bool]:
+    """Whether a server accepts work; the one large enough with most CPU free; whether one fits.
+
+    The row is -1 where no server is large enough even when empty.
     """
-
-    open: bool
-    freest: int
-    fits: bool
-
-
-def _room(need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView) -> _Room:
     if cpu_needed is None and view.loads is not None:
         cpu, memory = need.cpu_millicpus, need.memory_bytes
         fitting, _ = view.loads.least_loaded(cpu, memory, 1)
-        return _Room(view.loads.freest(0, 0) >= 0, view.loads.freest(cpu, memory), bool(fitting))
+        return view.loads.freest(0, 0) >= 0, view.loads.freest(cpu, memory), bool(fitting)
     cpu_millicpus = need.cpu_millicpus if cpu_needed is None else cpu_needed
     large_enough = (
         view.accepting.astype(bool)
@@ -254,84 +256,28 @@ def _room(need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterV
     fits = large_enough & (spare >= 0) & (memory_free >= need.memory_bytes)
     rows = np.flatnonzero(large_enough)
     freest = int(rows[np.argmax(spare[rows])]) if rows.size else -1
-    return _Room(bool(view.accepting.any()), freest, bool(fits.any()))
+    return bool(view.accepting.any()), freest, bool(fits.any())
 
 
-def _diagnose(
-    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
-) -> tuple[ReasonCode, str, str]:
-    room = _room(need, cpu_needed, view)
-    if not room.open:
-        return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
-    in_words = wanted(need)
-    if room.freest < 0:
-        return (
-            ReasonCode.TOO_LARGE,
-            f"no server has {in_words}, even when empty",
-            f"a server of at least {in_words}, or a smaller reservation",
-        )
-    if room.fits:
-        return (
-            ReasonCode.SERVERS_EXCLUDED,
-            "the servers with room failed to start it",
-            "room on another server",
-        )
-    row = room.freest
-    if cpu_needed is not None:
-        in_words = wanted(need, int(cpu_needed[row]))
-    cpu_free = int(view.cpu_capacity[row] - view.cpu_allocated[row])
-    memory_free = int(view.memory_capacity[row] - view.memory_allocated[row])
-    return (
-        ReasonCode.NO_ROOM,
-        f"no server has {in_words} free",
-        (
-            f"{in_words} free on one server; {view.names[row]} has "
-            f"{cpu_free}m CPU and {memory_free // 2**20} MiB free"
-        ),
-    )
-
-
-def wanted(need: Allocation, cpu_millicpus: int | None = None) -> str:
-    """An allocation in words, perhaps with another amount of CPU."""
-    cpu = need.cpu_millicpus if cpu_millicpus is None else cpu_millicpus
-    return f"{cpu}m CPU and {need.memory_bytes // 2**20} MiB"
-
-
-def resize_in_place(
-    policy: str,
-    request: PlacementRequest,
-    placements: tuple[Placement, ...],
-    view: ClusterView,
-) -> Plan | Refusal | None:
-    """The workload's reservation as it is now, on the servers where it already is."""
-    need = request.reserved(view.capabilities)
-    if all(placement.allocation == need for placement in placements):
-        return None
-    return change_in_place(policy, need, placements, view, "the reservation was changed")
+def wanted(need: Allocation) -> str:
+    """An allocation in words."""
+    return f"{need.cpu_millicpus}m CPU and {need.memory_bytes // 2**20} MiB"
 
 
 def change_in_place(
-    policy: str,
-    need: Allocation,
-    placements: tuple[Placement, ...],
-    view: ClusterView,
-    why: str,
+    policy: str, need: Allocation, placements: tuple[Placement, ...], view: ClusterView, why: str
 ) -> Plan | Refusal:
     """Another allocation on the servers where a workload already is, if they have room."""
     rows = {placement.server: view.row(placement.server) for placement in placements}
-    short = next(
-        (p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)),
-        None,
-    )
-    would_change = ""
+    short = [p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)]
+    message, reason, would_change = why, ReasonCode.OK, ""
     if not view.capabilities.resize:
         message, reason = "the engine can't resize a running workload", ReasonCode.NOT_SUPPORTED
         would_change = "deleting it and handing it in again"
-    elif short is not None:
-        message, reason = f"{short.server} has no room for it to grow", ReasonCode.NO_ROOM
+    elif short:
+        message, reason = f"{short[0].server} has no room for it to grow", ReasonCode.NO_ROOM
         would_change = "room on the server where it runs"
-    else:
-        message, reason = why, ReasonCode.OK
+    kept = placements[:CANDIDATES_KEPT]
     decision = Decision(
         stage=Stage.ADAPTATION,
         decided_by=policy,
@@ -340,9 +286,7 @@ def change_in_place(
         message=message,
         would_change=would_change,
         considered=len(placements),
-        candidates=tuple(
-            candidate(view, rows[p.server], None, reason) for p in placements[:CANDIDATES_KEPT]
-        ),
+        candidates=tuple(candidate(view, rows[p.server], None, reason) for p in kept),
         numbers=needed(need),
     )
     if reason is not ReasonCode.OK:

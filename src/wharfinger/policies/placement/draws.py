@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
 
+from wharfinger.model.view import PlacementRequest
+from wharfinger.policies.placement.common import ByReservation
+
 _EIGHT = Struct("<8Q")
 
 
 @dataclass(frozen=True, slots=True)
 class DrawSettings:
-    """What placements that draw may be told.
+    """Settings of placements that draw.
 
     Attributes:
         seed: Of all draws. Another seed places each workload elsewhere.
@@ -23,17 +26,27 @@ class DrawSettings:
     seed: int = 0
 
 
+class Drawing(ByReservation):
+    """A placement that draws.
+
+    Args:
+        settings: With another seed each workload may go elsewhere.
+    """
+
+    def __init__(self, settings: DrawSettings | None = None) -> None:
+        self.settings: DrawSettings = settings or DrawSettings()
+
+    def order(self, count: int, request: PlacementRequest, what: str) -> Iterator[int]:
+        """The numbers below ``count`` in an order drawn for a workload and a use."""
+        return in_random_order(count, self.settings.seed, request.workload.name, what)
+
+
 def in_random_order(count: int, seed: int, *asks: str) -> Iterator[int]:
     """The numbers from 0 to ``count`` - 1, each once, in an order drawn for the question.
 
     Fisher's and Yates's shuffle (Knuth, volume 2, 3.4.2, algorithm P) that keeps only what it has
-    swapped: what a number costs does not grow with ``count``. The first that suits is drawn
+    swapped: the cost of a number does not grow with ``count``. The first that suits is drawn
     uniformly among all that suit; the first n are a sample without repetition.
-
-    Args:
-        count: Of numbers.
-        seed: Of all draws.
-        asks: For what it is drawn.
 
     >>> list(in_random_order(5, 0, "encode"))
     [4, 0, 3, 1, 2]

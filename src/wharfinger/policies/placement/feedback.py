@@ -3,24 +3,32 @@
 The part of Quasar's adaptation that needs no classification: a workload that misses its target gets
 more of the server where it is, one that has more than it needs gives CPU back. How much is taken
 from proportion alone, as vertical autoscalers do; it is the baseline that a policy with
-predictions has to beat. *When* to look is the manager's business
-(``wharfinger.core.adaptation``).
+predictions has to beat. *When* to look is the adaptation's business.
 """
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Plan, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.policies.placement.resizing import follow_target
+from wharfinger.policies.placement.resizing import ResizeSettings, follow_target
 
 
 class Feedback(LeastLoaded):
-    """Places as least-loaded does; the reservation is where sizing by measurement begins."""
+    """Places as least-loaded does; the reservation is where sizing by measurement begins.
+
+    Args:
+        settings: Bounds of a step.
+    """
 
     name = "feedback"
+
+    def __init__(self, settings: ResizeSettings | None = None) -> None:
+        self.settings: ResizeSettings = settings or ResizeSettings()
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal | None:
         """More where the target is missed, less where there is more than enough."""
-        return follow_target(self.name, request, placements, view)
+        if request.workload.target is None:
+            return super().resize(request, placements, view)
+        return follow_target(self.name, request, placements, view, self.settings)

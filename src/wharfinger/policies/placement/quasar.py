@@ -10,26 +10,36 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import TargetPart, pace_with, parts_of
 from wharfinger.core.seams.contention import POINTS, Assessment
-from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
-from wharfinger.policies.placement.common import refuse
-from wharfinger.policies.placement.curve_resizing import MEDIAN, after_resize, along_curve
-from wharfinger.policies.placement.options import (
-    CONTENTION,
-    INCOMPATIBLE,
-    NOWHERE,
-    OK,
-    TOO_LARGE,
-    ServerOptions,
-    load_on,
-    reasons_on,
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Candidate,
+    Decision,
+    Plan,
+    ReasonCode,
+    Refusal,
+    Stage,
 )
-from wharfinger.policies.placement.resizing import ResizeSettings, by_proportion, follow_target
+from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.policies.placement.common import (
+    ByReservation,
+    candidates,
+    needed,
+    open_servers,
+    refuse,
+)
+from wharfinger.policies.placement.resizing import (
+    MEDIAN,
+    ResizeSettings,
+    after_resize,
+    along_curve,
+    by_proportion,
+    follow_target,
+)
 from wharfinger.policies.placement.sizing import Sizing, SizingSettings, prediction, size
 
 
@@ -51,27 +61,140 @@ class QuasarSettings:
     patience_seconds: float = 3600.0
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
 
-    @classmethod
-    def sure(cls, confidence: float) -> "QuasarSettings":
-        """The usual ones with another confidence."""
-        return cls(SizingSettings(confidence))
+
+NOWHERE = np.array([], dtype=np.intp)
+CODES = (
+    ReasonCode.NO_SERVERS,
+    ReasonCode.SERVERS_EXCLUDED,
+    ReasonCode.TOO_LARGE,
+    ReasonCode.NO_ROOM,
+    ReasonCode.OFF_PREDICTION,
+    ReasonCode.OK,
+    ReasonCode.INTERFERENCE,
+    ReasonCode.DOES_NOT_FIT,
+)
+_NO_SERVERS, _EXCLUDED, TOO_LARGE, _NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INCOMPATIBLE = range(8)
+"""Indices in ``CODES``."""
 
 
-CONFIDENCE = SizingSettings().confidence
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """All servers, looked at for one workload.
+
+    Attributes:
+        need: (S,) thousandths of a CPU that it would get.
+        memory_bytes: That it would get.
+        reason: (S,) index in ``CODES``; that of ``OK`` where it could go.
+        score: (S,) lower is better; infinite where it can't go.
+        sizing: ``None`` where it goes by its reservation.
+        contention: The residents and it.
+        violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
+        relaxed: No server keeps all workloads within that; the smallest violation was taken.
+    """
+
+    need: NDArray[np.int64]
+    memory_bytes: int
+    reason: NDArray[np.int64]
+    score: NDArray[np.float64]
+    sizing: Sizing | None
+    contention: Assessment
+    violation: NDArray[np.float64]
+    relaxed: bool
+
+    def best(self) -> NDArray[np.intp]:
+        """Where it would go, best first; where the target is reached, whatever that takes, first.
+
+        No more than stand in a decision's record.
+        """
+        possible, kept = np.isfinite(self.score), CANDIDATES_KEPT
+        reached = possible if self.sizing is None else possible & self.sizing.reached
+        first = _lowest(np.flatnonzero(reached), self.score, kept)
+        others = np.flatnonzero(possible & ~reached) if len(first) < kept else NOWHERE
+        return np.concatenate((first, _lowest(others, self.score, kept - len(first))))
+
+    def nearest_miss(self) -> int | None:
+        """A server that has room, and can't take it for another reason."""
+        rows = np.flatnonzero(np.isin(self.reason, (OFF_PREDICTION, CONTENTION, INCOMPATIBLE)))
+        return int(rows[self.violation[rows].argmin()]) if rows.size else None
+
+    def refusal(self, row: int, server: str) -> tuple[ReasonCode, str, str]:
+        """Why such a server does not take it, as a code and in words; what would change that."""
+        reason = CODES[int(self.reason[row])]
+        if reason is ReasonCode.OFF_PREDICTION:
+            why = f"a workload on {server} violates its target: no new work until it is kept again"
+            return reason, why, f"every target on {server} kept again, or room on another server"
+        if reason is ReasonCode.DOES_NOT_FIT:
+            why = f"it would not fit beside the residents of {server}"
+            return reason, why, f"the end of a resident of {server}, or room on another server"
+        why = f"it would slow the residents of {server}: {self.contention.refusal(row)}"
+        return reason, why, f"fewer or less sensitive neighbors on {server}, or another server"
+
+    def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:
+        """The best, then those that can't take it, each with its numbers."""
+        others = np.flatnonzero(~np.isfinite(self.score))[: CANDIDATES_KEPT - len(best)]
+        rows = [*best.tolist(), *others.tolist()]
+        scores = [score if score < inf else None for score in self.score[rows].tolist()]
+        reasons = [CODES[reason] for reason in self.reason[rows].tolist()]
+        listed = candidates(view, rows, scores, reasons)
+        return tuple(
+            replace(one, numbers={**one.numbers, **self._numbers(row)})
+            for row, one in zip(rows, listed, strict=True)
+        )
+
+    def _numbers(self, row: int) -> dict[str, float]:
+        numbers = {"cpu_needed_millicpus": float(self.need[row])}
+        if self.sizing is not None and self.need[row] > 0:
+            predicted = self.sizing.interval_on(row)
+            numbers["predicted_pace"] = predicted.mean
+            numbers["predicted_pace_low"] = predicted.low
+        if self.contention.informed:
+            numbers["interference_beyond_tolerated"] = float(self.violation[row])
+        return numbers | self.contention.numbers(row)
 
 
-class Quasar:
+def _lowest(rows: NDArray[np.intp], score: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """So many of these rows with the lowest scores, lowest first, equal ones in their order."""
+    scores = score[rows]
+    if count < len(rows):
+        low = scores <= np.partition(scores, count - 1)[count - 1] if count else rows < 0
+        rows, scores = rows[low], scores[low]
+    return rows[np.argsort(scores, kind="stable")][:count]
+
+
+def reasons_on(
+    request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
+) -> NDArray[np.int64]:
+    """(S,) why each server can't take it now, as an index in ``CODES``."""
+    cpu = view.cpu_capacity
+    too_large = (need > cpu) | (memory_bytes > view.memory_capacity)
+    if not request.workload.best_effort:
+        too_large |= need == 0
+    full = (view.cpu_allocated + need > cpu) | (
+        view.memory_allocated + memory_bytes > view.memory_capacity
+    )
+    reasons = np.full(len(need), OK)
+    # The last that holds is what is said.
+    reasons[view.unsettled > 0] = OFF_PREDICTION
+    reasons[full] = _NO_ROOM
+    reasons[too_large] = TOO_LARGE
+    reasons[open_servers(request, view) == 0] = _EXCLUDED
+    reasons[view.accepting == 0] = _NO_SERVERS
+    return reasons
+
+
+def load_on(view: ClusterView) -> NDArray[np.float64]:
+    """(S,) how full each server is, and by how many: by which best-effort work is ranked."""
+    return np.asarray(view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100)
+
+
+class Quasar(ByReservation):
     """Least resources that reach the target, beside neighbors that tolerate it."""
 
     name = "quasar"
 
     def __init__(self, settings: QuasarSettings | None = None) -> None:
-        self.settings = settings or QuasarSettings()
+        self.settings: QuasarSettings = settings or QuasarSettings()
         self._confidence = self.settings.sizing.confidence
-
-    def index(self) -> ServerIndex | None:
-        """None so far."""
-        return None
 
     # --- placing ---------------------------------------------------------------------------
 
@@ -141,14 +264,10 @@ class Quasar:
     def _numbers(
         self, allocation: Allocation, options: ServerOptions, request: PlacementRequest
     ) -> dict[str, float]:
-        numbers = {
-            "cpu_needed_millicpus": float(allocation.cpu_millicpus),
-            "memory_needed_bytes": float(allocation.memory_bytes),
-        }
-        if options.sizing is not None:
-            numbers["confidence"] = self._confidence
-            numbers["waited_seconds"] = request.waited_seconds
-        return numbers
+        if options.sizing is None:
+            return needed(allocation)
+        sure, waited = self._confidence, request.waited_seconds
+        return {**needed(allocation), "confidence": sure, "waited_seconds": waited}
 
     def _why(
         self, row: int, options: ServerOptions, view: ClusterView, request: PlacementRequest
@@ -179,19 +298,15 @@ class Quasar:
         if row is not None:
             return self._refusal(*options.refusal(row, view.names[row]), options, view)
         # Where it could be given nothing at all, a server is too small whatever it has.
-        needed = options.need
+        sizes = options.need
         if not request.workload.best_effort:
-            needed = np.where(needed > 0, needed, np.maximum(view.cpu_capacity + 1, 1))
-        cpu = int(needed.min()) if needed.size else 0
+            sizes = np.where(sizes > 0, sizes, np.maximum(view.cpu_capacity + 1, 1))
+        cpu = int(sizes.min()) if sizes.size else 0
         need = Allocation(cpu, options.memory_bytes, request.workload.best_effort)
-        plain = refuse(self.name, request, need, view, needed).decision
-        return Refusal(
-            replace(
-                plain,
-                candidates=options.candidates(NOWHERE, view),
-                numbers=self._numbers(need, options, request),
-            )
-        )
+        plain = refuse(self.name, request, need, view, sizes).decision
+        numbers = self._numbers(need, options, request)
+        candidates = options.candidates(NOWHERE, view)
+        return Refusal(replace(plain, candidates=candidates, numbers=numbers))
 
     def _too_high(self, sizing: Sizing, options: ServerOptions, view: ClusterView) -> Refusal:
         predicted = prediction(sizing.curve.best(), self._confidence)
@@ -232,7 +347,9 @@ class Quasar:
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal | None:
         """Along the curve that was classified, from how it does now."""
-        known, settings = request.classification, self.settings
+        known, off, settings = request.classification, request.off_target, self.settings
+        if request.workload.target is None:
+            return super().resize(request, placements, view)
         parts = parts_of(request.workload, known, request.waited_seconds) if known else []
         if known and not parts and known.shape is not None:
             parts = [TargetPart(known.shape, 1.0)]
@@ -242,8 +359,7 @@ class Quasar:
             along = along_curve(parts, held, off, view, margin, settings.sizing)
             return along or by_proportion(held, off, settings.resizing)
 
-        verdict = follow_target(self.name, request, placements, view, wanted, settings.resizing)
-        off = request.off_target
+        verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
         if not isinstance(verdict, Plan) or known is None or off is None or not parts:
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation

@@ -1,18 +1,21 @@
-"""CPU that follows a target while the workload runs: what all policies that follow a target share.
+"""CPU that follows a target while the workload runs, for all policies that do that.
 
-A policy gives ``follow_target`` a function that says what is wanted; here are the bounds (a step
-at most quadruples or halves, what is used is not taken from a service), the room on the server,
-and the reasons not to.
+``follow_target`` bounds what is wanted: by a step's limits, by what a service uses, by the room on
+the server. What is wanted comes from proportion alone, or from the classified curve.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import log
 
+from wharfinger.classification.prediction import TargetPart, pace_with, performance_with
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.decisions import Decision, Plan, Prediction, ReasonCode, Refusal, Stage
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.profile import Estimate
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
-from wharfinger.policies.placement.common import change_in_place, resize_in_place
+from wharfinger.policies.placement.common import change_in_place
+from wharfinger.policies.placement.sizing import SizingSettings, prediction, sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class ResizeSettings:
 
 DEFAULT = ResizeSettings()
 BUSY = DEFAULT.busy
+
+MEDIAN = 0.5
+"""The confidence at which nothing is added for doubt."""
 
 Wanted = Callable[[Allocation, OffTarget], int]
 """From what is held and how far off the target is: thousandths of a CPU."""
@@ -72,75 +78,57 @@ def follow_target(
     request: PlacementRequest,
     placements: tuple[Placement, ...],
     view: ClusterView,
-    wanted: Wanted = by_proportion,
-    settings: ResizeSettings = DEFAULT,
+    settings: ResizeSettings,
+    wanted: Wanted | None = None,
 ) -> Plan | Refusal | None:
-    """More where the target is missed, less where there is more than enough."""
-    if request.workload.target is None:
-        return resize_in_place(policy, request, placements, view)
-    off = request.off_target
+    """More where the target is missed, less where there is more than enough.
+
+    The workload has a target. ``wanted`` says how much is wanted; ``None`` = in proportion to what
+    is missing or spare.
+    """
+    off, target = request.off_target, request.workload.target
     if off is None or len(placements) != 1 or request.workload.best_effort:
         return None
     held = placements[0].allocation
     if off.pace < 1 and _is_idle(off, held, settings):
         return Refusal(_no_help(policy, off, held))
+    size = wanted(held, off) if wanted else by_proportion(held, off, settings)
+    size = _bounded(size, held, off, settings)
     # A latency says nothing of what is left when CPU is taken that is used.
-    kept = _used_millicpus(off) if request.workload.target.latency else 0
-    need = _sized(held, off, view, placements[0].server, kept, wanted, settings)
-    if abs(need.cpu_millicpus - held.cpu_millicpus) < settings.min_step * held.cpu_millicpus:
-        # What is missing is less than is worth a change, or no room is left for more.
-        return None if off.pace > 1 else _asked(policy, held, placements, view, settings)
-    return change_in_place(policy, need, placements, view, _why(off, held, need))
-
-
-def _sized(
-    held: Allocation,
-    off: OffTarget,
-    view: ClusterView,
-    server: str,
-    kept_millicpus: int,
-    wanted: Wanted,
-    settings: ResizeSettings,
-) -> Allocation:
-    """What is wanted, within a step's bounds and as far as the server has it."""
-    least, most = held.cpu_millicpus / settings.max_cut, held.cpu_millicpus * settings.max_growth
-    size = max(settings.min_millicpus, round(min(most, max(least, wanted(held, off)))))
+    if off.pace > 1 and target is not None and target.latency:
+        used = round(_used_millicpus(off) * settings.margin)
+        size = min(held.cpu_millicpus, max(size, used))
+    step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
+    size, room = -(-size // step) * step, room_on(placements[0].server, view) // step * step
+    size = min(size, held.cpu_millicpus + max(0, room))
+    if abs(size - held.cpu_millicpus) >= settings.min_step * held.cpu_millicpus:
+        need = replace(held, cpu_millicpus=size)
+        return change_in_place(policy, need, placements, view, _why(off, held, need))
     if off.pace > 1:
-        size = min(held.cpu_millicpus, max(size, round(kept_millicpus * settings.margin)))
-    else:
-        size = max(size, _step_up(held, settings, fractional=True))
-    if not view.capabilities.fractional_cpu:
-        size = -(-size // MILLICPUS_PER_CPU) * MILLICPUS_PER_CPU
-    room = room_on(server, view)
-    if not view.capabilities.fractional_cpu:
-        room = room // MILLICPUS_PER_CPU * MILLICPUS_PER_CPU
-    return replace(held, cpu_millicpus=min(size, held.cpu_millicpus + max(0, room)))
-
-
-def _asked(
-    policy: str,
-    held: Allocation,
-    placements: tuple[Placement, ...],
-    view: ClusterView,
-    settings: ResizeSettings,
-) -> Plan | Refusal | None:
-    """The refusal for one more step than there is room for."""
-    step = _step_up(held, settings, fractional=view.capabilities.fractional_cpu)
-    more = replace(held, cpu_millicpus=step)
+        return None
+    # What is missing is less than is worth a change, or no room is left for one step more.
+    more = replace(held, cpu_millicpus=-(-_step_up(held, settings) // step) * step)
     verdict = change_in_place(policy, more, placements, view, "")
     return verdict if isinstance(verdict, Refusal) else None
 
 
-def _step_up(held: Allocation, settings: ResizeSettings, *, fractional: bool) -> int:
+def _bounded(size: int, held: Allocation, off: OffTarget, settings: ResizeSettings) -> int:
+    """Within a step's bounds, and in the direction in which the workload is off its target."""
+    least, most = held.cpu_millicpus / settings.max_cut, held.cpu_millicpus * settings.max_growth
+    size = max(settings.min_millicpus, round(min(most, max(least, size))))
+    if off.pace > 1:
+        return min(held.cpu_millicpus, size)
+    return max(size, _step_up(held, settings))
+
+
+def _step_up(held: Allocation, settings: ResizeSettings) -> int:
     """The least that is worth adding to an allocation, added."""
-    step = 1 if fractional else MILLICPUS_PER_CPU
-    size = round(held.cpu_millicpus * (1 + settings.min_step)) + 1
-    return -(-size // step) * step
+    return round(held.cpu_millicpus * (1 + settings.min_step)) + 1
 
 
 def _is_idle(off: OffTarget, held: Allocation, settings: ResizeSettings) -> bool:
-    known = off.cpu_seconds_per_second is not None
-    return known and _used_millicpus(off) < settings.busy * held.cpu_millicpus
+    is_measured = off.cpu_seconds_per_second is not None
+    return is_measured and _used_millicpus(off) < settings.busy * held.cpu_millicpus
 
 
 def _used_millicpus(off: OffTarget) -> int:
@@ -170,3 +158,51 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
     )
+
+
+# --- along the classified curve (Quasar 4.1) --------------------------------------------
+
+
+def after_resize(
+    parts: list[TargetPart],
+    before: Allocation,
+    after: Allocation,
+    off: OffTarget,
+    confidence: float,
+) -> Prediction:
+    """How it should do with another allocation: from its present performance, along the curve.
+
+    In the target's own terms only where it has one part, and states no completion.
+    """
+    now = pace_with(parts, before.cpu_millicpus, MEDIAN).mean
+    then = pace_with(parts, after.cpu_millicpus, MEDIAN)
+    level = max(off.pace, 1e-9) / now
+    predicted = prediction(Estimate(then.mean * level, then.std), confidence)
+    if len(parts) > 1 or parts[0].work is not None:
+        return predicted
+    terms = performance_with(parts, after.cpu_millicpus, -log(level), 0.0, confidence)
+    return replace(predicted, performance=terms)
+
+
+def along_curve(
+    parts: list[TargetPart],
+    held: Allocation,
+    off: OffTarget,
+    view: ClusterView,
+    margin: float,
+    settings: SizingSettings,
+) -> int | None:
+    """The least CPU with which the present performance becomes ``margin`` times the target.
+
+    ``None`` where the curve says that no CPU would do: then it may be the curve that is wrong.
+    """
+    if not parts or held.cpu_millicpus <= 0:
+        return None
+    now = log(pace_with(parts, held.cpu_millicpus, MEDIAN).mean)
+    fractional = view.capabilities.fractional_cpu
+    grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
+    for cpu in grid.tolist():
+        change = log(pace_with(parts, cpu, MEDIAN).mean) - now
+        if log(max(off.pace, 1e-9)) + change >= log(margin):
+            return int(cpu) if (cpu > held.cpu_millicpus) == (off.pace < 1) else None
+    return None

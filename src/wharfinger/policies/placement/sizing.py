@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ DEFAULT = SizingSettings()
 def sizes(
     largest_millicpus: int, *, fractional: bool, settings: SizingSettings = DEFAULT
 ) -> NDArray[np.int64]:
-    """Allocations that are considered, ascending, up to the largest that whole steps make.
+    """Candidate allocations, ascending, up to the largest that whole steps make.
 
     Fine where little is needed, however large the largest server is; empty where not even one
     step fits.
@@ -71,12 +72,12 @@ def sizes(
 @lru_cache(maxsize=64)
 def _sizes(largest_millicpus: int, step: int, min_step: float) -> tuple[int, ...]:
     largest = largest_millicpus // step * step
-    found: list[int] = []
+    smaller: list[int] = []
     size = step
     while size < largest:
-        found.append(size)
+        smaller.append(size)
         size = max(size + step, -(-round(size * (1 + min_step)) // step) * step)
-    return (*found, largest) if largest else ()
+    return (*smaller, largest) if largest else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +109,13 @@ class SizeCurve:
 
     def at(self, cpu_millicpus: int) -> Estimate:
         """With one of the sizes."""
-        return self._estimate(int(self.sizes.searchsorted(cpu_millicpus)))
+        at = int(self.sizes.searchsorted(cpu_millicpus))
+        return Estimate(self.means[at], self.stds[at])
 
     def best(self) -> Estimate:
         """The most that any size gives."""
-        return self._estimate(max(range(len(self.means)), key=self.means.__getitem__))
-
-    def _estimate(self, at: int) -> Estimate:
-        return Estimate(self.means[at], self.stds[at])
+        mean, std = max(zip(self.means, self.stds, strict=True), key=itemgetter(0))
+        return Estimate(mean, std)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +158,13 @@ class Sizing:
         """The same in the target's own terms, too, and alone."""
         cpu, (drop, variance) = int(self.cpu_millicpus[row]), _at(self.drop, row)
         terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
-        found = replace(self.interval_on(row), performance=terms)
+        beside = replace(self.interval_on(row), performance=terms)
         if self.correctable is None:
-            return found
+            return beside
         by_neighbors, its_variance = _at(self.correctable, row)
         variance = max(variance - its_variance, 0.0)
         alone = worse_by(self.curve.at(cpu), drop - by_neighbors, variance)
-        return replace(found, alone=alone.mean, alone_std=alone.std)
+        return replace(beside, alone=alone.mean, alone_std=alone.std)
 
     def performance(self) -> LogEstimates:
         """Over the target on each server, with what it would be given there."""
@@ -190,14 +190,7 @@ def size(
     contention: Assessment,
     settings: SizingSettings = DEFAULT,
 ) -> Sizing | None:
-    """The least CPU on each server; ``None`` where nothing can be predicted.
-
-    Args:
-        request: What is to be placed.
-        view: The servers.
-        contention: What neighbors do to it.
-        settings: Constants.
-    """
+    """The least CPU on each server beside its residents; ``None`` = nothing can be predicted."""
     known = request.classification
     if known is None or not len(view.names):
         return None
@@ -226,31 +219,15 @@ def size(
             eased = SizeCurve.of(at_once, grid, settings.confidence)
         most = _most_useful(curve, within, settings.plateau)
         chosen = np.where(reached, chosen, _most_that_fits(eased.medians, grid, most, view))
-    return Sizing(
-        chosen,
-        reached,
-        parts,
-        curve,
-        drop,
-        contention.correctable,
-        settings.confidence,
-        _is_hopeless(at_once, grid, best, settings),
-    )
-
-
-def _is_hopeless(
-    at_once: list[TargetPart],
-    grid: NDArray[np.int64],
-    best: tuple[float, float],
-    settings: SizingSettings,
-) -> bool:
-    """Whether no size on the best platform, drop and variance of which are given, will do."""
-    # The largest is mostly the best: so one look is enough, where there is hope.
+    # Whether no size on the fastest platform will do. The largest is mostly the best: where there
+    # is hope, one look is enough.
     alone = (
         worse_by(pace_with(at_once, cpu, settings.confidence), *best)
         for cpu in reversed(grid.tolist())
     )
-    return all(reached_probability(pace) < settings.hopeless for pace in alone)
+    hopeless = all(reached_probability(pace) < settings.hopeless for pace in alone)
+    correctable, sure = contention.correctable, settings.confidence
+    return Sizing(chosen, reached, parts, curve, drop, correctable, sure, hopeless)
 
 
 def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) -> NDArray[np.int64]:
@@ -268,18 +245,12 @@ def _most_that_fits(
     most: NDArray[np.int64],
     view: ClusterView,
 ) -> NDArray[np.int64]:
-    """What to give where no allocation reaches the target: it does not wait for more.
+    """(S,) what to give where no allocation reaches the target: it does not wait for more.
 
-    Args:
-        medians: (G,) of the logarithm of performance over target, by size, without neighbors,
-            and where it has waited too long for any, as it was when it was handed in.
-        grid: (G,) sizes.
-        most: (S,) what gives the most on each server.
-        view: What is free there.
-
-    Returns:
-        (S,) what gives the most of what is free; where less is free than the target should take
-        without neighbors, that: there is no room then.
+    That is what gives the most of what is free; where less is free than the target should take
+    without neighbors, that: there is no room then. ``medians`` (G,) are of the logarithm of
+    performance over target by size, without neighbors, as it was submitted; ``most`` (S,) is what
+    gives the most on each server.
     """
     if not (medians >= 0).any():
         return most

@@ -5,19 +5,18 @@ Source: Ousterhout, Wendell, Zaharia, Stoica, "Sparrow: distributed, low latency
 (dissertation 7.2 and 7.6: two servers for each core). It looks at a few servers only, and neither
 at platforms nor at interference.
 
-Late binding: a probe stands in line at its server, and the task goes to whichever of the servers
+Late binding: a probe queues at its server, and the task goes to whichever of the servers
 drawn is free first. Here a workload for which none of them has room is refused with
 ``ReasonCode.PROBES_BUSY``: it waits for these servers alone, does not block those behind it, and is
 asked about again when one of them has room. Its draw hangs on its name, so it is the same again.
 
-What is not as in Sparrow: the lines are the manager's, not the servers', so there is no delay of
-messages and nothing to cancel; those that wait for one server are served by priority and arrival,
+Deviations from Sparrow: the queues are the manager's, not the servers', so messages have no delay
+and nothing has to be cancelled; those that wait for one server are served by priority and arrival,
 and a small one may pass a large one that has no room yet; a workload is one task on one server, so
 the best of its probes is taken where Sparrow takes the best m for m tasks; a server that comes or
 leaves may change what is drawn.
 """
 
-from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
@@ -36,7 +35,6 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import least_loaded
 from wharfinger.policies.placement.common import (
-    ByReservation,
     candidate,
     misfit,
     needed,
@@ -45,7 +43,7 @@ from wharfinger.policies.placement.common import (
     refuse,
     wanted,
 )
-from wharfinger.policies.placement.draws import DrawSettings, in_random_order
+from wharfinger.policies.placement.draws import Drawing
 
 PROBES_PER_CORE = 2
 """The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
@@ -55,18 +53,10 @@ that would are found by a scan."""
 _POSSIBLE = frozenset({ReasonCode.OK, ReasonCode.NO_ROOM})
 
 
-class Sparrow(ByReservation):
-    """The least loaded of two servers for each core, drawn among those that are large enough.
-
-    Args:
-        settings: The seed of all draws.
-    """
+class Sparrow(Drawing):
+    """The least loaded of two servers for each core, drawn among those that are large enough."""
 
     name = "sparrow"
-
-    def __init__(self, settings: DrawSettings | None = None) -> None:
-        self.settings = settings or DrawSettings()
-        self._seed = self.settings.seed
 
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Probe, drop those without room, rank the others by load, size by reservation."""
@@ -86,7 +76,7 @@ class Sparrow(ByReservation):
         """Rows of servers that could take it, busy or not: drawn without repetition."""
         count = max(2, -(-PROBES_PER_CORE * need.cpu_millicpus // MILLICPUS_PER_CPU))
         servers = len(view.names)
-        drawn = islice(self._order(servers, request, "probes"), LOOKED_AT * count)
+        drawn = islice(self.order(servers, request, "probes"), LOOKED_AT * count)
         could = (row for row in drawn if misfit(request, need, view, row) in _POSSIBLE)
         probes = list(islice(could, count))
         if len(probes) == count or servers <= LOOKED_AT * count:
@@ -96,10 +86,7 @@ class Sparrow(ByReservation):
             & (view.cpu_capacity >= need.cpu_millicpus)
             & (view.memory_capacity >= need.memory_bytes)
         )
-        return [int(rows[at]) for at in islice(self._order(len(rows), request, "scan"), count)]
-
-    def _order(self, count: int, request: PlacementRequest, what: str) -> Iterator[int]:
-        return in_random_order(count, self._seed, request.workload.name, what)
+        return [int(rows[at]) for at in islice(self.order(len(rows), request, "scan"), count)]
 
     def _wait(self, need: Allocation, busy: list[Candidate]) -> Refusal:
         servers = tuple(probe.server for probe in busy)

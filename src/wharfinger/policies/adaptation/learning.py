@@ -1,0 +1,215 @@
+"""What is learnt from how a workload runs: observations, and when to classify it again.
+
+Pure functions of the records (Quasar 3.2 and 4.1): what runs is measured under each allocation that
+it has; where that is off its prediction, or new, it is reclassified.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import hypot, log
+
+from wharfinger.classification.utility import RUNNING_HALF_LIFE_SECONDS
+from wharfinger.classification.utility import corrected as remembered
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.state import WorkloadRecord, is_violated
+from wharfinger.core.tracking import Observation
+from wharfinger.estimators.matrix import Transform
+from wharfinger.model.allocation import Placement
+from wharfinger.model.performance import PROXIES, Quantity
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.profile import Classification, Entry, Estimate, Measurements, Origin
+from wharfinger.model.view import ClusterView
+from wharfinger.model.workload import ProfileMode
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings, cpu_used, is_recent
+from wharfinger.policies.placement.resizing import room_on
+
+OBSERVED = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What to keep and what to do with it, under these settings."""
+
+    settings: TargetSettings
+
+    def observations(
+        self, record: WorkloadRecord, now: float, slowdown: Estimate | None
+    ) -> list[Observation]:
+        """How it does under its present allocation, once that has had time to show.
+
+        What is kept is what it would be without its neighbors, where their part is known.
+        """
+        performance, settings = record.performance, self.settings
+        if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
+            return []
+        if not Slack(settings).is_settled(record, now):
+            return []
+        changed = is_recent(record.neighbors_changed_at, now, settings.settling_seconds)
+        cpu = record.placements[0].allocation.cpu_millicpus
+        if cpu <= 0 or (slowdown is not None and changed):
+            return []
+        used = performance.readings.get(Quantity.CPU)
+        is_idle = used is not None and used.value * MILLICPUS_PER_CPU < settings.busy * cpu
+        kept: list[Observation] = []
+        for quantity in OBSERVED:
+            value = performance.trusted(quantity)
+            # A service that is asked little answers little, whatever it could.
+            says_nothing = is_idle and quantity is Quantity.THROUGHPUT
+            if value is None or value <= 0 or says_nothing:
+                continue
+            seen = {quantity: _alone(Entry(value, settings.observation_error), quantity, slowdown)}
+            if quantity is Quantity.LATENCY and cpu_used(record) > 0:
+                # A latency tells what could be sustained only with how busy it was then.
+                seen[Quantity.CPU] = Entry(cpu_used(record), settings.observation_error)
+            kept += [
+                self._kept(record, of, cpu, replace(entry, measured_at=performance.measured_at))
+                for of, entry in seen.items()
+            ]
+        return kept
+
+    def _kept(
+        self, record: WorkloadRecord, quantity: Quantity, cpu: int, seen: Entry
+    ) -> Observation:
+        """One more measurement under an allocation: as the last ones, or a new phase."""
+        entries = dict(record.observed.get(quantity, {}))
+        old, new = entries.pop(cpu, None), replace(seen, origin=Origin.OBSERVED)
+        if old is None or abs(log(new.value / old.value)) <= self.settings.min_surprise:
+            new = remembered(old, new, Transform.LOG, RUNNING_HALF_LIFE_SECONDS)
+        forgets = [*entries, cpu][: -self.settings.max_observed]
+        return Observation(quantity, cpu, new, tuple(forgets))
+
+    def measured(self, record: WorkloadRecord) -> Measurements | None:
+        """All that was measured of a workload, before it ran and since; ``None`` = nothing was."""
+        if record.observed and len(record.placements) == 1:
+            return self.corrected(record, "")
+        return record.measurements
+
+    def corrected(self, record: WorkloadRecord, platform: str) -> Measurements:
+        """All that is measured of one that runs: its profiling, moved to its present level.
+
+        A program's phase or a service's load changes the level of the whole row; what was learnt of
+        its shape stays.
+        """
+        profiled = record.measurements or Measurements()
+        cpu = record.placements[0].allocation.cpu_millicpus
+        performance: dict[Quantity, dict[int, Entry]] = {
+            quantity: dict(entries) for quantity, entries in profiled.performance.items()
+        }
+        further = dict(profiled.further)
+        for quantity, seen in record.observed.items():
+            entries = _as_on_platform(record.classification, platform, quantity, seen)
+            row = {**performance.get(quantity, {}), **entries}
+            curve = record.classification and record.classification.curves.get(quantity)
+            if curve and cpu in entries:
+                level = entries[cpu].value / curve.at(cpu).mean
+                row = {c: replace(e, value=e.value * level) for c, e in row.items()}
+                row[cpu] = entries[cpu]
+                further[quantity] = tuple(
+                    replace(one, entry=replace(one.entry, value=one.entry.value * level))
+                    for one in profiled.further.get(quantity, ())
+                )
+            for old in list(row)[: -self.settings.max_observed]:
+                del row[old]
+            performance[quantity] = row
+        further = {quantity: runs for quantity, runs in further.items() if runs}
+        here = profiled.platform or platform
+        return replace(profiled, performance=performance, platform=here, further=further)
+
+    def surprise(
+        self,
+        record: WorkloadRecord,
+        now: float,
+        platform: str,
+        slowdown: Estimate | None = None,
+    ) -> str:
+        """Why a running workload should be classified again by how it runs; empty = no reason.
+
+        ``slowdown`` is what its neighbors leave it, as predicted: its doubt is part of the doubt
+        here.
+        """
+        known, settings = record.classification, self.settings
+        if known is None or record.reclassifying or not _learns(record):
+            return ""
+        if is_recent(record.classified_at, now, settings.reclassification_seconds):
+            return ""
+        cpu = record.placements[0].allocation.cpu_millicpus
+        profiled = record.measurements.performance if record.measurements else {}
+        for quantity, entries in sorted(record.observed.items()):
+            if cpu not in entries or quantity in PROXIES:
+                continue
+            curve, row = known.curves.get(quantity), profiled.get(quantity, {})
+            if cpu not in row and len(row) < 2:
+                return "it is measured under one allocation more"
+            if curve is None:
+                continue
+            estimate = curve.at(cpu)
+            there = _as_on_platform(known, platform, quantity, {cpu: entries[cpu]})
+            off = abs(log(there[cpu].value / estimate.mean))
+            doubt = hypot(estimate.std, slowdown.std if slowdown else 0.0)
+            if off > max(settings.surprise * doubt, settings.min_surprise):
+                return f"it runs {off:.0%} off what was predicted for {cpu}m CPU"
+        return ""
+
+    def second_allocation(self, record: WorkloadRecord, view: ClusterView) -> tuple[Placement, ...]:
+        """For one that was measured under its present allocation only: another, not far off.
+
+        More where there is room, else less by no more than its tolerance; once in a start. Empty
+        where there is no need, or no room.
+        """
+        if not view.capabilities.resize or not _learns(record) or record.measurements is None:
+            return ()
+        if record.reclassifying or record.tracking is None or is_violated(record):
+            return ()
+        here = record.placements[0]
+        now = here.allocation.cpu_millicpus
+        seen = any(now in row for row in record.observed.values())
+        if not seen or record.adjusted_at is not None or _measured_under(record) != {now}:
+            return ()
+        room = room_on(here.server, view)
+        step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
+        more = min(round(now * self.settings.live_step), now + room) // step * step
+        less = -(-round(now * (1 - record.workload.tolerance)) // step) * step
+        cpu = more if more > now * (1 + record.workload.tolerance) else less
+        if cpu == now:
+            return ()
+        return (replace(here, allocation=replace(here.allocation, cpu_millicpus=cpu)),)
+
+
+def _alone(seen: Entry, quantity: Quantity, slowdown: Estimate | None) -> Entry:
+    """What was seen beside neighbors, without what they take."""
+    if slowdown is None:
+        return seen
+    share = slowdown.mean if quantity is Quantity.LATENCY else 1 / slowdown.mean
+    return Entry(seen.value * share, hypot(seen.error, slowdown.std))
+
+
+def _as_on_platform(
+    known: Classification | None,
+    platform: str,
+    quantity: Quantity,
+    entries: Mapping[int, Entry],
+) -> dict[int, Entry]:
+    """What was observed on one platform, as it would have been where the curves hold."""
+    if known is None or not known.platform or quantity in PROXIES:
+        return dict(entries)
+    if platform == known.platform or platform not in known.platforms:
+        return dict(entries)
+    faster = known.platforms[platform].mean
+    factor = faster if quantity is Quantity.LATENCY else 1 / faster
+    return {cpu: replace(entry, value=entry.value * factor) for cpu, entry in entries.items()}
+
+
+def _learns(record: WorkloadRecord) -> bool:
+    """Whether it may be learnt from how it runs."""
+    mode = record.workload.profile.mode
+    return (
+        len(record.placements) == 1
+        and not record.workload.best_effort
+        and mode is not ProfileMode.NONE
+    )
+
+
+def _measured_under(record: WorkloadRecord) -> set[int]:
+    """Allocations under which it was measured, before it ran and since."""
+    profiled = record.measurements.performance if record.measurements else {}
+    return {cpu for rows in (profiled, record.observed) for row in rows.values() for cpu in row}
