@@ -1,8 +1,7 @@
-"""Processes, told apart for all time, watched and ended without races.
+"""Processes, identified uniquely, watched and ended without races.
 
-Who calls: the local engine, when it takes over what an earlier manager left, and
-``wharfinger.host.supervisor``. Everything goes through pidfds: a pid may be another process's
-by the time it is used.
+Called by the local engine, when it takes over what an earlier manager left, and by
+``wharfinger.host.supervisor``. Everything uses pidfds, because a pid may be reused at any time.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KEY_VARIABLE = "WHARFINGER_KEY"
-"""Set it in a workload's environment to its key, and :func:`kill_orphans` finds the tree."""
+"""In a workload's environment, it holds the key by which :func:`kill_orphans` finds the tree."""
 
 _MAX_ENVIRON_BYTES = 8 << 20
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -23,11 +22,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process for all time: pids come again, these three together don't.
+    """One process: pids are reused, these three together are not.
 
     Attributes:
         boot_id: Of the kernel that ran it, ``/proc/sys/kernel/random/boot_id``.
-        pid: Its process id.
         start_ticks: When it started, in clock ticks since boot.
     """
 
@@ -36,7 +34,7 @@ class ProcessIdentity:
     start_ticks: int
 
     def is_alive(self) -> bool:
-        """Whether this very process runs; one that ended and was not reaped does not."""
+        """Whether it runs; a process that ended and was not reaped does not."""
         pidfd = open_pidfd(self)
         if pidfd is None:
             return False
@@ -45,7 +43,7 @@ class ProcessIdentity:
 
 
 def identity_of(pid: int) -> ProcessIdentity | None:
-    """The identity of whatever has this pid now; ``None`` when nothing has."""
+    """The identity of the process with this pid; ``None`` where there is none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return ProcessIdentity(_BOOT_ID.read_text().strip(), pid, int(fields[19]))
@@ -56,8 +54,7 @@ def identity_of(pid: int) -> ProcessIdentity | None:
 def open_pidfd(identity: ProcessIdentity) -> int | None:
     """A pidfd of this very process; ``None`` when it is gone. The caller closes it.
 
-    Free of races: the descriptor is opened first and the identity compared afterwards, so it
-    can't be another process's that got the pid in between.
+    The identity is compared after the descriptor is open, which excludes a reused pid.
     """
     try:
         pidfd = os.pidfd_open(identity.pid)
@@ -70,14 +67,10 @@ def open_pidfd(identity: ProcessIdentity) -> int | None:
 
 
 def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
-    """Kill every process of ours whose environment says ``WHARFINGER_KEY=<one of the keys>``.
+    """Kill every process of ours whose environment has ``WHARFINGER_KEY=<one of the keys>``.
 
-    For the cases where nothing else is left, as when a supervisor was killed and there is no
-    cgroup. Processes that cleared their environment are not found.
-
-    Args:
-        keys: Of starts, or of what belongs to them.
-        timeout_seconds: When to give up, e.g. against a fork bomb.
+    The last resort, e.g. after a supervisor was killed where there is no cgroup. It misses
+    processes that cleared their environment. Gives up after the timeout, e.g. on a fork bomb.
 
     Returns:
         How many were killed. None is left, unless the time was over.
@@ -97,14 +90,14 @@ def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
 
 
 def _marked_processes(markers: frozenset[bytes]) -> Iterator[int]:
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
+    for name in os.listdir("/proc"):  # noqa: PTH208 - only names are needed
         if not name.isdigit() or int(name) == os.getpid():
             continue
         try:
             pidfd = os.pidfd_open(int(name))
         except OSError:
             continue
-        # Read while the descriptor shows it alive: so it is this process's environment.
+        # While the descriptor shows it alive, this is its environment.
         if _has_marker(name, markers) and not has_ended(pidfd):
             yield pidfd
         else:
@@ -130,6 +123,6 @@ def has_ended(pidfd: int, timeout_seconds: float = 0.0) -> bool:
 
 
 def send_signal(pidfd: int, number: signal.Signals) -> None:
-    """Signal it; one that is gone, or that is not ours to signal, is no error."""
+    """Signal it; a process that is gone, or not ours to signal, is no error."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         signal.pidfd_send_signal(pidfd, number)

@@ -1,12 +1,9 @@
 """Start a workload under its supervisor, stop it, or make sure that it never starts.
 
 The supervisor (``native/supervisor``) is one small process per workload that outlives the
-manager. Everything known of a run lies in its *run directory*: the claim, its supervisor, how it
-ended, its output. So any process can take over the watch: read the records, open a pidfd of the
-supervisor, and wait.
-
-Who calls: the local engine. It makes the run directory and the cgroups, calls :func:`launch`,
-watches the pidfd, and turns a :class:`RunRecord` into a report.
+manager. As all records of a run are in its *run directory*, any process can take over the watch:
+read the records, open a pidfd of the supervisor, and wait. The local engine makes the run
+directory and the cgroups, calls :func:`launch`, watches the pidfd, and reads the records.
 """
 
 import contextlib
@@ -39,6 +36,7 @@ from wharfinger.host.run_dir import (
     read_output,
     read_run,
     read_text,
+    replace_synced,
     write_synced,
 )
 
@@ -74,34 +72,33 @@ class SupervisorStatus(IntEnum):
     DONE = 0
     """The exit record is written."""
     FAULT = 1
-    """Nothing was started and nothing is claimed, unless a claim is there: then the exit record
-    could not be written."""
+    """Without a claim: nothing was started. With one: the exit record could not be written."""
     BAD_CALL = 2
-    """Its arguments or the launch spec are wrong; nothing was touched."""
+    """Its arguments or the launch spec are wrong; nothing was started."""
     CLAIMED = 3
-    """The run is claimed by another, or cancelled; nothing was touched."""
+    """Another supervisor has the run, or it is cancelled; nothing was started."""
     LOST = -1
-    """It was killed, or somebody else has taken its status."""
+    """It was killed, or another thread has reaped it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """All that a supervisor is told; it travels in a sealed memfd, never by disk or argv.
+    """A supervisor's instructions, passed in a sealed memfd, never by disk or argv.
 
     Attributes:
         command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
-        env: The whole environment of the program. Put ``KEY_VARIABLE`` in it.
+        env: The whole environment of the program, with ``KEY_VARIABLE``.
         working_directory: Absolute.
-        stop_grace_seconds: From SIGTERM to SIGKILL when a stop does not say otherwise.
+        stop_grace_seconds: From SIGTERM to SIGKILL, unless a stop gives another.
         log_cap_bytes: Of output kept, in two segments of half of it each.
         cgroup_procs: ``cgroup.procs`` files that the program writes itself into before exec.
-        cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid), where there is one.
-        freezer: Its v1 freezer cgroup's directory, where there is one.
+        cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid).
+        freezer: Its v1 freezer cgroup's directory.
         cpus: CPUs it may run on; empty = those of the manager.
         nice: Added to the manager's niceness; above 0 also the session's, which counts where
             the kernel schedules by session (``sched_autogroup``).
-        cpu_millicpus: The share of CPU time that the supervisor itself holds the tree to, in
-            thousandths of a CPU; ``None`` = none. ``wharfinger.host.pacing`` changes it.
+        cpu_millicpus: The share of CPU time that the supervisor holds the tree to;
+            ``None`` = no limit. ``wharfinger.host.pacing`` changes it.
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
     """
 
@@ -119,11 +116,12 @@ class LaunchSpec:
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
     def encode(self) -> bytes:
-        """The form that the supervisor reads, ``native/supervisor/spec.c``.
+        """The format that the supervisor reads, ``native/supervisor/spec.c``.
 
         Raises:
             InvalidInput: A value that no program could be started with.
         """
+        _check_launch(self)
         encoded = b"".join(_encode_field(name, value) for name, value in self._fields())
         if len(encoded) > MAX_SPEC_BYTES:
             raise InvalidInput(
@@ -132,7 +130,6 @@ class LaunchSpec:
         return encoded
 
     def _fields(self) -> Iterator[tuple[str, str | os.PathLike[str] | int]]:
-        _check_launch(self)
         yield "version", 1
         yield from (("arg", argument) for argument in self.command)
         yield from (("env", f"{name}={value}") for name, value in self.env.items())
@@ -156,10 +153,9 @@ class Supervisor:
     """A supervisor that this process has launched and must reap by :meth:`poll`.
 
     Attributes:
-        pid: Its process id, ours until ``poll`` has returned a status.
+        pid: Not reused before ``poll`` has returned a status.
         pidfd: Readable once it has ended.
-        notice_fd: Readable when the run directory has news of the claim, and at its end, which
-            comes when it is known how the start went.
+        notice_fd: Readable when there is a claim; closed when the start has succeeded or failed.
     """
 
     pid: int
@@ -172,7 +168,7 @@ class Supervisor:
         return self.pidfd
 
     def poll(self) -> SupervisorStatus | None:
-        """How it ended; ``None`` while it runs. To be asked until there is an answer."""
+        """How it ended; ``None`` while it runs."""
         try:
             result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
@@ -183,24 +179,20 @@ class Supervisor:
         return SupervisorStatus(result.si_status) if known else SupervisorStatus.LOST
 
     def fault(self) -> str:
-        """Why it started nothing, in one line; empty when it had no fault before the claim."""
+        """Why it started nothing, in one line; empty when nothing failed before the claim."""
         return os.pread(self._fault_fd, 512, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Let go of the descriptors; the supervisor goes on."""
+        """Close the descriptors; the supervisor keeps running."""
         for descriptor in (self.pidfd, self.notice_fd, self._fault_fd):
             os.close(descriptor)
 
 
 def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
-    """Start a supervisor on a run directory; returns at once.
+    """Start a supervisor on a run directory, which must exist with mode 0700; returns at once.
 
-    Whether it could claim the run and start the program is read later, from the run directory.
-    The same directory never starts anything twice, however often it is launched.
-
-    Args:
-        run_dir: Exists, is ours, mode 0700.
-        spec: What to run and how.
+    The run directory shows later whether it claimed the run and started the program. One
+    directory never starts anything twice, however often it is launched.
 
     Raises:
         InvalidInput: The spec is wrong.
@@ -215,7 +207,7 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
             until_launched.callback(os.close, notice_fd)
             with _closing(noticing_fd), _closing(_sealed_memfd(encoded)) as spec_fd:
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
-            # Two descriptors have just been closed, so there mostly is room for this one.
+            # Two descriptors have just been closed, which makes room for this one.
             pidfd = _open_pidfd_of_child(pid)
         except OSError as error:
             raise EngineFault(
@@ -240,26 +232,22 @@ def _spawn(run_dir: Path, fault_fd: int, spec_fd: int, notice_fd: int) -> int:
             (os.POSIX_SPAWN_DUP2, notice_fd, _NOTICE_FD),
         ],
         setsid=True,
-        # Held back, not lost, until it is ready: a stop may follow at once.
+        # Blocked, not lost, until it is ready: a stop may follow at once.
         setsigmask=(signal.SIGTERM, signal.SIGUSR1),
     )
 
 
 def _open_pidfd_of_child(pid: int) -> int:
-    """A supervisor that can't be watched is ended at once, and leaves no zombie."""
     try:
         return os.pidfd_open(pid)
-    except OSError:
-        os.kill(pid, signal.SIGKILL)  # Not reaped yet, so the pid is still its own.
+    except OSError:  # one that can't be watched must not run
+        os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
         os.waitpid(pid, 0)
         raise
 
 
 def cancel(run_dir: Path) -> bool:
-    """Take the claim so that no launch of this run can ever start anything.
-
-    Returns:
-        Whether the claim was free, or cancelled before; false: a supervisor has it.
+    """Take the claim so that no launch of this run starts anything; false: a supervisor has it.
 
     Raises:
         NotFound: There is no such run directory.
@@ -286,18 +274,16 @@ def cancel(run_dir: Path) -> bool:
 def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     """Ask a supervisor to end its workload: SIGTERM now, SIGKILL after the grace.
 
-    Asked again with a shorter grace, it shortens. Where there is no room on disk to say the
-    grace, the launch spec's holds. A supervisor that has ended is no error.
+    A later call may shorten the grace. Where there is no room on disk to write it, the launch
+    spec's applies. A supervisor that has ended is no error.
 
     Raises:
-        InvalidInput: The grace is no number of seconds.
+        InvalidInput: The grace is out of range.
         NotFound: There is no such run directory.
     """
     grace = _decimal_seconds(grace_seconds)
     with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):
-        own = f"stop.new.{os.getpid()}"
-        write_synced(directory, own, grace)
-        os.rename(own, "stop", src_dir_fd=directory, dst_dir_fd=directory)
+        replace_synced(directory, "stop", grace)
     send_signal(pidfd, signal.SIGTERM)
 
 
@@ -324,7 +310,7 @@ def _decimal_seconds(seconds: float) -> str:
 def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
     encoded = str(value).encode() if isinstance(value, int) else os.fsencode(value)
     if b"\0" in encoded:
-        # The value may be a secret of env: the place must do.
+        # Without the value: it may be a secret of env.
         raise InvalidInput(f"{name}: holds a NUL character; no program can be given one")
     return name.encode() + b"=" + encoded + b"\0"
 
@@ -338,7 +324,7 @@ def _closing(fd: int) -> Iterator[int]:
 
 
 def _high(fd: int) -> int:
-    """The descriptor, moved beyond those that a launch puts things on."""
+    """The descriptor, moved beyond those that a launch redirects."""
     with _closing(fd):
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _NOTICE_FD + 1)
 

@@ -1,7 +1,7 @@
-"""A workload's processes by descent, for where no cgroup holds them together.
+"""A workload's processes by descent, where it has no cgroup.
 
-The supervisor is a subreaper, so whatever daemonises stays its descendant. The local engine
-calls these to bind and measure a tree; stopping and killing one is the supervisor's business.
+The supervisor is a subreaper, so daemons stay its descendants. The local engine calls this to bind
+and measure a tree; the supervisor stops and kills it.
 """
 
 import os
@@ -13,19 +13,12 @@ from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_ROUNDS = 20
-"""How often a tree is looked at again: one that forks faster than that is a bomb."""
+_ROUNDS = 20  # a tree that still forks after so many looks is a fork bomb
 
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """What a tree uses.
-
-    Attributes:
-        cpu_seconds: Of what lives and of what was reaped within the tree.
-        memory_bytes: Resident; shared pages count in each process.
-        processes: Their number.
-    """
+    """What a tree uses: CPU time, reaped processes included, and resident memory."""
 
     cpu_seconds: float
     memory_bytes: int
@@ -39,13 +32,13 @@ def descendants(root: int) -> frozenset[int]:
         fields = _stat(pid)
         if fields:
             children[int(fields[1])].append(pid)
-    found: set[int] = set()
+    pids: set[int] = set()
     unseen = [root]
     while unseen:
-        below = [pid for pid in children[unseen.pop()] if pid not in found]
-        found.update(below)
+        below = [pid for pid in children[unseen.pop()] if pid not in pids]
+        pids.update(below)
         unseen += below
-    return frozenset(found)
+    return frozenset(pids)
 
 
 def children_of(pid: int) -> tuple[int, ...]:
@@ -53,7 +46,7 @@ def children_of(pid: int) -> tuple[int, ...]:
     with suppress(OSError):
         return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
     fields = {child: _stat(child) for child in _all_pids()}  # a kernel without that file
-    return tuple(child for child, found in fields.items() if found and int(found[1]) == pid)
+    return tuple(child for child, stat in fields.items() if stat and int(stat[1]) == pid)
 
 
 def bind_tree(root: int, cpus: tuple[int, ...]) -> None:

@@ -6,26 +6,20 @@ enters the group by ``Group.procs_files``. Reads from the kernel's side to ours:
 * ``hierarchy``: where this process stands, and what limits it there;
 * ``claim``: our own base group in each hierarchy, or why not;
 * ``control``: what can be done, and the workloads' groups;
-* ``group``: one workload's; ``limits``, ``memory`` and ``kill`` do its work.
+* ``group``: one workload's; ``limits`` and ``kill`` do its work.
 """
 
 from wharfinger.host.cgroups.control import CgroupControl, discover
 from wharfinger.host.cgroups.group import Group, GroupUsage
-from wharfinger.host.cgroups.hierarchy import (
-    Hierarchy,
-    OwnLimits,
-    find_hierarchies,
-    own_limits,
-)
-from wharfinger.host.cgroups.limits import Limits
-from wharfinger.host.cgroups.memory import ResizeRefused
+from wharfinger.host.cgroups.hierarchy import OwnLimits, find_hierarchies, own_limits
+from wharfinger.host.cgroups.limits import Limits, Means, ResizeRefused
 
 __all__ = [
     "CgroupControl",
     "Group",
     "GroupUsage",
-    "Hierarchy",
     "Limits",
+    "Means",
     "OwnLimits",
     "ResizeRefused",
     "discover",
