@@ -18,7 +18,8 @@ from pathlib import Path
 
 from _harness import machine
 
-from wharfinger.host.supervisor import LaunchSpec, launch, read_run, request_stop
+from wharfinger.host.run_dir import read_run
+from wharfinger.host.supervisor import LaunchSpec, launch, request_stop
 from wharfinger.host.tree import measure_tree
 
 BUSY = "while :; do :; done"

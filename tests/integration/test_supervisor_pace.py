@@ -17,7 +17,7 @@ import pytest
 from tests.support.supervised import Run, Runs, marked_pids, until
 from wharfinger.errors import InvalidInput
 from wharfinger.host.pacing import request_pace, request_resume, request_suspend
-from wharfinger.host.supervisor import kill_orphans
+from wharfinger.host.processes import kill_orphans
 from wharfinger.host.tree import descendants, measure_tree
 
 pytestmark = pytest.mark.alone

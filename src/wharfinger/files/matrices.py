@@ -22,11 +22,7 @@ SECONDS_HEADER = ("column", "seconds")
 
 
 def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matrix:
-    """The matrix in that file.
-
-    Raises:
-        InvalidInput: The file can't be read, or is no such matrix: line, column, value, mend.
-    """
+    """The matrix in that file; ``InvalidInput``: line, column, value, mend."""
     table = Table(path)
     first = 2 if table.header[1:2] == (GROUP,) else 1
     columns = table.header[first:]
@@ -59,12 +55,7 @@ def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matri
 def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
     """(columns,) how long measuring each takes, from lines of ``column,seconds``.
 
-    Args:
-        path: A CSV file with that header.
-        columns: All of which it must tell.
-
-    Raises:
-        InvalidInput: The file can't be read, or is none of these: line, value, mend.
+    All ``columns`` must have one; else ``InvalidInput``: line, value, mend.
     """
     seconds: dict[str, float] = {}
     for line in Table(path).require(SECONDS_HEADER).lines():

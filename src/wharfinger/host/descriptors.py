@@ -12,11 +12,7 @@ _IN_DONT_FOLLOW = 0x02000000
 
 
 class _Descriptor:
-    """A descriptor of the kernel's, made through the C library.
-
-    Raises:
-        OSError: The user has no such descriptor left.
-    """
+    """A kernel descriptor made through the C library; ``OSError`` where there is none left."""
 
     def __init__(self, function: str, *arguments: int) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -79,11 +75,7 @@ class DirectoryWatch(_Descriptor):
         super().__init__("inotify_init1", os.O_CLOEXEC | os.O_NONBLOCK)
 
     def add(self, directory: Path) -> int:
-        """Watch a directory; returns the argument for ``remove``.
-
-        Raises:
-            OSError: It does not exist, or the user has no watch left.
-        """
+        """Watch a directory; returns the argument for ``remove``."""
         mask = ctypes.c_uint32(_IN_MOVED_TO | _IN_ONLYDIR | _IN_DONT_FOLLOW)
         return _checked(self._libc.inotify_add_watch(self._fd, os.fsencode(directory), mask))
 

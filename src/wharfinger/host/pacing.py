@@ -21,10 +21,7 @@ _MAX_MILLICPUS = 8_192_000
 
 
 def encode_pace(cpu_millicpus: int | None) -> str:
-    """A share of CPU time as the supervisor reads it; ``None`` = no limit.
-
-    Raises:
-        InvalidInput: Not a share of CPU time.
+    """A share of CPU time as the supervisor reads it; ``None`` = no limit, else ``InvalidInput``.
 
     >>> encode_pace(250), encode_pace(3), encode_pace(None)
     ('250', '10', 'max')
@@ -37,16 +34,12 @@ def encode_pace(cpu_millicpus: int | None) -> str:
 
 
 def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
-    """Hold a run's processes to another share of CPU time.
+    """Hold a run's processes to another share of CPU time; ``None`` = no limit.
 
-    Args:
-        run_dir: The run.
-        pidfd: Its supervisor's; one that has ended is no error.
-        cpu_millicpus: CPU time per second in thousandths of a CPU; ``None`` = no limit.
+    A supervisor (``pidfd``) that has ended is no error.
 
     Raises:
         InvalidInput: Not a share of CPU time.
-        NotFound: There is no such run directory.
         OutOfSpace: There is no room to write it; the former share stays.
     """
     _put(run_dir, "pace", encode_pace(cpu_millicpus) + "\n")
@@ -57,7 +50,6 @@ def request_suspend(run_dir: Path, pidfd: int) -> None:
     """Suspend a run's processes until :func:`request_resume` or a request to stop.
 
     Raises:
-        NotFound: There is no such run directory.
         OutOfSpace: There is no room to write it; they keep running.
     """
     _put(run_dir, "suspended", "")
@@ -65,11 +57,7 @@ def request_suspend(run_dir: Path, pidfd: int) -> None:
 
 
 def request_resume(run_dir: Path, pidfd: int) -> None:
-    """Resume a run's processes, at their share; it is no error when they run.
-
-    Raises:
-        NotFound: There is no such run directory.
-    """
+    """Resume a run's processes, at their share; it is no error when they run."""
     with open_run_dir(run_dir) as directory, suppress(FileNotFoundError):
         os.unlink("suspended", dir_fd=directory)
     send_signal(pidfd, signal.SIGUSR1)

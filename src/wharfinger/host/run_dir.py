@@ -8,8 +8,9 @@
     output.<offset>     output, named by the offset of its first byte
 
 A workload may tamper with the directory: everything is opened beneath one directory descriptor,
-only regular files are read, links are never followed, sizes are limited. Called by the local
-engine, for reports and logs, and by ``wharfinger.host.supervisor``.
+only regular files are read, links are never followed, sizes are limited. Where there is no
+directory, functions raise ``NotFound``. Called by the local engine, for reports and logs, and by
+``wharfinger.host.supervisor``.
 """
 
 import contextlib
@@ -106,12 +107,7 @@ class RunRecord:
 
 @contextlib.contextmanager
 def open_run_dir(run_dir: Path) -> Iterator[int]:
-    """A descriptor of the directory, which must not be a link.
-
-    Raises:
-        NotFound: There is no such directory.
-        OSError: It can't be opened now, e.g. as there is no descriptor left.
-    """
+    """A descriptor of the directory; ``NotFound`` where there is none, or a link in its place."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         try:
@@ -187,11 +183,7 @@ def read_text(directory: int, name: str) -> str | None:
 
 
 def read_run(run_dir: Path) -> RunRecord:
-    """Everything that is known of a run. Damaged or foreign files count as not there.
-
-    Raises:
-        NotFound: There is no such run directory.
-    """
+    """Everything that is known of a run. Damaged or foreign files count as not there."""
     with open_run_dir(run_dir) as directory:
         # The exit first: of a supervisor that ends meanwhile, claim and start are then read too.
         ended = _parse_exit(read_text(directory, "exit"))
@@ -296,7 +288,6 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
         a full disk dropped something, and the next one begins after that.
 
     Raises:
-        NotFound: There is no such run directory.
         InvalidInput: No output can be so long.
     """
     if not -_MAX_OFFSET <= offset <= _MAX_OFFSET:

@@ -63,8 +63,7 @@ class SandboxReport:
 
     Attributes:
         exit_code: The command's; minus the signal's number when a signal ended it; ``None`` when
-            the sandbox ended first.
-        load_exit_code: The same of the load command.
+            the sandbox ended first. Likewise ``load_exit_code``.
         set_up_seconds: From the start to the command's exec.
         ran_seconds: From there to the command's end; 0 when the sandbox ended first.
         used_bytes: The most that the upper layers held.
@@ -86,11 +85,7 @@ def sandbox_path() -> Path:
 
 
 def describe_support(upper_base: Path) -> SandboxSupport:
-    """What kind of sandbox this process can start, tested in some milliseconds by setting one up.
-
-    Args:
-        upper_base: The directory of the upper layers, on whose file system it depends, too.
-    """
+    """What kind of sandbox is possible on this directory's file system, found by a trial."""
     try:
         trial = _call(f"--upper-base={_absolute('upper_base', upper_base)}", "--probe")
     except EngineFault as fault:
@@ -169,15 +164,10 @@ def read_report(path: Path) -> SandboxReport | None:
 
 
 def clean_up(upper_base: Path) -> int:
-    """Remove what killed sandboxes have left in ``upper_base``; running ones are spared.
+    """Remove what killed sandboxes have left in ``upper_base``; how many were removed.
 
-    Only files are left: processes, mounts and namespaces end with the sandbox's own process.
-
-    Returns:
-        How many sandboxes were removed.
-
-    Raises:
-        EngineFault: Something can't be removed, or the directory can't be read.
+    Running ones are spared. Only files are left: processes, mounts and namespaces end with the
+    sandbox's own process. ``EngineFault``: something can't be read or removed.
     """
     call = _call(f"--clean-up={_absolute('upper_base', upper_base)}", timeout_seconds=None)
     if call.returncode != 0:

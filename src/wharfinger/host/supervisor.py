@@ -18,47 +18,14 @@ from pathlib import Path
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.pacing import encode_pace
-from wharfinger.host.processes import (
-    KEY_VARIABLE,
-    ProcessIdentity,
-    identity_of,
-    kill_orphans,
-    open_pidfd,
-    send_signal,
-)
+from wharfinger.host.processes import send_signal
 from wharfinger.host.run_dir import (
     CANCELLED,
-    Claim,
-    ExitRecord,
-    RunRecord,
-    Started,
     open_run_dir,
-    read_output,
-    read_run,
     read_text,
     replace_synced,
     write_synced,
 )
-
-__all__ = [
-    "KEY_VARIABLE",
-    "Claim",
-    "ExitRecord",
-    "LaunchSpec",
-    "ProcessIdentity",
-    "RunRecord",
-    "Started",
-    "Supervisor",
-    "SupervisorStatus",
-    "cancel",
-    "identity_of",
-    "kill_orphans",
-    "launch",
-    "open_pidfd",
-    "read_output",
-    "read_run",
-    "request_stop",
-]
 
 MIN_LOG_CAP_BYTES = 4096
 MAX_SPEC_BYTES = 16 << 20
@@ -88,7 +55,6 @@ class LaunchSpec:
     Attributes:
         command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
         env: The whole environment of the program, with ``KEY_VARIABLE``.
-        working_directory: Absolute.
         stop_grace_seconds: From SIGTERM to SIGKILL, unless a stop gives another.
         log_cap_bytes: Of output kept, in two segments of half of it each.
         cgroup_procs: ``cgroup.procs`` files that the program writes itself into before exec.
@@ -116,11 +82,7 @@ class LaunchSpec:
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
     def encode(self) -> bytes:
-        """The format that the supervisor reads, ``native/supervisor/spec.c``.
-
-        Raises:
-            InvalidInput: A value that no program could be started with.
-        """
+        """The format that ``native/supervisor/spec.c`` reads; else ``InvalidInput``."""
         _check_launch(self)
         encoded = b"".join(_encode_field(name, value) for name, value in self._fields())
         if len(encoded) > MAX_SPEC_BYTES:
@@ -249,9 +211,7 @@ def _open_pidfd_of_child(pid: int) -> int:
 def cancel(run_dir: Path) -> bool:
     """Take the claim so that no launch of this run starts anything; false: a supervisor has it.
 
-    Raises:
-        NotFound: There is no such run directory.
-        OutOfSpace: There is no room to write the claim; nothing is cancelled.
+    ``OutOfSpace``: there is no room to write the claim; nothing is cancelled.
     """
     with open_run_dir(run_dir) as directory:
         own = f"claim.new.{os.getpid()}"
@@ -275,11 +235,8 @@ def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     """Ask a supervisor to end its workload: SIGTERM now, SIGKILL after the grace.
 
     A later call may shorten the grace. Where there is no room on disk to write it, the launch
-    spec's applies. A supervisor that has ended is no error.
-
-    Raises:
-        InvalidInput: The grace is out of range.
-        NotFound: There is no such run directory.
+    spec's applies. A supervisor that has ended is no error; a grace out of range is an
+    ``InvalidInput``.
     """
     grace = _decimal_seconds(grace_seconds)
     with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):

@@ -62,8 +62,6 @@ class Machine:
         node_bytes: Memory of each NUMA node that has one of ``cpus``.
         memory_bytes: What servers have of those nodes, after the reserve and our own limit.
         quota_millicpus: The quota on ourselves; ``None`` = none.
-        cpu_model: The processor's name; empty where it is unknown.
-        architecture: As by ``uname -m``.
         present: Every CPU that is online, also those we may not run on.
     """
 
@@ -99,7 +97,7 @@ def discover_servers(
     affinity: Collection[int] | None = None,
     limits: OwnLimits | None = None,
 ) -> tuple[LocalServer, ...]:
-    """This machine's servers.
+    """This machine's servers; ``InvalidInput`` for a specification that does not fit it.
 
     Args:
         spec: ``None``: one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``:
@@ -110,9 +108,6 @@ def discover_servers(
         procfs: Where procfs is mounted.
         affinity: CPUs that we may run on; ``None`` = our affinity mask.
         limits: What limits this process itself; ``None`` = what its cgroups say.
-
-    Raises:
-        InvalidInput: The specification can't be carried out on this machine; one line.
     """
     allowed = os.sched_getaffinity(0) if affinity is None else affinity
     own = own_limits(find_hierarchies()) if limits is None else limits
@@ -153,11 +148,10 @@ def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: Ow
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """The kernel's list format, ``"0-3,8"``, as numbers.
+    """The kernel's list format as numbers.
 
-    Example:
-        >>> sorted(parse_cpus("0-2,8"))
-        [0, 1, 2, 8]
+    >>> sorted(parse_cpus("0-2,8"))
+    [0, 1, 2, 8]
     """
     numbers: set[int] = set()
     for part in text.split(","):
@@ -213,11 +207,7 @@ def _field(path: Path, pattern: str) -> str:
 
 
 def divide(machine: Machine, spec: str | None) -> tuple[_Part, ...]:
-    """The names and CPUs that ``spec`` asks for.
-
-    Raises:
-        InvalidInput: It can't be had on this machine.
-    """
+    """The names and CPUs that ``spec`` asks for, as ``discover_servers`` has it."""
     if spec is None:
         return tuple(
             _Part(f"server{node}", tuple(cpu for cpu in machine.cpus if cpu.node == node))

@@ -16,12 +16,7 @@ _FIXED = struct.Struct("<QdI")
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to be appended.
-
-    Attributes:
-        time: Seconds since the epoch; a finite number.
-        kind: Stable word that tells how to read the payload.
-    """
+    """An entry to be appended, with its time in seconds since the epoch, a finite number."""
 
     time: float
     kind: str
@@ -40,12 +35,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state, as the log makes it up to and including ``sequence``.
-
-    Attributes:
-        time: When it was taken, in seconds since the epoch.
-        schema: The version of the payload's form.
-    """
+    """A state, as the log makes it up to ``sequence``; ``schema`` is the payload's version."""
 
     sequence: int
     time: float
@@ -85,7 +75,6 @@ class DamageReport:
     """What was damaged, and what that cost. Spans are (first, last) sequences.
 
     Attributes:
-        findings: One plain sentence each.
         last_whole_sequence: The store continues from here; 0 = from an empty log.
         last_whole_time: Seconds since the epoch; ``None`` = unknown.
         lost_events: Acknowledged entries that are lost; ``None`` = none known.

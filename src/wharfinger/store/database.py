@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from wharfinger.errors import OutOfSpace
@@ -16,14 +16,12 @@ _VACUUM_PAGES = 256
 _VACUUM_STEPS = 16
 _WAL_BYTES = 4 << 20
 
+Statement = tuple[str, Sequence[Sequence[object]]]
+"""SQL and the parameters of each of its executions."""
+
 
 class Database:
-    """SQLite's connection, with our errors and the room on its disk.
-
-    Attributes:
-        files: The store's files.
-        connection: In autocommit; ``write`` makes the transactions.
-    """
+    """SQLite's connection, with our errors and the room on its disk."""
 
     def __init__(self, files: Files, connection: sqlite3.Connection, room: Room) -> None:
         self.files = files
@@ -35,24 +33,25 @@ class Database:
         with translated(self.files.database):
             return self.connection.execute(query, parameters).fetchall()
 
-    def write(self, work: Callable[[], None], *, urgent: bool) -> None:
+    def write(self, statements: Sequence[Statement], *, urgent: bool) -> None:
         """One durable transaction; repeated on a full disk, with what room can be made."""
         try:
-            self._transact(work)
+            self._transact(statements)
         except OutOfSpace:
             make_room = (self.checkpoint, self._room.give_up_reserve)
             for means in make_room if urgent else make_room[:1]:
                 if means():
                     with contextlib.suppress(OutOfSpace):
-                        self._transact(work)
+                        self._transact(statements)
                         return
             raise
 
-    def _transact(self, work: Callable[[], None]) -> None:
+    def _transact(self, statements: Sequence[Statement]) -> None:
         with translated(self.files.database):
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
-                work()
+                for query, parameters in statements:
+                    self.connection.executemany(query, parameters)
                 self.connection.execute("COMMIT")
             except BaseException:
                 # SQLite may have rolled back already, as it does when the disk is full.
@@ -100,11 +99,7 @@ class Database:
             return self._room.room_bytes()
 
     def check_room(self, needed_bytes: int) -> None:
-        """Make sure that the floor stays free when this much is written.
-
-        Raises:
-            OutOfSpace: It would not.
-        """
+        """Make sure that the floor stays free when this much is written."""
         with system_errors(self.files.directory):
             self._room.check(needed_bytes)
 

@@ -14,14 +14,7 @@ _CREATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Files:
-    """The store's files in its directory.
-
-    Attributes:
-        database: The log and its snapshots.
-        wal: SQLite's write-ahead log.
-        shared_memory: SQLite's index of the WAL, which can be rebuilt.
-        head: See ``Head``.
-    """
+    """The store's files in its directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -176,12 +169,7 @@ class Room:
     """How much can be written in the directory.
 
     The reserve is a file of real blocks that is deleted when the disk is full, so that reports
-    on running workloads can still be written.
-
-    Args:
-        files: The database and WAL, which a limit on the size of a file concerns.
-        floor_bytes: Below this much room no new work is accepted.
-        reserve_bytes: Size of the reserve; 0 = none.
+    on running workloads can still be written. Below the floor no new work is accepted.
     """
 
     def __init__(self, files: Files, floor_bytes: int, reserve_bytes: int) -> None:
@@ -202,11 +190,7 @@ class Room:
         return room
 
     def check(self, needed_bytes: int = 0) -> None:
-        """Make sure that the floor stays free when this much is written.
-
-        Raises:
-            OutOfSpace: It would not.
-        """
+        """Make sure that the floor stays free when this much is written, else ``OutOfSpace``."""
         room = self.room_bytes()
         if room - needed_bytes < self._floor_bytes:
             raise OutOfSpace(

@@ -53,11 +53,7 @@ def salvage(
 ) -> None:
     """Replace the database by what is whole of it; the new one holds the report.
 
-    Args:
-        files: The store's files; no connection to them may be open.
-        findings: Of a survey.
-        raw_head: The content of the head.
-        accept_loss: Continue although nothing can be saved.
+    No connection to the files may be open.
 
     Raises:
         StoreDamaged: Nothing can be saved, and that was not accepted.

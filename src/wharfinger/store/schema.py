@@ -74,11 +74,7 @@ def version(connection: sqlite3.Connection) -> int:
 def migrate(
     connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Bring the database to the newest version, in one transaction: old or new, never half.
-
-    Raises:
-        InvalidInput: It is newer than this program.
-    """
+    """Bring the database to the newest version, in one transaction: old or new, never half."""
     found = version(connection)
     refuse_newer(found, len(migrations))
     if found == len(migrations):
@@ -114,11 +110,7 @@ def expected(found: int) -> dict[str, str | None]:
 
 
 def refuse_newer(found: int, known: int = len(MIGRATIONS)) -> None:
-    """Refuse what a newer program wrote.
-
-    Raises:
-        InvalidInput: It is newer than this program.
-    """
+    """Refuse what a newer program wrote."""
     if found > known:
         raise InvalidInput(
             f"the event log has schema {found}, this wharfinger knows {known}: "

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +22,7 @@ from wharfinger.store.base import (
     link,
     seal,
 )
-from wharfinger.store.database import Database
+from wharfinger.store.database import Database, Statement
 from wharfinger.store.faults import system_errors, translated
 from wharfinger.store.files import Files, Head, Room
 from wharfinger.store.opening import Opened, open_whole
@@ -39,7 +38,10 @@ _COMPACT_ENTRIES = 2_048
 _ROW_BYTES = 64  # what a row costs besides its payload, with hash and page overhead
 _REFILL_EVERY_APPENDS = 64
 
-_Row = tuple[int, float, str, bytes, bytes]
+_OLDER_SNAPSHOTS = (
+    "DELETE FROM snapshots WHERE sequence NOT IN"
+    " (SELECT sequence FROM snapshots ORDER BY sequence DESC LIMIT 2)"
+)
 
 
 class SqliteStore(AbstractContextManager["SqliteStore"]):
@@ -144,21 +146,18 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             return self._end.sequence
         if not urgent:
             self._database.check_room(sum(_ROW_BYTES + len(new.payload) for new in entries))
-        rows = _chained(entries, self._end)
-        self._database.write(partial(self._insert, rows), urgent=urgent)
-        self._end, self._report_pending = Position(rows[-1][0], rows[-1][-1]), False
+        rows, end = _chained(entries, self._end)
+        work: list[Statement] = [("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)]
+        if self._report_pending:
+            work.append(("UPDATE log_state SET pending_report = NULL, replaced_head = NULL", [()]))
+        self._database.write(work, urgent=urgent)
+        self._end, self._report_pending = end, False
         self._head.advance(self._end)
         self._database.keep_wal_small()
         self._appends += 1
         if self._appends % _REFILL_EVERY_APPENDS == 0:
             self._database.refill_reserve(if_missing=True)
         return self._end.sequence
-
-    def _insert(self, rows: Sequence[_Row]) -> None:
-        connection = self._database.connection
-        connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
-        if self._report_pending:
-            connection.execute("UPDATE log_state SET pending_report = NULL, replaced_head = NULL")
 
     def save_snapshot(self, sequence: int, time: float, schema: int, payload: bytes) -> None:
         """Keep a state durably, and the one before it; older ones are removed.
@@ -173,17 +172,10 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             raise ValueError(f"there is no event {sequence} to take a snapshot at")
         snapshot = Snapshot(sequence, _exact(time), schema, payload)
         row = (sequence, snapshot.time, schema, payload, chain_hash, seal(snapshot, chain_hash))
-        self._database.write(partial(self._replace_snapshot, row), urgent=False)
+        insert = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)"
+        self._database.write([(insert, [row]), (_OLDER_SNAPSHOTS, [()])], urgent=False)
         self._database.keep_wal_small()
         self._database.refill_reserve()
-
-    def _replace_snapshot(self, row: tuple[object, ...]) -> None:
-        connection = self._database.connection
-        connection.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", row)
-        connection.execute(
-            "DELETE FROM snapshots WHERE sequence NOT IN"
-            " (SELECT sequence FROM snapshots ORDER BY sequence DESC LIMIT 2)"
-        )
 
     def compact(self, keep_entries: int) -> None:
         """Drop entries that both kept snapshots contain, but never the newest ``keep_entries``.
@@ -194,39 +186,30 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             OutOfSpace: There is no room to do it, not even in the reserve.
         """
         kept = self._database.rows("SELECT sequence FROM snapshots")
-        if len(kept) == 2:
-            older = min(sequence for (sequence,) in kept)
-            self._drop_upto(min(older, self._end.sequence - keep_entries))
+        older = min(row[0] for row in kept) if len(kept) == 2 else 0
+        last = min(older, self._end.sequence - keep_entries)
+        while self._anchor.sequence < last:  # in steps; after each the log is whole
+            anchor = self._position(min(last, self._anchor.sequence + _COMPACT_ENTRIES))
+            state = "UPDATE log_state SET anchor_sequence = ?, anchor_hash = ?"
+            self._database.write(
+                [
+                    ("DELETE FROM entries WHERE sequence <= ?", [(anchor.sequence,)]),
+                    (state, [(anchor.sequence, anchor.hash)]),
+                ],
+                urgent=True,
+            )
+            self._anchor = anchor
+            self._database.keep_wal_small()
         self._database.vacuum()
         self._database.keep_wal_small()
         self._database.refill_reserve()
-
-    def _drop_upto(self, last: int) -> None:
-        """Move the anchor forward in steps; after each the log is whole."""
-        while self._anchor.sequence < last:
-            anchor = self._position(min(last, self._anchor.sequence + _COMPACT_ENTRIES))
-            self._database.write(partial(self._move_anchor, anchor), urgent=True)
-            self._anchor = anchor
-            self._database.keep_wal_small()
-
-    def _move_anchor(self, anchor: Position) -> None:
-        connection = self._database.connection
-        connection.execute("DELETE FROM entries WHERE sequence <= ?", (anchor.sequence,))
-        connection.execute(
-            "UPDATE log_state SET anchor_sequence = ?, anchor_hash = ?",
-            (anchor.sequence, anchor.hash),
-        )
 
     def room_bytes(self) -> int:
         """How much can still be written, the reserve not counted."""
         return self._database.room_bytes()
 
     def check_room(self) -> None:
-        """Make sure that new work can be logged.
-
-        Raises:
-            OutOfSpace: Less room than the floor is left.
-        """
+        """Make sure that new work can be logged."""
         self._database.check_room(0)
 
     # --- reading --------------------------------------------------------------------------------
@@ -305,16 +288,14 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
             for whole in read_snapshots(self._database.connection):
                 if whole is not None and self._hash_at(whole[0].sequence) == whole[1]:
                     return whole[0]
-                self._note("a snapshot is not what was written; an older one is used")
+                finding = "a snapshot is not what was written; an older one is used"
+                log.warning("%s: %s", self._database.files.database, finding)
+                report = self._damage or DamageReport((), self._end.sequence)
+                if finding not in report.findings:
+                    self._damage = replace(report, findings=(*report.findings, finding))
         if self._anchor.sequence:
             raise self._damaged("no snapshot is whole that the log goes on from", 0)
         return None
-
-    def _note(self, finding: str) -> None:
-        log.warning("%s: %s", self._database.files.database, finding)
-        report = self._damage or DamageReport((), self._end.sequence)
-        if finding not in report.findings:
-            self._damage = replace(report, findings=(*report.findings, finding))
 
 
 def _open(files: Files, head: Head, *, accept_loss: bool) -> Opened:
@@ -330,14 +311,16 @@ def _open(files: Files, head: Head, *, accept_loss: bool) -> Opened:
         return opened
 
 
-def _chained(entries: Sequence[NewEntry], end: Position) -> list[_Row]:
-    rows: list[_Row] = []
-    digest = end.hash
-    for sequence, new in enumerate(entries, start=end.sequence + 1):
-        entry = LogEntry(sequence, _exact(new.time), new.kind, new.payload)
-        digest = link(digest, entry)
-        rows.append((sequence, entry.time, new.kind, new.payload, digest))
-    return rows
+def _chained(
+    entries: Sequence[NewEntry], end: Position
+) -> tuple[list[tuple[object, ...]], Position]:
+    """The rows of the entries that follow ``end``, and the last one's position."""
+    rows: list[tuple[object, ...]] = []
+    for new in entries:
+        entry = LogEntry(end.sequence + 1, _exact(new.time), new.kind, new.payload)
+        end = Position(entry.sequence, link(end.hash, entry))
+        rows.append((end.sequence, entry.time, new.kind, new.payload, end.hash))
+    return rows, end
 
 
 def _exact(time: float) -> float:

@@ -49,7 +49,6 @@ class LogRun:
     Attributes:
         start: The position before the first of them.
         end: The position of the last; ``start`` where there is none.
-        end_time: The last one's time; ``None`` where there is none.
         marks: The hash at each sequence at which there is a snapshot.
     """
 
@@ -97,11 +96,7 @@ class Survey:
 
 
 def survey(connection: sqlite3.Connection) -> Survey:
-    """Read everything, however damaged.
-
-    Raises:
-        sqlite3.Error: For what is no damage: no room, a lock.
-    """
+    """Read everything, however damaged; ``sqlite3.Error`` for no room, or a lock."""
     result = Survey()
     findings = result.findings
     with noted_damage("the log's state", findings):

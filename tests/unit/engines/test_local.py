@@ -21,7 +21,7 @@ from wharfinger.engines.local.reports import end_of
 from wharfinger.engines.local.start import groups_of, pace_of
 from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.cgroups import Group
-from wharfinger.host.supervisor import ExitRecord
+from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.allocation import Allocation, Placement
 
 

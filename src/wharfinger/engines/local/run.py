@@ -22,20 +22,16 @@ from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.cgroups import Group, GroupUsage, Limits, ResizeRefused
 from wharfinger.host.pacing import request_pace, request_resume, request_suspend
-from wharfinger.host.processes import has_ended, identity_of, send_signal
-from wharfinger.host.supervisor import (
-    Claim,
+from wharfinger.host.processes import (
     ProcessIdentity,
-    RunRecord,
-    Supervisor,
-    SupervisorStatus,
-    cancel,
+    has_ended,
+    identity_of,
     kill_orphans,
     open_pidfd,
-    read_output,
-    read_run,
-    request_stop,
+    send_signal,
 )
+from wharfinger.host.run_dir import Claim, RunRecord, read_output, read_run
+from wharfinger.host.supervisor import Supervisor, SupervisorStatus, cancel, request_stop
 from wharfinger.host.tree import measure_tree
 from wharfinger.model.workload import Workload
 

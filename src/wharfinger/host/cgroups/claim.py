@@ -32,11 +32,9 @@ _MEND_V1 = (
 
 @dataclass(frozen=True, slots=True)
 class GroupClaim:
-    """Our base group in one hierarchy.
+    """Our base group, ``wharfinger-<identity>``, in one hierarchy.
 
     Attributes:
-        version: 1 or 2.
-        base: The directory of ``wharfinger-<identity>``.
         controllers: What can be controlled beneath it.
         parent: The group that it is in, the manager's own.
         enabled: v2: the controllers that had to be enabled in ``parent``, for which this process
@@ -103,11 +101,7 @@ def claim_v2(
 
 
 def enable(group: Path, controllers: Iterable[str]) -> None:
-    """Delegate v2 controllers from a group of ours to the groups in it.
-
-    Raises:
-        EngineFault: The kernel refuses.
-    """
+    """Delegate v2 controllers from a group of ours to the groups in it."""
     delegated = _words(group / "cgroup.subtree_control")
     for name in controllers:
         if name not in delegated:
@@ -118,9 +112,6 @@ def release(claim: GroupClaim, *, pid: int) -> None:
     """Remove the base group and what is empty in it; then undo what the claim did to ``parent``.
 
     Groups with processes stay, and with them all that they depend on.
-
-    Raises:
-        EngineFault: The kernel refuses a removal for another reason than that something is in it.
     """
     for server in subdirectories(claim.base):
         remove_directory(server)

@@ -53,10 +53,8 @@ class CgroupControl:
     """What can be controlled here, and where. Made by ``discover``.
 
     Attributes:
-        identity: The manager's; part of every group's path.
         claims: Our base groups.
         refusals: For each controller that was refused, why.
-        means: What can be done.
         cpu_count: CPUs that our base groups weigh as much as.
         pid: The manager's process, which ``close`` moves back.
     """
@@ -94,11 +92,7 @@ class CgroupControl:
     def create(self, server: str, key: str, limits: Limits) -> Group:
         """Make a workload's group with its limits, or set them on an existing one.
 
-        After a failure nothing is left behind.
-
-        Raises:
-            InvalidInput: A name that no group can have.
-            EngineFault: The kernel refuses.
+        After a failure nothing is left behind. ``InvalidInput``: no group can have that name.
         """
         group = self.group(server, key)
         try:
@@ -118,11 +112,7 @@ class CgroupControl:
         return group
 
     def group(self, server: str, key: str) -> Group:
-        """The group of that name, whether or not it exists.
-
-        Raises:
-            InvalidInput: A name that no group can have.
-        """
+        """The group of that name, which may not exist; ``InvalidInput`` where none can have it."""
         _check_name("server", server)
         _check_name("key", key)
         return Group(
@@ -147,10 +137,6 @@ class CgroupControl:
 
 
 def _weigh(claim: GroupClaim, directory: Path, cpu_count: int) -> None:
-    """Make a group of ours weigh as much as one ordinary process on each CPU.
-
-    All workloads together would otherwise weigh as much as a single process of other users.
-    """
     if "cpu" in claim.controllers:
         file = FILES[Means.WEIGHT][claim.version][1]
         weight = weight_of(cpu_count * MILLICPUS_PER_CPU, claim.version)
@@ -184,14 +170,12 @@ def discover(
     Nothing missing is an error; ``conditions`` says what is missing.
 
     Args:
-        identity: The manager's, unique on this machine and the same after a restart.
+        identity: The manager's, unique on this machine and the same after a restart; part of a
+            group's name, else ``InvalidInput``.
         cgroup_file: As ``/proc/self/cgroup``.
         mountinfo_file: As ``/proc/self/mountinfo``.
         cpu_count: CPUs of all servers together; ``None`` = those this process may run on.
         pid: The manager's process; ``None`` = this one.
-
-    Raises:
-        InvalidInput: An identity that can't be part of a group's name.
     """
     _check_name("identity", identity)
     pid = os.getpid() if pid is None else pid

@@ -41,11 +41,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str | None:
-    """The whole file; ``None`` where there is none, e.g. because its group is gone.
-
-    Raises:
-        EngineFault: It exists and cannot be read.
-    """
+    """The whole file; ``None`` where there is none, e.g. because its group is gone."""
     try:
         return os.fsdecode(read_bytes(path)).strip()
     except OSError as error:
@@ -79,11 +75,7 @@ def write_raw(path: Path, value: str) -> None:
 
 
 def write_value(path: Path, value: str) -> None:
-    """Write ``value`` in one call.
-
-    Raises:
-        EngineFault: One line that names the file, the value and the kernel's error.
-    """
+    """Write ``value`` in one call."""
     try:
         write_raw(path, value)
     except OSError as error:
@@ -91,11 +83,7 @@ def write_value(path: Path, value: str) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a group where there is none.
-
-    Raises:
-        EngineFault: It cannot be made, e.g. as one of the kernel's files has the name.
-    """
+    """Make a group where there is none."""
     try:
         path.mkdir(exist_ok=True)
     except FileExistsError as error:
@@ -128,11 +116,7 @@ def subtree(path: Path) -> tuple[Path, ...]:
 
 
 def remove_directory(path: Path) -> bool:
-    """Remove one group; whether it is gone. A group that is not empty stays.
-
-    Raises:
-        EngineFault: The kernel refuses for another reason, e.g. permission.
-    """
+    """Remove one group; whether it is gone. A group that is not empty stays."""
     try:
         path.rmdir()
     except OSError as error:
@@ -148,9 +132,6 @@ def remove_tree(path: Path) -> bool:
     """Remove a group and all beneath it; whether all are gone.
 
     By descriptors: a workload that may make groups can nest them deeper than a path is long.
-
-    Raises:
-        EngineFault: The kernel refuses for another reason than that something is in use.
     """
     try:
         _remove_beneath(path)

@@ -34,13 +34,7 @@ _ENTRY_ORDER = (UNIFIED, "freezer", "pids", "memory", "cpuset", "cpuacct", "cpu"
 
 
 class GroupUsage(NamedTuple):
-    """What a group uses; ``None`` = not measured, or the group is gone.
-
-    Attributes:
-        cpu_seconds: CPU time of all processes that ever were in it.
-        memory_bytes: What counts against its limit now, page cache included.
-        processes: Processes now.
-    """
+    """What a group uses, memory with page cache; ``None`` = not measured, or the group is gone."""
 
     cpu_seconds: float | None
     memory_bytes: int | None
@@ -49,11 +43,7 @@ class GroupUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One workload's directories, one in each hierarchy.
-
-    Attributes:
-        paths: The directory in each controller's hierarchy; v2's also under ``"unified"``.
-    """
+    """One workload's directory in each controller's hierarchy; v2's also under ``"unified"``."""
 
     paths: Paths
 
@@ -101,11 +91,7 @@ class Group:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, str]) -> "Group":
-        """The group that ``to_plain`` wrote down, even when it is gone by now.
-
-        Raises:
-            InvalidInput: A path that no group of ours can have.
-        """
+        """The group that ``to_plain`` wrote down; ``InvalidInput`` for a path that is not ours."""
         for name, path in plain.items():
             parts = Path(path).parts
             ours = len(parts) > 4 and parts[0] == "/" and parts[-3].startswith(BASE_PREFIX)
@@ -124,9 +110,6 @@ class Group:
         """Change all the limits in place, or none.
 
         Lowering memory below what can't be reclaimed is refused; it never kills.
-
-        Raises:
-            EngineFault: The kernel refuses something else; the former limits are restored.
         """
         former = memory_limit_bytes(self.paths)
         refused = resize_memory(self.paths, limits.memory_bytes)
@@ -155,21 +138,13 @@ class Group:
         return read_field(events, "oom_kill") if events else None
 
     def freeze(self, timeout_seconds: float = 1.0) -> bool:
-        """Suspend all its processes; whether none runs any more after that time.
-
-        Raises:
-            EngineFault: Nothing here can freeze, or the kernel refuses.
-        """
+        """Suspend all its processes; whether none runs any more after that time."""
         freezer = self._need_freezer()
         freezer.set(frozen=True)
         return wait_until(freezer.is_frozen, timeout_seconds)
 
     def thaw(self) -> None:
-        """Resume its processes.
-
-        Raises:
-            EngineFault: Nothing here can freeze, or the kernel refuses.
-        """
+        """Resume its processes."""
         self._need_freezer().set(frozen=False)
 
     def pids(self) -> tuple[int, ...]:
@@ -179,16 +154,11 @@ class Group:
     def kill_all(self, timeout_seconds: float = 2.0) -> bool:
         """Kill every process in it, whatever its parent, even when the group is frozen.
 
-        A group that was killed may not fork any more; ``create`` makes it usable again.
-
-        Args:
-            timeout_seconds: How long to wait for the last to be gone; 0 = do not wait.
+        A group that was killed may not fork any more; ``create`` makes it usable again. With a
+        timeout of 0 it does not wait for the last to be gone.
 
         Returns:
             Whether it is empty now. Without any directory nothing is known, so ``False``.
-
-        Raises:
-            EngineFault: The kernel refuses.
         """
         if not self.paths:
             return False
@@ -204,9 +174,6 @@ class Group:
         """Remove its directories once they are empty; whether all are gone.
 
         A killed process leaves its group a little later: the timeout is for that.
-
-        Raises:
-            EngineFault: The kernel refuses for another reason than that it is not empty.
         """
         # Each is tried, even when one before it stays.
         return wait_until(lambda: all([*map(remove_tree, self.directories)]), timeout_seconds)

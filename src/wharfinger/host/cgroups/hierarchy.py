@@ -28,9 +28,7 @@ class Hierarchy:
     """One mounted hierarchy, as this process sees it.
 
     Attributes:
-        version: 1 or 2.
-        controllers: v1: those mounted here; v2: those that our own group may hand down.
-        mount: Where it is mounted.
+        controllers: v1: those mounted here; v2: those that our own group may delegate.
         own: The directory of the group that this process is in.
     """
 

@@ -40,11 +40,7 @@ class Freezer:
     version: int
 
     def set(self, *, frozen: bool) -> None:
-        """Ask the kernel to freeze or thaw the group; it takes effect a little later.
-
-        Raises:
-            EngineFault: The kernel refuses.
-        """
+        """Ask the kernel to freeze or thaw the group; it takes effect a little later."""
         if self.version == 2:
             write_value(self.group / "cgroup.freeze", "1" if frozen else "0")
         else:
@@ -65,20 +61,14 @@ def kill_until_empty(
     pids_max: Path | None,
     timeout_seconds: float,
 ) -> bool:
-    """Kill all, again and again until none is left or the time is over.
+    """Kill all, repeatedly and at least once, until the time is over; whether none is left.
 
     Args:
         pids: The processes now.
         kill_file: The group's ``cgroup.kill``, where the kernel has it.
         freezer: The group's, where it has one.
         pids_max: The group's ``pids.max``, where there is one.
-        timeout_seconds: At 0, all are still killed once.
-
-    Returns:
-        Whether none is left.
-
-    Raises:
-        EngineFault: The kernel refuses.
+        timeout_seconds: From the first kill.
     """
     struck = kill_file is not None and _strike(kill_file)
     if not struck and pids_max is not None:

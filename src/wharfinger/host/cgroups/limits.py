@@ -77,7 +77,7 @@ class ResizeRefused:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one workload may use on one server.
+    """What one workload may use on one server; ``ValueError`` for numbers that no kernel accepts.
 
     Attributes:
         cpu_millicpus: CPU time per second in thousandths of a CPU: the quota, and in proportion
@@ -87,9 +87,6 @@ class Limits:
         cpus: The CPUs it may run on; empty = its parent's.
         memory_nodes: The NUMA nodes it may take memory from; empty = its parent's.
         max_processes: Processes and threads together: the guard against fork bombs.
-
-    Raises:
-        ValueError: A number that no kernel accepts; a bug of the caller.
     """
 
     cpu_millicpus: int
@@ -135,11 +132,7 @@ class Write:
 
 
 def write_all(writes: Iterable[Write]) -> None:
-    """Carry out all writes in order; after a failure, restore the files before it.
-
-    Raises:
-        EngineFault: The first failure; its cause is the kernel's ``OSError``.
-    """
+    """Carry out all writes in order; after a failure, restore the files before it."""
     done: list[Write] = []
     for write in writes:
         former = read_text(write.path)
@@ -187,11 +180,7 @@ def _cpu_writes(group: Path, limits: Limits, version: int) -> list[Write]:
 
 
 def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
-    """Move the limit on memory, swap included; refused where that would have to kill.
-
-    Raises:
-        EngineFault: The kernel refuses for another reason; the limit is what it was.
-    """
+    """Move the limit on memory, swap included; refused where that would have to kill."""
     if "memory" not in paths:
         return None
     group, value = paths["memory"], str(memory_bytes)

@@ -20,9 +20,9 @@ from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.pacing import request_pace
 from wharfinger.host.processes import has_ended
-from wharfinger.host.run_dir import ExitRecord, read_run
+from wharfinger.host.run_dir import ExitRecord, read_output, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
-from wharfinger.host.supervisor import Supervisor, launch, read_output, request_stop
+from wharfinger.host.supervisor import Supervisor, launch, request_stop
 from wharfinger.host.tree import children_of, descendants
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.monitor.counters import cpu_seconds
