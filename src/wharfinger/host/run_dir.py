@@ -4,7 +4,7 @@
     started             the main process, once exec has succeeded
     exit                how it ended
     stop                the grace of a requested stop
-    pace, suspended     settings of ``wharfinger.host.pacing``
+    pace, suspended     the share of CPU time that it keeps without cgroups; stopped
     output.<offset>     output, named by the offset of its first byte
 
 A workload may tamper with the directory: everything is opened beneath one directory descriptor,
@@ -21,6 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.host.processes import ProcessIdentity
@@ -32,6 +35,16 @@ _MAX_RECORD_BYTES = 16384
 _MAX_OFFSET = 2**63 - 1
 _LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
+
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
+_HOW = {
+    "exited": ("exit_code",),
+    "signaled": ("signal",),
+    "exec-failed": ("failed_step", "failed_errno"),
+}
+_UNSET = dict.fromkeys(("exit_code", "signal", "failed_step", "failed_errno"))
 
 
 class Claim(Enum):
@@ -73,17 +86,17 @@ class ExitRecord:
         unkilled_processes: Processes that resisted SIGKILL, e.g. another user's; normally 0.
     """
 
-    exit_code: int | None
-    signal: int | None
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None
+    signal: Annotated[int, msgspec.Meta(ge=0, le=64)] | None
     failed_step: str | None
-    failed_errno: int | None
+    failed_errno: Annotated[int, msgspec.Meta(ge=0, le=4095)] | None
     stop_requested: bool
-    cpu_seconds: float
-    started_at_seconds: float
-    ended_at_seconds: float
-    output_bytes: int
-    dropped_bytes: int
-    unkilled_processes: int
+    cpu_seconds: _Seconds
+    started_at_seconds: _Seconds
+    ended_at_seconds: _Seconds
+    output_bytes: _Count
+    dropped_bytes: _Count
+    unkilled_processes: _Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,67 +222,30 @@ def _parse_identity(text: str) -> ProcessIdentity | None:
     return ProcessIdentity(match[1], int(match[2]), int(match[3])) if match else None
 
 
-def _parse_lines(text: str | None) -> dict[str, str] | None:
-    """``name value`` lines; ``None`` when the last line is not ``end``."""
+def _parse_lines(text: str | None) -> dict[str, str]:
+    """``name value`` lines; empty when the last line is not ``end``."""
     lines = (text or "").rstrip("\n").split("\n")
     if lines[-1] != "end":
-        return None
+        return {}
     return {name: value for name, _, value in (line.partition(" ") for line in lines[:-1])}
 
 
 def _parse_started(text: str | None) -> Started | None:
-    try:
-        values = _parse_lines(text) or {}
+    with contextlib.suppress(KeyError, msgspec.ValidationError):
+        values = _parse_lines(text)
         process = _parse_identity(values["process"])
-        return Started(process, _seconds(values["started_at_seconds"])) if process else None
-    except (KeyError, ValueError):
-        return None
+        at_seconds = msgspec.convert(values["started_at_seconds"], _Seconds, strict=False)
+        return Started(process, at_seconds) if process else None
+    return None
 
 
 def _parse_exit(text: str | None) -> ExitRecord | None:
-    try:
-        values = _parse_lines(text) or {}
-        code, number, step, error = _parse_how(values["how"].split(" "))
-        return ExitRecord(
-            exit_code=code,
-            signal=number,
-            failed_step=step,
-            failed_errno=error,
-            stop_requested=values["stop_requested"] == "1",
-            cpu_seconds=_seconds(values["cpu_seconds"]),
-            started_at_seconds=_seconds(values["started_at_seconds"]),
-            ended_at_seconds=_seconds(values["ended_at_seconds"]),
-            output_bytes=_count(values["output_bytes"]),
-            dropped_bytes=_count(values["dropped_bytes"]),
-            unkilled_processes=_count(values["unkilled_processes"]),
-        )
-    except (KeyError, ValueError):
-        return None
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < 1e12:  # nor NaN: no log could keep it
-        raise ValueError(text)
-    return seconds
-
-
-def _count(text: str, most: int = 2**63 - 1) -> int:
-    number = int(text)
-    if not 0 <= number <= most:
-        raise ValueError(text)
-    return number
-
-
-def _parse_how(words: list[str]) -> tuple[int | None, int | None, str | None, int | None]:
-    match words:
-        case ["exited", code]:
-            return _count(code, 255), None, None, None
-        case ["signaled", number]:
-            return None, _count(number, 64), None, None
-        case ["exec-failed", step, error]:
-            return None, None, step, _count(error, 4095)
-    raise ValueError(words)
+    with contextlib.suppress(KeyError, ValueError, msgspec.ValidationError):
+        values = _parse_lines(text)
+        how, *numbers = values["how"].split(" ")
+        ended = {**_UNSET, **values, **dict(zip(_HOW[how], numbers, strict=True))}
+        return msgspec.convert(ended, ExitRecord, strict=False)
+    return None
 
 
 # --- output -----------------------------------------------------------------------------

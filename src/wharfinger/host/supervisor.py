@@ -4,6 +4,10 @@ The supervisor (``native/supervisor``) is one small process per workload that ou
 manager. As all records of a run are in its *run directory*, any process can take over the watch:
 read the records, open a pidfd of the supervisor, and wait. The local engine makes the run
 directory and the cgroups, calls :func:`launch`, watches the pidfd, and reads the records.
+
+Without cgroups the supervisor (``pace.c``) holds the tree to a share of CPU time or suspends it,
+by stopping and continuing it. Two files in the run directory hold the settings, so they survive
+the manager, and a resume needs no room on disk.
 """
 
 import contextlib
@@ -17,7 +21,6 @@ from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
 from wharfinger.host.binaries import supervisor_path
-from wharfinger.host.pacing import encode_pace
 from wharfinger.host.processes import send_signal
 from wharfinger.host.run_dir import (
     CANCELLED,
@@ -29,6 +32,9 @@ from wharfinger.host.run_dir import (
 
 MIN_LOG_CAP_BYTES = 4096
 MAX_SPEC_BYTES = 16 << 20
+MIN_MILLICPUS = 10
+"""Less is rounded up to this, the smallest quota of the kernel."""
+_MAX_MILLICPUS = 8_192_000
 _SPEC_FD = 3
 _NOTICE_FD = 4
 
@@ -64,7 +70,7 @@ class LaunchSpec:
         nice: Added to the manager's niceness; above 0 also the session's, which counts where
             the kernel schedules by session (``sched_autogroup``).
         cpu_millicpus: The share of CPU time that the supervisor holds the tree to;
-            ``None`` = no limit. ``wharfinger.host.pacing`` changes it.
+            ``None`` = no limit.
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
     """
 
@@ -244,6 +250,44 @@ def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     send_signal(pidfd, signal.SIGTERM)
 
 
+def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
+    """Hold a run's processes to another share of CPU time; ``None`` = no limit.
+
+    A supervisor (``pidfd``) that has ended is no error.
+
+    Raises:
+        InvalidInput: Not a share of CPU time.
+        OutOfSpace: There is no room to write it; the former share stays.
+    """
+    _put(run_dir, "pace", encode_pace(cpu_millicpus) + "\n")
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def request_suspend(run_dir: Path, pidfd: int) -> None:
+    """Suspend a run's processes until :func:`request_resume` or a request to stop.
+
+    Raises:
+        OutOfSpace: There is no room to write it; they keep running.
+    """
+    _put(run_dir, "suspended", "")
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def request_resume(run_dir: Path, pidfd: int) -> None:
+    """Resume a run's processes, at their share; it is no error when they run."""
+    with open_run_dir(run_dir) as directory, contextlib.suppress(FileNotFoundError):
+        os.unlink("suspended", dir_fd=directory)
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def _put(run_dir: Path, name: str, text: str) -> None:
+    with open_run_dir(run_dir) as directory:
+        try:
+            replace_synced(directory, name, text)
+        except OSError as error:
+            raise OutOfSpace(f"{run_dir}: cannot write {name!r}: {error.strerror}") from error
+
+
 def _check_launch(spec: LaunchSpec) -> None:
     if not spec.command or not spec.command[0]:
         raise InvalidInput("command: empty; name a program")
@@ -256,6 +300,19 @@ def _check_launch(spec: LaunchSpec) -> None:
             raise InvalidInput(f"{path}: not an absolute path; begin it with '/'")
     if spec.log_cap_bytes < MIN_LOG_CAP_BYTES:
         raise InvalidInput(f"log_cap_bytes: {spec.log_cap_bytes}; give {MIN_LOG_CAP_BYTES} or more")
+
+
+def encode_pace(cpu_millicpus: int | None) -> str:
+    """A share of CPU time as the supervisor reads it; ``None`` = no limit, else ``InvalidInput``.
+
+    >>> encode_pace(250), encode_pace(3), encode_pace(None)
+    ('250', '10', 'max')
+    """
+    if cpu_millicpus is None:
+        return "max"
+    if not 0 < cpu_millicpus <= _MAX_MILLICPUS:
+        raise InvalidInput(f"cpu_millicpus: {cpu_millicpus}; give 1 to {_MAX_MILLICPUS}")
+    return str(max(MIN_MILLICPUS, cpu_millicpus))
 
 
 def _decimal_seconds(seconds: float) -> str:

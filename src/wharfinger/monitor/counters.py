@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.host.tree import descendants, measure_tree
+from wharfinger.host.processes import descendants, measure_tree
 
 # perf's type and number of an event: hardware is type 0, software 1.
 INSTRUCTIONS = (0, 1)

@@ -33,9 +33,7 @@ class _Request:
         """Get the answer."""
         try:
             self.result = self._follow()
-        except ReaderError as error:
-            self.result = error
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (ReaderError, OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             self.result = ReaderError(f"{self._url}: {reason}")
 
@@ -55,14 +53,14 @@ class _Request:
             # The user named a host; an answer may not send us to another one.
             host = urlsplit(url).hostname  # without the rest, which may hold a password
             if host != urlsplit(self._url).hostname:
-                raise ReaderError(f"{self._url}: redirects to another host, {str(host)[:100]}")
-        raise ReaderError(f"{self._url}: redirects more than {MAX_REDIRECTS} times")
+                raise ReaderError(f"redirects to another host, {str(host)[:100]}")
+        raise ReaderError(f"redirects more than {MAX_REDIRECTS} times")
 
     def _get(self, url: str) -> tuple[str | None, str]:
         """The answer, or ``None`` and the URL that it redirects to."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ReaderError(f"{self._url}: redirects to what is no http URL")
+            raise ReaderError("redirects to what is no http URL")
         secure = parts.scheme == "https"
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = connect(parts.hostname, parts.port, timeout=LIMIT_SECONDS)
@@ -70,7 +68,7 @@ class _Request:
             connection.connect()
             self._socket = connection.sock
             if self._over:
-                raise ReaderError(f"{self._url}: took too long")
+                raise ReaderError("took too long")
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("GET", target, headers={"Accept": "text/plain, */*"})
             return self._read(connection.getresponse(), url)
@@ -82,10 +80,10 @@ class _Request:
         if response.status in _REDIRECTS:
             return None, urljoin(url, response.headers.get("Location", ""))
         if response.status != 200:
-            raise ReaderError(f"{self._url}: answers with status {response.status}")
+            raise ReaderError(f"answers with status {response.status}")
         data = response.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise ReaderError(f"{self._url}: the answer is larger than {MAX_BYTES} bytes")
+            raise ReaderError(f"the answer is larger than {MAX_BYTES} bytes")
         return data.decode(errors="replace"), url
 
 
