@@ -1,22 +1,31 @@
-"""Descriptors for the local engine's loop: a timer, and a watch on directories, without polling."""
+"""Calls of the C library, and two descriptors for the local engine's loop that save polling."""
 
 import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC = 1
 _IN_MOVED_TO = 0x80
 _IN_ONLYDIR = 0x01000000
 _IN_DONT_FOLLOW = 0x02000000
 
 
+def call_libc(function: str, *arguments: object) -> int:
+    """The result of a function of the C library; ``OSError`` where it is below 0."""
+    result: int = getattr(_LIBC, function)(*arguments)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
 class _Descriptor:
     """A kernel descriptor made through the C library; ``OSError`` where there is none left."""
 
     def __init__(self, function: str, *arguments: int) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._fd = _checked(getattr(self._libc, function)(*arguments))
+        self._fd = call_libc(function, *arguments)
 
     def fileno(self) -> int:
         """Readable when there is news, until ``drain``."""
@@ -31,13 +40,6 @@ class _Descriptor:
     def close(self) -> None:
         """Close the descriptor."""
         os.close(self._fd)
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
 
 
 class _Times(ctypes.Structure):
@@ -61,7 +63,7 @@ class Alarm(_Descriptor):
         """Ring once, this much later (above 0); replaces an earlier setting."""
         whole = int(seconds)
         times = _Times(0, 0, whole, int((seconds - whole) * 1e9))
-        self._libc.timerfd_settime(self._fd, 0, ctypes.byref(times), None)
+        call_libc("timerfd_settime", self._fd, 0, ctypes.byref(times), None)
 
 
 class DirectoryWatch(_Descriptor):
@@ -77,8 +79,9 @@ class DirectoryWatch(_Descriptor):
     def add(self, directory: Path) -> int:
         """Watch a directory; returns the argument for ``remove``."""
         mask = ctypes.c_uint32(_IN_MOVED_TO | _IN_ONLYDIR | _IN_DONT_FOLLOW)
-        return _checked(self._libc.inotify_add_watch(self._fd, os.fsencode(directory), mask))
+        return call_libc("inotify_add_watch", self._fd, os.fsencode(directory), mask)
 
     def remove(self, watch: int) -> None:
         """Stop watching a directory; one that is gone is no error."""
-        self._libc.inotify_rm_watch(self._fd, watch)
+        with suppress(OSError):
+            call_libc("inotify_rm_watch", self._fd, watch)

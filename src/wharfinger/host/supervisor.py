@@ -169,11 +169,13 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
     encoded = spec.encode()
     with contextlib.ExitStack() as until_launched:
         try:
-            fault_fd = _high_memfd("wharfinger-fault")
-            until_launched.callback(os.close, fault_fd)
-            notice_fd, noticing_fd = _high_pipe()
+            fault_fd = until_launched.enter_context(_closing(_high_memfd("wharfinger-fault")))
+            notice_fd, noticing_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             until_launched.callback(os.close, notice_fd)
-            with _closing(noticing_fd), _closing(_sealed_memfd(encoded)) as spec_fd:
+            with (
+                _closing(_high(noticing_fd)) as noticing_fd,
+                _closing(_sealed_memfd(encoded)) as spec_fd,
+            ):
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
             # Two descriptors have just been closed, which makes room for this one.
             pidfd = _open_pidfd_of_child(pid)
@@ -345,15 +347,6 @@ def _high(fd: int) -> int:
 
 def _high_memfd(name: str) -> int:
     return _high(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-
-
-def _high_pipe() -> tuple[int, int]:
-    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        return reading, _high(writing)
-    except OSError:
-        os.close(reading)
-        raise
 
 
 def _sealed_memfd(content: bytes) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from wharfinger.errors import InvalidInput
 from wharfinger.host.cgroups import OwnLimits, find_hierarchies, own_limits
@@ -32,25 +33,21 @@ _GIBIBYTE = 1024**3
 _NOISE = re.compile(r"\((?:r|tm)\)|@.*|\b(?:cpu|processor|\d+-core|with .*)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Cpu:
-    """One logical CPU, its NUMA node and its socket.
+class Cpu(NamedTuple):
+    """One logical CPU; they sort such that those that share most are next to each other.
 
     Attributes:
+        node: Its NUMA node.
+        package: Its socket.
         cache: The lowest CPU number among those that share its last-level cache.
         core: The lowest CPU number among its core's threads.
     """
 
-    number: int
     node: int
     package: int
     cache: int
     core: int
-
-    @property
-    def place(self) -> tuple[int, int, int, int, int]:
-        """A sort key that puts CPUs next to each other that share most."""
-        return (self.node, self.package, self.cache, self.core, self.number)
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Machine:
     """What the kernel lets us use.
 
     Attributes:
-        cpus: Those we may run on, in the order of ``Cpu.place``.
+        cpus: Those we may run on, sorted.
         node_bytes: Memory of each NUMA node that has one of ``cpus``.
         memory_bytes: What servers have of those nodes, after the reserve and our own limit.
         quota_millicpus: The quota on ourselves; ``None`` = none.
@@ -83,8 +80,7 @@ class LocalServer:
     memory_nodes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     name: str
     cpus: tuple[Cpu, ...]
 
@@ -122,12 +118,7 @@ def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: Ow
     """What the kernel says of the CPUs and memory that we may use."""
     devices = sysfs / "devices" / "system"
     nodes = _node_cpus(devices / "node")
-    cpus = tuple(
-        sorted(
-            (_read_cpu(devices / "cpu", number, nodes) for number in allowed),
-            key=lambda cpu: cpu.place,
-        )
-    )
+    cpus = tuple(sorted(_read_cpu(devices / "cpu", number, nodes) for number in allowed))
     used = {cpu.node for cpu in cpus}
     sizes = {node: _meminfo_bytes(devices / "node" / f"node{node}" / "meminfo") for node in nodes}
     total = _meminfo_bytes(procfs / "meminfo")
@@ -171,16 +162,13 @@ def _node_cpus(folder: Path) -> dict[int, frozenset[int]]:
 
 def _read_cpu(folder: Path, number: int, nodes: dict[int, frozenset[int]]) -> Cpu:
     topology = folder / f"cpu{number}" / "topology"
-    siblings = read_text(topology / "core_cpus_list") or read_text(
-        topology / "thread_siblings_list"
-    )
-    package = read_int(topology / "physical_package_id")
+    siblings = (read_text(topology / f"{name}_list") for name in ("core_cpus", "thread_siblings"))
     return Cpu(
-        number=number,
         node=next((node for node, cpus in nodes.items() if number in cpus), min(nodes)),
-        package=package if package is not None else 0,
+        package=read_int(topology / "physical_package_id") or 0,
         cache=min(_cache_sharers(folder / f"cpu{number}" / "cache"), default=0),
-        core=min(parse_cpus(siblings or ""), default=number),
+        core=min(parse_cpus(next(filter(None, siblings), "")), default=number),
+        number=number,
     )
 
 
@@ -230,7 +218,7 @@ def _divide_evenly(cpus: tuple[Cpu, ...], spec: str) -> tuple[_Part, ...]:
             f"needs one of its own; use {_PLACE} {len(cpus)}, or start the manager with more CPUs "
             "(taskset, cpuset)"
         )
-    units = [tuple(core) for _, core in groupby(cpus, key=lambda cpu: cpu.place[:-1])]
+    units = [tuple(core) for _, core in groupby(cpus, key=lambda cpu: cpu[:-1])]
     if len(units) < count:
         units = [(cpu,) for cpu in cpus]
     edges = [index * len(units) // count for index in range(count + 1)]

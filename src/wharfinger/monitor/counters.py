@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wharfinger.host.descriptors import call_libc
 from wharfinger.host.processes import descendants, measure_tree
 
 # perf's type and number of an event: hardware is type 0, software 1.
@@ -57,16 +58,11 @@ def _open(event: tuple[int, int], pid: int, cpu: int, flags: int) -> int:
     options = _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR | (0 if flags & _PID_CGROUP else _INHERIT)
     attribute = struct.pack("=IIQQQQQ", kind, _ATTRIBUTE_BYTES, config, 0, 0, _TOTAL_TIMES, options)
     buffer = ctypes.create_string_buffer(attribute.ljust(_ATTRIBUTE_BYTES, b"\0"))
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    arguments = (number, ctypes.byref(buffer), pid, cpu, -1, flags | _CLOSE_ON_EXEC)
-    descriptor = call(
-        ctypes.c_long(number), arguments[1], *(ctypes.c_long(value) for value in arguments[2:])
-    )
-    if descriptor < 0:
-        error = ctypes.get_errno()
-        raise NoCounters(f"the kernel gives no counters: {os.strerror(error)}")
-    return int(descriptor)
+    arguments = map(ctypes.c_long, (pid, cpu, -1, flags | _CLOSE_ON_EXEC))
+    try:
+        return call_libc("syscall", ctypes.c_long(number), ctypes.byref(buffer), *arguments)
+    except OSError as error:
+        raise NoCounters(f"the kernel gives no counters: {error.strerror}") from error
 
 
 class Counters:

@@ -7,7 +7,6 @@ parent; the commands that it runs end with the sandbox. It must import little, b
 with threads (of a library) can't enter.
 """
 
-import ctypes
 import os
 import socket
 import subprocess
@@ -15,7 +14,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count, takewhile
 
+from wharfinger.host.descriptors import call_libc
 from wharfinger.model.performance import Quantity
 from wharfinger.monitor.messages import Channel, make_pair
 from wharfinger.monitor.meter import die_with, follow_parent
@@ -79,26 +80,21 @@ def enter(pid: int) -> None:
     own = os.readlink("/proc/self/ns/user") == os.readlink(f"/proc/{pid}/ns/user")  # noqa: PTH115 - no file
     pidfd = os.pidfd_open(pid)
     try:
-        _call("setns", pidfd, _OTHERS if own else _OTHERS | _USER)
+        call_libc("setns", pidfd, _OTHERS if own else _OTHERS | _USER)
     finally:
         os.close(pidfd)
     os.chdir("/")
-    capability = 0
-    while _libc().prctl(_PR_CAPBSET_READ, capability) >= 0:
+    for capability in takewhile(_is_capability, count()):
         if capability not in _KEPT_CAPABILITIES:
-            _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
-        capability += 1
-    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            call_libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+    call_libc("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _call(name: str, *arguments: int) -> None:
-    if getattr(_libc(), name)(*arguments) < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+def _is_capability(number: int) -> bool:
+    try:
+        return call_libc("prctl", _PR_CAPBSET_READ, number) >= 0
+    except OSError:
+        return False
 
 
 def _serve(channel: Channel, spec: WatchSpec) -> None:

@@ -6,7 +6,6 @@ an alarm that is reset at every turn kills it, and a note says which workload it
 """
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -17,6 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from wharfinger.host.descriptors import call_libc
 from wharfinger.monitor.messages import Channel
 from wharfinger.monitor.spec import WatchSpec
 from wharfinger.monitor.watch import Watch
@@ -111,7 +111,7 @@ class Meter:
 
 def follow_parent() -> None:
     """Let the kernel kill us when our parent, which must still run, dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    call_libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def die_with(parent: int) -> None:

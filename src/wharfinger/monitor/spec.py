@@ -140,31 +140,30 @@ def main_quantity(workload: Workload) -> Quantity:
 
 def wanted_quantities(workload: Workload) -> tuple[Quantity, ...]:
     """What has to be measured to check the target."""
-    target = workload.target
-    if target is None:
-        return ()
-    stated = {
-        Quantity.THROUGHPUT: target.throughput_per_second,
-        Quantity.LATENCY: target.latency,
-        Quantity.RATE: target.rate_per_second,
-        Quantity.REMAINING: target.completion_seconds,
-    }
-    return tuple(quantity for quantity, value in stated.items() if value is not None)
+    return tuple(_bounds(workload))
 
 
 def limits_of(workload: Workload) -> dict[Quantity, float]:
     """The target's bounds, tolerance included, without completion time, which changes slowly."""
-    target, kept = workload.target, 1 - workload.tolerance
+    kept = 1 - workload.tolerance
+    return {
+        quantity: bound / kept if quantity is Quantity.LATENCY else bound * kept
+        for quantity, bound in _bounds(workload).items()
+        if quantity is not Quantity.REMAINING
+    }
+
+
+def _bounds(workload: Workload) -> dict[Quantity, float]:
+    target = workload.target
     if target is None:
         return {}
-    limits = {}
-    if target.throughput_per_second is not None:
-        limits[Quantity.THROUGHPUT] = target.throughput_per_second * kept
-    if target.rate_per_second is not None:
-        limits[Quantity.RATE] = target.rate_per_second * kept
-    if target.latency is not None:
-        limits[Quantity.LATENCY] = target.latency.below_seconds / kept
-    return limits
+    bounds = {
+        Quantity.THROUGHPUT: target.throughput_per_second,
+        Quantity.LATENCY: target.latency.below_seconds if target.latency else None,
+        Quantity.RATE: target.rate_per_second,
+        Quantity.REMAINING: target.completion_seconds,
+    }
+    return {quantity: bound for quantity, bound in bounds.items() if bound is not None}
 
 
 def percentile_of(workload: Workload) -> float:

@@ -90,7 +90,7 @@ def test_the_supervisor_paces_what_no_quota_holds_and_what_could_take_more() -> 
 
 
 def test_the_supervisor_does_not_pace_what_a_quota_holds(tmp_path: Path) -> None:
-    group = Group({"cpu": tmp_path})
+    group = Group({"cpu": tmp_path, "unified": tmp_path})
     assert paced(250, group=group) == 250
     (tmp_path / "cpu.max").touch()
     assert paced(250, group=group) is None
