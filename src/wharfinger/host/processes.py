@@ -28,12 +28,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process: pids are reused, these three together are not.
-
-    Attributes:
-        boot_id: Of the kernel that ran it, ``/proc/sys/kernel/random/boot_id``.
-        start_ticks: When it started, in clock ticks since boot.
-    """
+    """One process: pids are reused, these three (start in clock ticks since boot) are not."""
 
     boot_id: str
     pid: int
@@ -75,10 +70,8 @@ def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
     """Kill every process of ours whose environment has ``WHARFINGER_KEY=<one of the keys>``.
 
     The last resort, e.g. after a supervisor was killed where there is no cgroup. It misses
-    processes that cleared their environment. Gives up after the timeout, e.g. on a fork bomb.
-
-    Returns:
-        How many were killed. None is left, unless the time was over.
+    processes that cleared their environment. Gives up after the timeout, e.g. on a fork bomb;
+    else none is left. Returns how many were killed.
     """
     deadline = time.monotonic() + timeout_seconds
     markers = frozenset(f"{KEY_VARIABLE}={key}".encode() for key in keys)

@@ -101,12 +101,9 @@ class ExitRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """All that a run directory says. Taken, no exit and a dead supervisor: the run *vanished*.
+    """All that a run directory says; ``None`` = unknown, or there is none.
 
-    Attributes:
-        supervisor: ``None`` unless ``claim`` is ``TAKEN``.
-        started: ``None`` = not known to have started.
-        exit: ``None`` = not known to have ended.
+    Taken, no exit and a dead supervisor: the run *vanished*.
     """
 
     claim: Claim

@@ -147,8 +147,7 @@ def sandboxed(
 def read_report(path: Path) -> SandboxReport | None:
     """How a sandbox ended; ``None`` while it runs, or when it was killed before it could report.
 
-    Raises:
-        EngineFault: The file can't be read, or is no sandbox's report.
+    ``EngineFault``: the file can't be read, or is no sandbox's report.
     """
     try:
         with path.open(errors="replace") as file:

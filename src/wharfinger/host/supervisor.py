@@ -268,8 +268,7 @@ def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
 def request_suspend(run_dir: Path, pidfd: int) -> None:
     """Suspend a run's processes until :func:`request_resume` or a request to stop.
 
-    Raises:
-        OutOfSpace: There is no room to write it; they keep running.
+    ``OutOfSpace``: there is no room to write it; they keep running.
     """
     _put(run_dir, "suspended", "")
     send_signal(pidfd, signal.SIGUSR1)

@@ -344,10 +344,10 @@ def _memory_bytes(machine: Machine, part: _Part) -> int:
 def _platforms(
     machine: Machine, parts: tuple[_Part, ...], memory: list[int]
 ) -> tuple[Platform, ...]:
-    """Each part's platform: the same for as many CPUs and about as much memory.
+    """Each part's platform, which has the memory of its largest server.
 
-    NUMA nodes of one size differ by what the kernel took of each at boot, so a platform has the
-    memory of its largest server. Its name has the memory only where that differs.
+    Parts with as many CPUs and about as much memory have the same: NUMA nodes of one size differ
+    by what the kernel took of each at boot. Memory is in the name only where that differs.
     """
     model = _slug(machine.cpu_model) or machine.architecture.replace("_", "-")
     alike: dict[int, list[int]] = {}

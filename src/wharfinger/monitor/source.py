@@ -25,13 +25,7 @@ class ReaderError(Exception):
 
 
 class ReadingSource:
-    """What one reader has said, smoothed.
-
-    Attributes:
-        levels: By quantity.
-        done: Work done so far.
-        trouble: Why it reads nothing now; empty where it reads.
-    """
+    """What one reader has said, smoothed; ``trouble`` is why it reads nothing now."""
 
     def __init__(self, name: str, spec: WatchSpec, hear: Hear | None = None) -> None:
         self.name = name

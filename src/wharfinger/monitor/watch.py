@@ -23,13 +23,7 @@ MISSING_REPORT_SECONDS = 1.0
 
 
 class Watch:
-    """One workload.
-
-    Args:
-        spec: What to read.
-        clock: Seconds that only go forward.
-        hear: Called with each number that a reader of its own metric reads.
-    """
+    """One workload; ``hear`` gets each number that a reader of its own metric reads."""
 
     def __init__(
         self,

@@ -54,10 +54,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 def connect(path: Path, mode: str = "rw", *, immutable: bool = False) -> sqlite3.Connection:
     """A connection with explicit transactions.
 
-    Args:
-        path: The database.
-        mode: ``"rw"``, or ``"ro"``: changes neither the database nor its WAL.
-        immutable: Read the main file alone, as if it had no WAL.
+    ``"ro"`` changes neither the database nor its WAL; ``immutable`` reads the main file alone, as
+    if it had no WAL.
     """
     uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)

@@ -102,10 +102,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
 
     @property
     def damage(self) -> DamageReport | None:
-        """What was found damaged; ``None`` = nothing.
-
-        Repeated at each opening until something is appended, so that a crash can't hide it.
-        """
+        """What was found damaged; repeated at each opening until something is appended."""
         return self._damage
 
     @property
@@ -180,10 +177,8 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
     def compact(self, keep_entries: int) -> None:
         """Drop entries that both kept snapshots contain, but never the newest ``keep_entries``.
 
-        Frees room, so it may use the reserve. The vacuum is bounded; the next call continues it.
-
-        Raises:
-            OutOfSpace: There is no room to do it, not even in the reserve.
+        Frees room, so it may use the reserve, else ``OutOfSpace``. The vacuum is bounded; the next
+        call continues it.
         """
         kept = self._database.rows("SELECT sequence FROM snapshots")
         older = min(row[0] for row in kept) if len(kept) == 2 else 0
@@ -217,11 +212,8 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """The entries after ``after``, oldest first, from the first that is kept.
 
-        Nothing is held between two entries: appending and compacting may happen meanwhile.
-
-        Raises:
-            StoreDamaged: At the first entry that is not what was written, after the whole ones
-                before it.
+        Nothing is held between two entries: appending and compacting may happen meanwhile. Raises
+        ``StoreDamaged`` at the first entry that is not what was written.
         """
         position: Position | None = None
         count = 0

@@ -78,10 +78,8 @@ def claim_v2(
     """Make our base group in the v2 hierarchy and have controllers delegated to it.
 
     Outside the root the kernel delegates controllers only from a group without processes, so
-    this process (``pid``) then moves into a leaf of its own, if it is the only one there.
-
-    Returns:
-        The claim, and the reason for each v2 controller that is not available.
+    this process (``pid``) then moves into a leaf of its own, if it is the only one there. Beside
+    the claim, the reason for each v2 controller that is not available.
     """
     parent = _outside_leaf(hierarchy.own)
     base = parent / f"{BASE_PREFIX}{identity}"

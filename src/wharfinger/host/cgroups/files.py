@@ -129,10 +129,7 @@ def remove_directory(path: Path) -> bool:
 
 
 def remove_tree(path: Path) -> bool:
-    """Remove a group and all beneath it; whether all are gone.
-
-    By descriptors: a workload that may make groups can nest them deeper than a path is long.
-    """
+    """Remove a group and all beneath it, however deeply nested; whether all are gone."""
     try:
         _remove_beneath(path)
     except OSError as error:
@@ -145,7 +142,8 @@ def remove_tree(path: Path) -> bool:
 
 def _remove_beneath(path: Path) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Down to a group without children, then up by "..", with one descriptor at a time.
+    # Groups may nest deeper than a path is long. So by one descriptor at a time: down to a group
+    # without children, then up by "..".
     names: list[str] = []
     here = os.open(path, flags)
     try:
