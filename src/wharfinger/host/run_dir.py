@@ -193,7 +193,7 @@ def read_text(directory: int, name: str) -> str | None:
 
 
 def read_run(run_dir: Path) -> RunRecord:
-    """Everything that is known of a run. Damaged or foreign files count as not there."""
+    """All records of a run. Damaged or foreign files count as missing."""
     with open_run_dir(run_dir) as directory:
         # The exit first: of a supervisor that ends meanwhile, claim and start are then read too.
         ended = _parse_exit(read_text(directory, "exit"))

@@ -143,8 +143,8 @@ class Supervisor:
             return SupervisorStatus.LOST
         if result is None:
             return None
-        known = result.si_code == os.CLD_EXITED and result.si_status in set(SupervisorStatus)
-        return SupervisorStatus(result.si_status) if known else SupervisorStatus.LOST
+        is_status = result.si_code == os.CLD_EXITED and result.si_status in set(SupervisorStatus)
+        return SupervisorStatus(result.si_status) if is_status else SupervisorStatus.LOST
 
     def fault(self) -> str:
         """Why it started nothing, in one line; empty when nothing failed before the claim."""

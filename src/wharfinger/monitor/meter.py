@@ -101,7 +101,7 @@ class Meter:
         samples = []
         for watch in watches:
             samples.append(watch.report())
-            watch.told()
+            watch.note_report()
         if samples:
             self._channel.send({"samples": msgspec.to_builtins(samples)})
 

@@ -6,11 +6,10 @@ that more of one goes with more of the other. A proxy that passes stands for the
 is silent.
 """
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from statistics import fmean, median
+from statistics import StatisticsError, correlation, median
 
 from wharfinger.model.performance import Quantity, Reading
 from wharfinger.monitor import counters
@@ -49,14 +48,10 @@ def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     >>> rank_correlation([1, 2, 3], [10, 100, 1000])
     1.0
     """
-    rx, ry = ranks(xs), ranks(ys)
-    mx, my = fmean(rx), fmean(ry)
-    xx = sum((x - mx) ** 2 for x in rx)
-    yy = sum((y - my) ** 2 for y in ry)
-    if not xx or not yy:
+    try:
+        return correlation(ranks(xs), ranks(ys))
+    except StatisticsError:
         return None
-    xy = sum((x - mx) * (y - my) for x, y in zip(rx, ry, strict=True))
-    return xy / math.sqrt(xx * yy)
 
 
 class ProxyCheck:
@@ -106,7 +101,7 @@ class Proxies:
         self._check = ProxyCheck()
 
     @property
-    def told(self) -> bool:
+    def has_value(self) -> bool:
         """Whether CPU time has been read."""
         return self._cpu.rate.seen_at is not None
 

@@ -64,7 +64,7 @@ class ReadingSource:
             self._hear(self.name, quantity, now, value, counts)
 
     @property
-    def told(self) -> bool:
+    def has_value(self) -> bool:
         """Whether it has said anything that is a performance."""
         return any(level.seen_at is not None for level in self.levels.values())
 
@@ -109,7 +109,7 @@ class ReadingSource:
             return f"nothing new from {self.name} for {silence:.0f} s"
         if counted:
             return f"{self.name}: one number only, a rate needs two"
-        if self.told and quantity is Quantity.LATENCY and not self._spec.reads_histogram:
+        if self.has_value and quantity is Quantity.LATENCY and not self._spec.reads_histogram:
             return f"{self.name}: no latency; a number named latency_ms or a histogram tells it"
         return f"nothing from {self.name} yet"
 

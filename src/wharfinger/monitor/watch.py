@@ -1,6 +1,6 @@
 """One workload under measurement: its readers, in the order in which they are believed.
 
-The meter calls ``sample`` at every period and ``report`` when the manager is to be told.
+The meter calls ``sample`` at every period and ``report`` for the manager.
 """
 
 import time
@@ -33,9 +33,9 @@ class Watch:
     ) -> None:
         self.spec = spec
         self._hear = hear
-        self.told_first = False
-        self.told_missing = False
-        self.told_at = clock()
+        self.first_reported = False
+        self.missing_reported = False
+        self.reported_at = clock()
         self.due = clock()
         self._clock = clock
         self._readers: list[tuple[ReadingSource, Callable[[ReadingSource], None]]] = []
@@ -152,8 +152,8 @@ class Watch:
     @property
     def has_number(self) -> bool:
         """Whether there is anything to report."""
-        own = any(source.told or source.trouble for source, _ in self._readers)
-        return own or (not self._readers and self._proxies.told)
+        own = any(source.has_value or source.trouble for source, _ in self._readers)
+        return own or (not self._readers and self._proxies.has_value)
 
     @property
     def is_news(self) -> bool:
@@ -162,17 +162,17 @@ class Watch:
         News is the first number, a target that is missed from now on or kept again, and how the
         workload does meanwhile.
         """
-        if not self.told_first:
+        if not self.first_reported:
             return self.has_number
         missing = self.misses()
-        is_due = self._clock() - self.told_at >= MISSING_REPORT_SECONDS
-        return missing != self.told_missing or (missing and is_due)
+        is_due = self._clock() - self.reported_at >= MISSING_REPORT_SECONDS
+        return missing != self.missing_reported or (missing and is_due)
 
-    def told(self) -> None:
-        """Note that the manager has been told."""
-        self.told_first = self.told_first or self.has_number
-        self.told_missing = self.misses()
-        self.told_at = self._clock()
+    def note_report(self) -> None:
+        """Note that it has been reported to the manager."""
+        self.first_reported = self.first_reported or self.has_number
+        self.missing_reported = self.misses()
+        self.reported_at = self._clock()
 
     def misses(self) -> bool:
         """Whether its own metrics are beyond a limit."""
@@ -207,7 +207,7 @@ class Watch:
         return "; ".join(dict.fromkeys(reasons))
 
     def report(self) -> Sample:
-        """What is known now."""
+        """Readings, and why what is missing is silent."""
         now = self._clock()
         readings = self._proxies.readings(now) | self._readings(now)
         silent = {}

@@ -73,13 +73,13 @@ def migrate(
     connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
     """Bring the database to the newest version, in one transaction: old or new, never half."""
-    found = version(connection)
-    refuse_newer(found, len(migrations))
-    if found == len(migrations):
+    present = version(connection)
+    refuse_newer(present, len(migrations))
+    if present == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in migrations[found:]:
+        for statements in migrations[present:]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute("UPDATE log_state SET schema_version = ?", (len(migrations),))
@@ -98,19 +98,19 @@ def definitions(connection: sqlite3.Connection) -> dict[str, str | None]:
 
 
 @cache
-def expected(found: int) -> dict[str, str | None]:
+def expected(schema_version: int) -> dict[str, str | None]:
     """The ``definitions`` of an undamaged database of a supported version."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statements in MIGRATIONS[:found]:
+        for statements in MIGRATIONS[:schema_version]:
             for statement in statements:
                 connection.execute(statement)
         return definitions(connection)
 
 
-def refuse_newer(found: int, known: int = len(MIGRATIONS)) -> None:
+def refuse_newer(present: int, supported: int = len(MIGRATIONS)) -> None:
     """Refuse what a newer program wrote."""
-    if found > known:
+    if present > supported:
         raise InvalidInput(
-            f"the event log has schema {found}, this wharfinger knows {known}: "
+            f"the event log has schema {present}, this wharfinger knows {supported}: "
             "start the newer version that wrote it, or give --state another directory"
         )

@@ -107,14 +107,6 @@ def subdirectories(path: Path) -> tuple[Path, ...]:
     return tuple(path / name for name in names)
 
 
-def subtree(path: Path) -> tuple[Path, ...]:
-    """The group and every group beneath it, parents first."""
-    groups = [path]
-    for group in groups:
-        groups.extend(subdirectories(group))
-    return tuple(groups)
-
-
 def remove_directory(path: Path) -> bool:
     """Remove one group; whether it is gone. A group that is not empty stays."""
     try:

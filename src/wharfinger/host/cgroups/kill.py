@@ -17,7 +17,7 @@ from wharfinger.host.cgroups.files import (
     fault,
     read_field,
     read_text,
-    subtree,
+    subdirectories,
     wait_until,
     write_raw,
     write_value,
@@ -28,8 +28,12 @@ _FREEZE_SECONDS = 0.5
 
 def pids_beneath(group: Path) -> tuple[int, ...]:
     """The processes in a group and in the groups that it made beneath itself."""
-    listed = (read_text(part / "cgroup.procs") or "" for part in subtree(group))
-    return tuple(sorted({int(pid) for text in listed for pid in text.split()}))
+    pids: set[int] = set()
+    groups = [group]
+    for part in groups:
+        groups.extend(subdirectories(part))
+        pids.update(map(int, (read_text(part / "cgroup.procs") or "").split()))
+    return tuple(sorted(pids))
 
 
 @dataclass(frozen=True, slots=True)
