@@ -169,7 +169,8 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
     encoded = spec.encode()
     with contextlib.ExitStack() as until_launched:
         try:
-            fault_fd = until_launched.enter_context(_closing(_high_memfd("wharfinger-fault")))
+            fault_fd = _high_memfd("wharfinger-fault")
+            until_launched.callback(os.close, fault_fd)
             notice_fd, noticing_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             until_launched.callback(os.close, notice_fd)
             with (
