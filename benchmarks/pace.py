@@ -18,8 +18,9 @@ from pathlib import Path
 
 from _harness import machine
 
-from wharfinger.host.supervisor import LaunchSpec, launch, read_run, request_stop
-from wharfinger.host.tree import measure_tree
+from wharfinger.host.processes import measure_tree
+from wharfinger.host.run_dir import read_run
+from wharfinger.host.supervisor import LaunchSpec, launch, request_stop
 
 BUSY = "while :; do :; done"
 GZIP = "while :; do gzip -c data > /dev/null; done"

@@ -15,11 +15,12 @@ from wharfinger.host.cgroups import (
     CgroupControl,
     Group,
     Limits,
+    Means,
     ResizeRefused,
     discover,
     find_hierarchies,
 )
-from wharfinger.host.cgroups.kill import kill_until_empty
+from wharfinger.host.cgroups.kill import Freezer, kill_until_empty
 
 pytestmark = pytest.mark.root
 
@@ -116,7 +117,7 @@ def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
 
 
 def test_a_quota_limits_cpu_time(control: CgroupControl, start) -> None:
-    _needs(control.has_quota, "CPU quota")
+    _needs(Means.QUOTA in control.means, "CPU quota")
     group = control.create("s", "quota", _limits(200))
     process = start(group, *BUSY)
     _wait_for(lambda: process.pid in group.pids(), "the program is in its group")
@@ -129,7 +130,7 @@ def test_a_quota_limits_cpu_time(control: CgroupControl, start) -> None:
 
 
 def test_a_quota_moves_while_the_program_runs(control: CgroupControl, start) -> None:
-    _needs(control.has_quota, "CPU quota")
+    _needs(Means.QUOTA in control.means, "CPU quota")
     group = control.create("s", "resize", _limits(10))
     process = start(group, *BUSY)
     _wait_for(lambda: process.pid in group.pids(), "the program is in its group")
@@ -167,7 +168,7 @@ def test_memory_below_use_is_refused_and_the_program_lives(control: CgroupContro
 
 
 def test_a_fork_bomb_stays_in_its_group(control: CgroupControl, start) -> None:
-    _needs(control.has_process_limit, "limit on processes")
+    _needs(Means.PROCESSES in control.means, "limit on processes")
     group = control.create("s", "bomb", _limits())
     start(group, *BOMB)
     _wait_for(lambda: len(group.pids()) >= 3, "it forks")
@@ -177,7 +178,7 @@ def test_a_fork_bomb_stays_in_its_group(control: CgroupControl, start) -> None:
 
 
 def test_daemonised_grandchildren_are_killed(control: CgroupControl, start) -> None:
-    _needs(control.has_kill or control.has_freezer, "cgroup.kill or freezer")
+    _needs(Means.KILL in control.means or Means.FREEZER in control.means, "cgroup.kill or freezer")
     killable = control.create("s", "kill", _limits())
     process = start(killable, *DAEMONS)
     _wait_for(lambda: len(killable.pids()) >= 7, "the daemons run")
@@ -191,14 +192,15 @@ def test_daemonised_grandchildren_are_killed(control: CgroupControl, start) -> N
 def test_older_kernels_without_cgroup_kill_kill_each(
     control: CgroupControl, start, means: str
 ) -> None:
-    _needs(control.has_freezer and control.has_process_limit, "freezer or limit on processes")
+    needed = {Means.FREEZER, Means.PROCESSES}
+    _needs(needed <= control.means, "freezer or limit on processes")
     group = control.create("s", "old", _limits())
     process = start(group, *BOMB)
     _wait_for(lambda: len(group.pids()) >= 3, "it forks")
     assert kill_until_empty(
         group.pids,
         kill_file=None,
-        freezer=(group.directories[0], 2 if control.has_kill else 1)
+        freezer=Freezer(group.directories[0], 2 if Means.KILL in control.means else 1)
         if means == "freezer"
         else None,
         pids_max=group.paths["pids"] / "pids.max" if means == "pids.max" else None,
@@ -208,7 +210,7 @@ def test_older_kernels_without_cgroup_kill_kill_each(
 
 
 def test_what_is_frozen_stands_still_and_can_be_killed(control: CgroupControl, start) -> None:
-    _needs(control.has_freezer, "freezer")
+    _needs(Means.FREEZER in control.means, "freezer")
     killable = control.create("s", "freeze", _limits())
     process = start(killable, *BUSY)
     _wait_for(lambda: process.pid in killable.pids(), "it is in its group")
@@ -232,9 +234,9 @@ def test_what_is_frozen_stands_still_and_can_be_killed(control: CgroupControl, s
 def test_groups_that_the_workload_made_itself_are_killed_and_removed(
     control: CgroupControl, start
 ) -> None:
-    _needs(control.has_kill or control.has_freezer, "cgroup.kill or freezer")
+    _needs(Means.KILL in control.means or Means.FREEZER in control.means, "cgroup.kill or freezer")
     group = control.create("s", "nested", _limits())
-    name = "unified" if control.has_kill else "freezer"
+    name = "unified" if Means.KILL in control.means else "freezer"
     inner = group.directories[0] / "inner" / "deeper"
     inner.mkdir(parents=True)
     process = start(Group({name: inner}), "sleep", "1000")
@@ -253,7 +255,8 @@ def test_removal_waits_for_emptiness_and_leaves_nothing(control: CgroupControl, 
     group.kill_all(timeout_seconds=0)
     assert group.remove(DEADLINE_SECONDS)
     assert not _groups(control)
-    assert control.remove_server("s")
+    control.close()
+    assert not any(claim.base.exists() for claim in control.claims)
     assert group.usage() == (None, None, None)
     assert group.out_of_memory_kills() is None
     assert group.kill_all()

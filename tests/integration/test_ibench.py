@@ -19,7 +19,7 @@ from tests.support import wait_until
 from tests.support.supervised import Run
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.binaries import ibench_path
-from wharfinger.host.supervisor import KEY_VARIABLE, identity_of, open_pidfd
+from wharfinger.host.processes import KEY_VARIABLE, identity_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 

@@ -23,8 +23,8 @@ from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_
 from wharfinger.core.codec import decode_event
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
+from wharfinger.host.processes import kill_orphans
 from wharfinger.host.run_dir import Claim, read_run
-from wharfinger.host.supervisor import kill_orphans
 from wharfinger.policies.registry import make_policy
 from wharfinger.store.sqlite import SqliteStore
 

@@ -12,7 +12,8 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local.records import EndRecord, StartRecord, create_run, save_end
 from wharfinger.errors import OutOfSpace
-from wharfinger.host.supervisor import LaunchSpec, launch, read_run
+from wharfinger.host.run_dir import read_run
+from wharfinger.host.supervisor import LaunchSpec, launch
 from wharfinger.model.allocation import Placement
 
 EXIT = (

@@ -25,8 +25,8 @@ from tests.support.local import (
 )
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.host.processes import measure_tree
 from wharfinger.host.run_dir import read_run
-from wharfinger.host.tree import measure_tree
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import ConditionKind
 from wharfinger.model.workload import Measure

@@ -9,7 +9,8 @@ from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups import Group
-from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, read_run
+from wharfinger.host.run_dir import read_run
+from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch
 from wharfinger.testing import EngineHarness, ShellPrograms
 
 

@@ -30,7 +30,7 @@ from tests.support.sandboxes import AS_NOBODY, NOBODY, census
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
-from wharfinger.host.tree import children_of, descendants
+from wharfinger.host.processes import children_of, descendants
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import Measure
 from wharfinger.testing.harness import Session

@@ -19,7 +19,7 @@ from tests.support.profiling import COUNTING, MARK, PLACES, PORT, UNTIDY, listen
 from tests.support.sandboxes import NOBODY, census
 from wharfinger.engines.local import identity_of_directory
 from wharfinger.host.cgroups import find_hierarchies
-from wharfinger.host.tree import children_of, descendants
+from wharfinger.host.processes import children_of, descendants
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 

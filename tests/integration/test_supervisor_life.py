@@ -12,14 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.supervised import Run, Runs, launcher_script, marked_pids, until
-from wharfinger.host.supervisor import (
-    Claim,
-    SupervisorStatus,
-    cancel,
-    kill_orphans,
-    open_pidfd,
-    read_run,
-)
+from wharfinger.host.processes import kill_orphans, open_pidfd
+from wharfinger.host.run_dir import Claim, read_run
+from wharfinger.host.supervisor import SupervisorStatus, cancel
 
 
 def test_every_exit_code_is_told(runs: Runs) -> None:

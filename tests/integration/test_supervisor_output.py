@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.supervised import Run, Runs, launcher_script, until
-from wharfinger.host.supervisor import SupervisorStatus, read_output
+from wharfinger.host.run_dir import read_output
+from wharfinger.host.supervisor import SupervisorStatus
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 100001))
 

@@ -16,9 +16,8 @@ import pytest
 
 from tests.support.supervised import Run, Runs, marked_pids, until
 from wharfinger.errors import InvalidInput
-from wharfinger.host.pacing import request_pace, request_resume, request_suspend
-from wharfinger.host.supervisor import kill_orphans
-from wharfinger.host.tree import descendants, measure_tree
+from wharfinger.host.processes import descendants, kill_orphans, measure_tree
+from wharfinger.host.supervisor import request_pace, request_resume, request_suspend
 
 pytestmark = pytest.mark.alone
 

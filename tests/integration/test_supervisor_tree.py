@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.supervised import DEADLINE_SECONDS, Run, marked_pids, until
-from wharfinger.host.supervisor import kill_orphans
+from wharfinger.host.processes import kill_orphans
 
 # Two forks and a new session: to init, all that is left of the tie is the subreaper.
 DAEMONS = "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP; {body}' &); done; "

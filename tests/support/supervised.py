@@ -10,18 +10,13 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from wharfinger.host.processes import KEY_VARIABLE, kill_orphans, open_pidfd
+from wharfinger.host.run_dir import ExitRecord, RunRecord, read_output, read_run
 from wharfinger.host.supervisor import (
-    KEY_VARIABLE,
-    ExitRecord,
     LaunchSpec,
-    RunRecord,
     Supervisor,
     SupervisorStatus,
-    kill_orphans,
     launch,
-    open_pidfd,
-    read_output,
-    read_run,
     request_stop,
 )
 

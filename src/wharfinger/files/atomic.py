@@ -5,11 +5,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file: whoever reads it, also after a crash, has the old or the new one.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """Replace a file: whoever reads it, also after a crash, has the old or the new one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:

@@ -2,8 +2,8 @@
 
 First column: a row's name, whatever its header. An optional second column ``group``: the
 program that a row is a run of. The rest: one configuration each. Empty (or ``nan``) is not
-measured. Quoting as in RFC 4180, so names may hold commas. What measuring takes is told by a file
-of its own (``read_seconds``).
+measured. Quoting as in RFC 4180, so names may hold commas. A second file has the seconds that
+measuring takes (``read_seconds``).
 """
 
 from array import array
@@ -22,11 +22,7 @@ SECONDS_HEADER = ("column", "seconds")
 
 
 def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matrix:
-    """The matrix in that file.
-
-    Raises:
-        InvalidInput: The file can't be read, or is no such matrix: line, column, value, mend.
-    """
+    """The matrix in that file; ``InvalidInput``: line, column, value, mend."""
     table = Table(path)
     first = 2 if table.header[1:2] == (GROUP,) else 1
     columns = table.header[first:]
@@ -49,9 +45,9 @@ def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matri
         values.extend(map(line.measured, columns))
     if not numbers:
         raise table.problem("no row follows the header", "give at least one")
-    found = np.frombuffer(values, dtype=np.float64).reshape(len(numbers), len(columns))
+    entries = np.frombuffer(values, dtype=np.float64).reshape(len(numbers), len(columns))
     try:
-        return Matrix(tuple(numbers), columns, tuple(groups), found, transform)
+        return Matrix(tuple(numbers), columns, tuple(groups), entries, transform)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
 
@@ -59,12 +55,7 @@ def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matri
 def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
     """(columns,) how long measuring each takes, from lines of ``column,seconds``.
 
-    Args:
-        path: A CSV file with that header.
-        columns: All of which it must tell.
-
-    Raises:
-        InvalidInput: The file can't be read, or is none of these: line, value, mend.
+    All ``columns`` must have one; else ``InvalidInput``: line, value, mend.
     """
     seconds: dict[str, float] = {}
     for line in Table(path).require(SECONDS_HEADER).lines():

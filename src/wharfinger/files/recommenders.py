@@ -8,6 +8,7 @@ import json
 import zipfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from wharfinger.errors import InvalidInput
@@ -19,10 +20,19 @@ from wharfinger.model.arrays import Array
 
 FORMAT = 1
 PREFIX = "learned."
+_DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    OSError,
+    zipfile.BadZipFile,
+    msgspec.ValidationError,
+)
 
 
 def to_bytes(recommender: Recommender) -> bytes:
-    """All that is needed to predict and to learn on."""
+    """All that is needed to predict and to continue learning."""
     matrix = recommender.matrix
     header = {
         "format": FORMAT,
@@ -48,17 +58,13 @@ def to_bytes(recommender: Recommender) -> bytes:
 
 
 def from_bytes(data: bytes, place: str = "the recommender") -> Recommender:
-    """The inverse of ``to_bytes``.
-
-    Raises:
-        InvalidInput: The bytes are damaged, or another version's.
-    """
+    """The inverse of ``to_bytes``; ``InvalidInput`` for damage or another version."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays["header"].tobytes())
         return _rebuild(header, arrays, place)
-    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise InvalidInput(f"{place} is damaged ({error}); fit it again") from None
 
 
@@ -70,42 +76,26 @@ def _rebuild(header: dict[str, object], arrays: dict[str, Array], place: str) ->
             f"{place} is of format and version {stated}, this is {(FORMAT, estimator.version)}; "
             "fit it again"
         )
-    rows, columns, groups = (_names(header[key]) for key in ("rows", "columns", "groups"))
+    rows, columns, groups = (
+        msgspec.convert(header[key], tuple[str, ...]) for key in ("rows", "columns", "groups")
+    )
     matrix = Matrix(rows, columns, groups, arrays["values"], Transform(str(header["transform"])))
     learned = estimator.restore(
         {name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)}
     )
-    factors = tuple(float(f) for f in _list(header["factors"]))
+    factors = msgspec.convert(header["factors"], tuple[float, ...])
     calibration = Calibration(factors, arrays["unmeasured"])
     scale, seed = RowScale(str(header["scale"])), int(str(header["seed"]))
     return Recommender(estimator, matrix, scale, seed, learned, calibration)
 
 
-def _list(value: object) -> list[str | float]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
-    return value
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(str(name) for name in _list(value))
-
-
 def save(recommender: Recommender, path: Path | str) -> None:
-    """Write a file; whoever reads meanwhile sees the old one or the new one.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """Write a file; concurrent readers see the old one or the new one."""
     write_whole(Path(path), to_bytes(recommender))
 
 
 def load(path: Path | str) -> Recommender:
-    """Read such a file.
-
-    Raises:
-        InvalidInput: It can't be read, is damaged, or another version's.
-    """
+    """Read such a file; ``InvalidInput``: it can't be read, is damaged, or another version's."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:

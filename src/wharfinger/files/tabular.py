@@ -1,7 +1,6 @@
-"""CSV files (RFC 4180, UTF-8, one line of names first), line by line.
+"""All tables that wharfinger reads: CSV files (RFC 4180, UTF-8, with a header), line by line.
 
-All tables that wharfinger reads are read here. What is wrong with one is told in one line: file,
-line, column, value, mend.
+What can't be read is an ``InvalidInput`` of one line: file, line, column, value, mend.
 """
 
 import csv
@@ -18,13 +17,7 @@ from wharfinger.model.units import quoted
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One line below the header; ``line[column]`` is the text of a field.
-
-    Attributes:
-        table: That it stands in.
-        number: In the file, from 1.
-        fields: In the order of the header.
-    """
+    """One line below the header, counted from 1; ``line[column]`` is the text of a field."""
 
     table: "Table"
     number: int
@@ -34,29 +27,21 @@ class TableLine:
         return self.fields[self.table.places[column]]
 
     def problem(self, words: str, mend: str = "") -> InvalidInput:
-        """What to raise over the line."""
+        """The error to raise for the line."""
         return self.table.problem(words, mend, self.number)
 
     def wrong(self, column: str, words: str, mend: str = "") -> InvalidInput:
-        """What to raise over one of its fields."""
+        """The error to raise for one of its fields."""
         return self.problem(f"column {column!r}: {quoted(self[column])} {words}", mend)
 
     def text(self, column: str) -> str:
-        """A field that may not be empty.
-
-        Raises:
-            InvalidInput: It is.
-        """
+        """A field that may not be empty."""
         if text := self[column].strip():
             return text
         raise self.wrong(column, "is empty", "write a name")
 
     def number_of(self, column: str, low: float = 0.0, high: float = math.inf) -> float:
-        """A finite number from ``low`` to ``high``.
-
-        Raises:
-            InvalidInput: It is none.
-        """
+        """A finite number from ``low`` to ``high``."""
         value = self._parsed(column, "write one, e.g. 12.5")
         if not math.isfinite(value):
             raise self.wrong(column, "is not finite", "leave the line out if it was not measured")
@@ -67,11 +52,7 @@ class TableLine:
         raise self.wrong(column, words, f"write {allowed}")
 
     def measured(self, column: str) -> float:
-        """A finite number; NaN where the field is empty (or ``nan``).
-
-        Raises:
-            InvalidInput: It is something else.
-        """
+        """A finite number; NaN where the field is empty (or ``nan``)."""
         if not self[column].strip():
             return math.nan
         value = self._parsed(column, "leave the field empty if it was not measured")
@@ -90,10 +71,9 @@ class Table:
     """An open CSV file; ``lines`` can be read once.
 
     Attributes:
-        path: The file.
         header: Names of the columns.
-        places: Where each column stands.
-        mend: Ends every message, where it is given, in the place of what mends one field.
+        places: The index of each column.
+        mend: Where given, it ends every message instead of the field's own mend.
     """
 
     def __init__(self, path: Path | str, mend: str = "") -> None:
@@ -104,16 +84,12 @@ class Table:
         self.places: Mapping[str, int] = {name: place for place, name in enumerate(self.header)}
 
     def problem(self, words: str, mend: str = "", number: int | None = None) -> InvalidInput:
-        """What to raise over one of its lines; ``None`` = the header."""
+        """The error to raise for one of its lines; ``None`` = the header."""
         place = f"{self.path}:{self._first if number is None else number}"
         return InvalidInput("; ".join(filter(None, [f"{place}: {words}", self.mend or mend])))
 
     def lines(self) -> Iterator[TableLine]:
-        """Those below the header that are not empty.
-
-        Raises:
-            InvalidInput: The file can't be read on, or a line has too many fields or too few.
-        """
+        """The lines below the header that are not empty."""
         for number, fields in self._lines:
             if len(fields) != len(self.header):
                 raise self.problem(
@@ -137,16 +113,7 @@ class Table:
     def require(
         self, columns: Sequence[str], optional: Sequence[str] = (), *, exact: bool = True
     ) -> "Table":
-        """The same table, whose header has these columns, in any order.
-
-        Args:
-            columns: That must be there.
-            optional: That may be there.
-            exact: No others may.
-
-        Raises:
-            InvalidInput: It does not have them.
-        """
+        """The same table, checked to have these columns, in any order; if ``exact``, no others."""
         self.refuse_twice()
         wanted = [*columns, *optional]
         for name in self.header if exact else ():
@@ -161,11 +128,7 @@ class Table:
         return self
 
     def refuse_twice(self, begin: int = 0) -> None:
-        """From that column on, each has its own name.
-
-        Raises:
-            InvalidInput: Two have the same.
-        """
+        """Check that from a column on all names differ."""
         for place, name in enumerate(self.header[begin:], start=begin):
             if self.places[name] != place:
                 raise self.problem(f"column {quoted(name)} stands twice", "remove one")
@@ -184,22 +147,14 @@ def read_table(
     exact: bool = True,
     mend: str = "",
 ) -> Iterator[TableLine]:
-    """The lines of a file of named columns; see ``Table.require``.
-
-    Raises:
-        InvalidInput: It can't be read, or is no such file.
-    """
+    """The lines of a file of named columns; see ``Table.require``."""
     return Table(path, mend).require(columns, optional, exact=exact).lines()
 
 
 def text_lines(
     path: Path | str, kind: str = "a CSV file", errors: str = "strict", mend: str = ""
 ) -> Iterator[str]:
-    """The lines of a UTF-8 file, with their ends.
-
-    Raises:
-        InvalidInput: It can't be read.
-    """
+    """The lines of a UTF-8 file, with their ends."""
     number = 0
     try:
         with Path(path).open(encoding="utf-8-sig", newline="", errors=errors) as file:

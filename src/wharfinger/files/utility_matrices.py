@@ -17,11 +17,7 @@ W = TypeVar("W", bound=StrEnum)
 
 
 def write_utility(matrix: UtilityMatrix, path: Path) -> None:
-    """All of its entries; ``read_utility`` gives the same again.
-
-    Raises:
-        OSError: It can't be written.
-    """
+    """All of its entries; ``read_utility`` gives the same again."""
     path.write_text(csv_text(_written(matrix)), encoding="utf-8")
 
 
@@ -39,11 +35,7 @@ def _fields(entry: Entry) -> Sequence[str]:
 
 
 def read_utility(kind: Aspect, path: Path) -> UtilityMatrix:
-    """What ``write_utility`` has written, or a person.
-
-    Raises:
-        InvalidInput: It is missing or broken: file, line, value, mend, in one line.
-    """
+    """Read such a file, also one made by hand; ``InvalidInput``: file, line, value, mend."""
     matrix = UtilityMatrix(kind, (), {})
     rows: dict[str, UtilityRow] = {}
     for line in read_table(path, HEADER):

@@ -8,10 +8,10 @@ _FOLDER = Path(native.__file__).parent
 
 
 def supervisor_path() -> Path:
-    """Of the supervisor (``native/supervisor``)."""
+    """The supervisor, ``native/supervisor``."""
     return _FOLDER / "wharfinger-supervisor"
 
 
 def ibench_path() -> Path:
-    """Of the sources of interference (``native/ibench``)."""
+    """The sources of interference, ``native/ibench``."""
     return _FOLDER / "wharfinger-ibench"

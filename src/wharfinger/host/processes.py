@@ -1,42 +1,41 @@
-"""Processes, told apart for all time, watched and ended without races.
+"""Processes, identified uniquely, watched and ended without races; and trees of them.
 
-Who calls: the local engine, when it takes over what an earlier manager left, and
-``wharfinger.host.supervisor``. Everything goes through pidfds: a pid may be another process's
-by the time it is used.
+Called by the local engine, when it takes over what an earlier manager left, and by
+``wharfinger.host.supervisor``. Pidfds identify processes, because a pid may be reused at any time.
+Where a workload has no cgroup, its tree is bound and measured by descent: the supervisor is a
+subreaper, so daemons stay its descendants.
 """
 
-import contextlib
 import os
 import select
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 KEY_VARIABLE = "WHARFINGER_KEY"
-"""Set it in a workload's environment to its key, and :func:`kill_orphans` finds the tree."""
+"""In a workload's environment, it holds the key by which :func:`kill_orphans` finds the tree."""
 
 _MAX_ENVIRON_BYTES = 8 << 20
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_ROUNDS = 20  # a tree that still forks after so many looks is a fork bomb
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process for all time: pids come again, these three together don't.
-
-    Attributes:
-        boot_id: Of the kernel that ran it, ``/proc/sys/kernel/random/boot_id``.
-        pid: Its process id.
-        start_ticks: When it started, in clock ticks since boot.
-    """
+    """One process: pids are reused, these three (start in clock ticks since boot) are not."""
 
     boot_id: str
     pid: int
     start_ticks: int
 
     def is_alive(self) -> bool:
-        """Whether this very process runs; one that ended and was not reaped does not."""
+        """Whether it runs; a process that ended and was not reaped does not."""
         pidfd = open_pidfd(self)
         if pidfd is None:
             return False
@@ -45,10 +44,9 @@ class ProcessIdentity:
 
 
 def identity_of(pid: int) -> ProcessIdentity | None:
-    """The identity of whatever has this pid now; ``None`` when nothing has."""
+    """The identity of the process with this pid; ``None`` where there is none."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return ProcessIdentity(_BOOT_ID.read_text().strip(), pid, int(fields[19]))
+        return ProcessIdentity(_BOOT_ID.read_text().strip(), pid, int(_stat(pid)[19]))
     except (OSError, IndexError, ValueError):
         return None
 
@@ -56,8 +54,7 @@ def identity_of(pid: int) -> ProcessIdentity | None:
 def open_pidfd(identity: ProcessIdentity) -> int | None:
     """A pidfd of this very process; ``None`` when it is gone. The caller closes it.
 
-    Free of races: the descriptor is opened first and the identity compared afterwards, so it
-    can't be another process's that got the pid in between.
+    The identity is compared after the descriptor is open, which excludes a reused pid.
     """
     try:
         pidfd = os.pidfd_open(identity.pid)
@@ -70,17 +67,11 @@ def open_pidfd(identity: ProcessIdentity) -> int | None:
 
 
 def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
-    """Kill every process of ours whose environment says ``WHARFINGER_KEY=<one of the keys>``.
+    """Kill every process of ours whose environment has ``WHARFINGER_KEY=<one of the keys>``.
 
-    For the cases where nothing else is left, as when a supervisor was killed and there is no
-    cgroup. Processes that cleared their environment are not found.
-
-    Args:
-        keys: Of starts, or of what belongs to them.
-        timeout_seconds: When to give up, e.g. against a fork bomb.
-
-    Returns:
-        How many were killed. None is left, unless the time was over.
+    The last resort, e.g. after a supervisor was killed where there is no cgroup. It misses
+    processes that cleared their environment. Gives up after the timeout, e.g. on a fork bomb;
+    else none is left. Returns how many were killed.
     """
     deadline = time.monotonic() + timeout_seconds
     markers = frozenset(f"{KEY_VARIABLE}={key}".encode() for key in keys)
@@ -97,23 +88,23 @@ def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
 
 
 def _marked_processes(markers: frozenset[bytes]) -> Iterator[int]:
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
-        if not name.isdigit() or int(name) == os.getpid():
+    for pid in _all_pids():
+        if pid == os.getpid():
             continue
         try:
-            pidfd = os.pidfd_open(int(name))
+            pidfd = os.pidfd_open(pid)
         except OSError:
             continue
-        # Read while the descriptor shows it alive: so it is this process's environment.
-        if _has_marker(name, markers) and not has_ended(pidfd):
+        # While the descriptor shows it alive, this is its environment.
+        if _has_marker(pid, markers) and not has_ended(pidfd):
             yield pidfd
         else:
             os.close(pidfd)
 
 
-def _has_marker(pid: str, markers: frozenset[bytes]) -> bool:
+def _has_marker(pid: int, markers: frozenset[bytes]) -> bool:
     try:
-        directory = Path("/proc", pid)
+        directory = Path(f"/proc/{pid}")
         if directory.stat().st_uid != os.geteuid():
             return False
         with (directory / "environ").open("rb") as environ:
@@ -130,6 +121,87 @@ def has_ended(pidfd: int, timeout_seconds: float = 0.0) -> bool:
 
 
 def send_signal(pidfd: int, number: signal.Signals) -> None:
-    """Signal it; one that is gone, or that is not ours to signal, is no error."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    """Signal it; a process that is gone, or not ours to signal, is no error."""
+    with suppress(ProcessLookupError, PermissionError):
         signal.pidfd_send_signal(pidfd, number)
+
+
+# --- trees --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUsage:
+    """What a tree uses: CPU time, reaped processes included, and resident memory."""
+
+    cpu_seconds: float
+    memory_bytes: int
+    processes: int
+
+
+def descendants(root: int) -> frozenset[int]:
+    """Pids of all processes below ``root``, without itself."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for pid in _all_pids():
+        fields = _stat(pid)
+        if fields:
+            children[int(fields[1])].append(pid)
+    pids: set[int] = set()
+    unseen = [root]
+    while unseen:
+        below = [pid for pid in children[unseen.pop()] if pid not in pids]
+        pids.update(below)
+        unseen += below
+    return frozenset(pids)
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Pids of a process's own children; empty when it is gone."""
+    with suppress(OSError):
+        return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    fields = {child: _stat(child) for child in _all_pids()}  # a kernel without that file
+    return tuple(child for child, stat in fields.items() if stat and int(stat[1]) == pid)
+
+
+def bind_tree(root: int, cpus: tuple[int, ...]) -> None:
+    """Bind every thread below ``root`` to these CPUs; what they start inherits it."""
+    bound: set[int] = set()
+    for _ in range(_ROUNDS):
+        fresh = {thread for pid in descendants(root) for thread in _threads(pid)} - bound
+        if not fresh:
+            return
+        for thread in fresh:
+            with suppress(ProcessLookupError, PermissionError):
+                os.sched_setaffinity(thread, cpus)
+        bound |= fresh
+
+
+def measure_tree(root: int) -> TreeUsage:
+    """What all below ``root`` use, and what ``root`` has reaped of them."""
+    pids = descendants(root)
+    ticks = memory_bytes = 0
+    for pid in pids:
+        fields = _stat(pid)
+        if fields:
+            ticks += sum(int(field) for field in fields[11:15])
+            memory_bytes += int(fields[21]) * _PAGE_BYTES
+    ticks += sum(int(field) for field in _stat(root)[13:15])
+    return TreeUsage(ticks / _TICKS_PER_SECOND, memory_bytes, len(pids))
+
+
+def _all_pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - names
+
+
+def _threads(pid: int) -> tuple[int, ...]:
+    try:
+        return tuple(int(name) for name in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - names
+    except OSError:
+        return ()
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of ``/proc/PID/stat`` from the third on; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []

@@ -1,17 +1,16 @@
-"""A run directory: what a supervisor leaves behind, and how to read it safely.
+"""A run directory: the records that a supervisor writes, read safely.
 
-    claim               its supervisor, or that it is cancelled; taken once, never given back
+    claim               its supervisor, or "cancelled"; written once, never removed
     started             the main process, once exec has succeeded
     exit                how it ended
-    stop                the grace of a stop that was asked for
-    pace, suspended     the share of CPU time that holds, where the supervisor sees to it; see
-                        ``wharfinger.host.pacing``
+    stop                the grace of a requested stop
+    pace, suspended     the share of CPU time that it keeps without cgroups; stopped
     output.<offset>     output, named by the offset of its first byte
 
-The directory may have been meddled with: everything is opened beneath one directory
-descriptor, only regular files are read, links are never followed, sizes are limited.
-
-Who calls: the local engine, for reports and logs; ``wharfinger.host.supervisor`` for the claim.
+A workload may tamper with the directory: everything is opened beneath one directory descriptor,
+only regular files are read, links are never followed, sizes are limited. Where there is no
+directory, functions raise ``NotFound``. Called by the local engine, for reports and logs, and by
+``wharfinger.host.supervisor``.
 """
 
 import contextlib
@@ -22,41 +21,48 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.host.processes import ProcessIdentity
 
 CANCELLED = "cancelled\n"
-"""What a claim says when no launch may ever succeed."""
+"""The claim after which no launch can succeed."""
 
 _MAX_RECORD_BYTES = 16384
 _MAX_OFFSET = 2**63 - 1
-_LOOKS = 16
-"""At a directory that changes while it is read; rotation alone needs a second one at most."""
+_LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
 
 
+_Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
+_HOW = {
+    "exited": ("exit_code",),
+    "signaled": ("signal",),
+    "exec-failed": ("failed_step", "failed_errno"),
+}
+_UNSET = dict.fromkeys(("exit_code", "signal", "failed_step", "failed_errno"))
+
+
 class Claim(Enum):
-    """Whose the run is."""
+    """Who has claimed the run."""
 
     NONE = "none"
-    """Not claimed: nothing was started."""
+    """Nothing was started."""
     TAKEN = "taken"
-    """A supervisor's; see ``RunRecord.supervisor``."""
+    """``RunRecord.supervisor`` has it."""
     CANCELLED = "cancelled"
-    """Cancelled: no launch can succeed any more."""
+    """No launch can succeed."""
     UNREADABLE = "unreadable"
-    """Of a dead supervisor: claims appear whole, so this one was damaged afterwards."""
+    """A dead supervisor: claims appear whole, so this one was damaged afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The program runs, or did.
-
-    Attributes:
-        process: The main process.
-        started_at_seconds: Wall-clock time, seconds since 1970.
-    """
+    """The main process, and when it started (wall clock, seconds since 1970)."""
 
     process: ProcessIdentity
     started_at_seconds: float
@@ -67,45 +73,37 @@ class ExitRecord:
     """How it ended. Exactly one of ``exit_code``, ``signal``, ``failed_step`` is not ``None``.
 
     Attributes:
-        exit_code: As the program gave it.
         signal: The number of the signal that ended it.
-        failed_step: It did not start, for certain: what failed, e.g. ``"exec"``,
+        failed_step: The step that failed before the program started, e.g. ``"exec"``,
             ``"working_directory"``, ``"cgroup"``; ``"killed"`` = stopped before its exec.
         failed_errno: Why the step failed; 0 for ``"killed"``.
-        stop_requested: A stop was asked for before it ended.
+        stop_requested: A stop was requested before it ended.
         cpu_seconds: User and system time of the whole tree.
         started_at_seconds: Wall-clock time, seconds since 1970.
         ended_at_seconds: Likewise, of the main process's end.
         output_bytes: All that it wrote.
-        dropped_bytes: Of these, what could not be stored (not what rotation dropped).
+        dropped_bytes: Output that could not be stored, without what rotation dropped.
         unkilled_processes: Processes that resisted SIGKILL, e.g. another user's; normally 0.
     """
 
-    exit_code: int | None
-    signal: int | None
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None
+    signal: Annotated[int, msgspec.Meta(ge=0, le=64)] | None
     failed_step: str | None
-    failed_errno: int | None
+    failed_errno: Annotated[int, msgspec.Meta(ge=0, le=4095)] | None
     stop_requested: bool
-    cpu_seconds: float
-    started_at_seconds: float
-    ended_at_seconds: float
-    output_bytes: int
-    dropped_bytes: int
-    unkilled_processes: int
+    cpu_seconds: _Seconds
+    started_at_seconds: _Seconds
+    ended_at_seconds: _Seconds
+    output_bytes: _Count
+    dropped_bytes: _Count
+    unkilled_processes: _Count
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Everything that a run directory tells.
+    """All that a run directory says; ``None`` = unknown, or there is none.
 
-    A taken claim, no exit record and a dead supervisor: the run *vanished*, and it is unknown
-    how it ended.
-
-    Attributes:
-        claim: Whose the run is.
-        supervisor: Who claimed it; ``None`` unless ``claim`` is ``TAKEN``.
-        started: ``None`` = not known to have started.
-        exit: ``None`` = not known to have ended.
+    Taken, no exit and a dead supervisor: the run *vanished*.
     """
 
     claim: Claim
@@ -119,12 +117,7 @@ class RunRecord:
 
 @contextlib.contextmanager
 def open_run_dir(run_dir: Path) -> Iterator[int]:
-    """A descriptor of the directory itself, never of what a link in its place leads to.
-
-    Raises:
-        NotFound: There is no such directory.
-        OSError: It can't be opened now, e.g. for want of descriptors.
-    """
+    """A descriptor of the directory; ``NotFound`` where there is none, or a link in its place."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         try:
@@ -141,7 +134,7 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
 
 
 def _take_back_rights(run_dir: Path) -> None:
-    """A workload of our own user may have taken them from us, and the record is in there."""
+    # A workload of our own user may have removed them.
     flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     directory = os.open(run_dir, flags)
     try:
@@ -151,7 +144,7 @@ def _take_back_rights(run_dir: Path) -> None:
 
 
 def write_synced(directory: int, name: str, text: str) -> None:
-    """Write a new file, in place of whatever has the name; raises ``OSError``."""
+    """Write a new file, in place of any of that name; raises ``OSError``."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -165,43 +158,44 @@ def write_synced(directory: int, name: str, text: str) -> None:
         os.close(fd)
 
 
-def _open_regular(directory: int, name: str) -> int | None:
-    """A descriptor of a regular file; ``None`` for anything else, links and FIFOs included."""
+def replace_synced(directory: int, name: str, text: str) -> None:
+    """Replace a file by a whole new one; raises ``OSError``."""
+    own = f"{name}.new.{os.getpid()}"
+    write_synced(directory, own, text)
+    os.rename(own, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _read_regular(directory: int, name: str, position: int, limit_bytes: int) -> bytes | None:
+    """A piece of a regular file; ``None`` for any other, links and FIFOs included."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, dir_fd=directory)
     except OSError:
         return None
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    return None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return os.pread(fd, min(limit_bytes, max(0, status.st_size - position)), position)
+    finally:
+        os.close(fd)
 
 
 def read_text(directory: int, name: str) -> str | None:
     """The beginning of a small file; ``None`` when it is no regular file or unreadable."""
-    fd = _open_regular(directory, name)
-    if fd is None:
-        return None
-    try:
-        return os.read(fd, _MAX_RECORD_BYTES).decode("ascii", errors="replace")
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    with contextlib.suppress(OSError):
+        text = _read_regular(directory, name, 0, _MAX_RECORD_BYTES)
+        return None if text is None else text.decode("ascii", errors="replace")
+    return None
 
 
 # --- records ----------------------------------------------------------------------------
 
 
 def read_run(run_dir: Path) -> RunRecord:
-    """Everything that is known of a run. Damaged or foreign files count as not there.
-
-    Raises:
-        NotFound: There is no such run directory.
-    """
+    """All records of a run. Damaged or foreign files count as missing."""
     with open_run_dir(run_dir) as directory:
-        # The exit first: a supervisor that ends in between has then its claim and start known.
+        # The exit first: of a supervisor that ends meanwhile, claim and start are then read too.
         ended = _parse_exit(read_text(directory, "exit"))
         started = _parse_started(read_text(directory, "started"))
         claim, supervisor = _read_claim(directory)
@@ -225,94 +219,56 @@ def _parse_identity(text: str) -> ProcessIdentity | None:
     return ProcessIdentity(match[1], int(match[2]), int(match[3])) if match else None
 
 
-def _parse_lines(text: str | None) -> dict[str, str] | None:
-    """``name value`` lines; ``None`` when the last of them, ``end``, is missing."""
+def _parse_lines(text: str | None) -> dict[str, str]:
+    """``name value`` lines; empty when the last line is not ``end``."""
     lines = (text or "").rstrip("\n").split("\n")
     if lines[-1] != "end":
-        return None
+        return {}
     return {name: value for name, _, value in (line.partition(" ") for line in lines[:-1])}
 
 
 def _parse_started(text: str | None) -> Started | None:
-    try:
-        values = _parse_lines(text) or {}
+    with contextlib.suppress(KeyError, msgspec.ValidationError):
+        values = _parse_lines(text)
         process = _parse_identity(values["process"])
-        return Started(process, _seconds(values["started_at_seconds"])) if process else None
-    except (KeyError, ValueError):
-        return None
+        at_seconds = msgspec.convert(values["started_at_seconds"], _Seconds, strict=False)
+        return Started(process, at_seconds) if process else None
+    return None
 
 
 def _parse_exit(text: str | None) -> ExitRecord | None:
-    try:
-        values = _parse_lines(text) or {}
-        code, number, step, error = _parse_how(values["how"].split(" "))
-        return ExitRecord(
-            exit_code=code,
-            signal=number,
-            failed_step=step,
-            failed_errno=error,
-            stop_requested=values["stop_requested"] == "1",
-            cpu_seconds=_seconds(values["cpu_seconds"]),
-            started_at_seconds=_seconds(values["started_at_seconds"]),
-            ended_at_seconds=_seconds(values["ended_at_seconds"]),
-            output_bytes=_count(values["output_bytes"]),
-            dropped_bytes=_count(values["dropped_bytes"]),
-            unkilled_processes=_count(values["unkilled_processes"]),
-        )
-    except (KeyError, ValueError):
-        return None
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < 1e12:  # nor NaN: no log could keep it
-        raise ValueError(text)
-    return seconds
-
-
-def _count(text: str, most: int = 2**63 - 1) -> int:
-    number = int(text)
-    if not 0 <= number <= most:
-        raise ValueError(text)
-    return number
-
-
-def _parse_how(words: list[str]) -> tuple[int | None, int | None, str | None, int | None]:
-    match words:
-        case ["exited", code]:
-            return _count(code, 255), None, None, None
-        case ["signaled", number]:
-            return None, _count(number, 64), None, None
-        case ["exec-failed", step, error]:
-            return None, None, step, _count(error, 4095)
-    raise ValueError(words)
+    with contextlib.suppress(KeyError, ValueError, msgspec.ValidationError):
+        values = _parse_lines(text)
+        how, *numbers = values["how"].split(" ")
+        ended = {**_UNSET, **values, **dict(zip(_HOW[how], numbers, strict=True))}
+        return msgspec.convert(ended, ExitRecord, strict=False)
+    return None
 
 
 # --- output -----------------------------------------------------------------------------
 
 
 def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tuple[bytes, int]:
-    """A piece of the program's output, as the program wrote it.
+    """A piece of the program's output.
 
     Args:
         run_dir: The run.
-        offset: Counted from the program's first byte; negative = from the end of what there is.
-        limit_bytes: Of the piece.
+        offset: From the program's first byte; negative = from the present end.
+        limit_bytes: The most to return.
 
     Returns:
-        The bytes and the offset behind them. The piece is unbroken: where rotation or a full
-        disk dropped something it begins, or ends, and the next one begins behind the gap.
+        The bytes and the offset after them. The piece is without gaps: it ends where rotation or
+        a full disk dropped something, and the next one begins after that.
 
     Raises:
-        NotFound: There is no such run directory.
         InvalidInput: No output can be so long.
     """
     if not -_MAX_OFFSET <= offset <= _MAX_OFFSET:
         raise InvalidInput(f"offset: {offset}; give a number from -(2^63 - 1) to 2^63 - 1")
     piece = b"", max(0, offset)
     with open_run_dir(run_dir) as directory:
-        # Rotation may take a segment away between the look and the reading: look again. A
-        # program that goes on making such changes gets an empty piece: ask again later.
+        # Rotation may remove a segment before it is read: look again. If the changes continue,
+        # the piece stays empty, and the caller asks again later.
         for _ in range(_LOOKS):
             segments = _segments(directory)
             piece = _read_segments(directory, segments, offset, limit_bytes)
@@ -322,7 +278,7 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
 
 
 def _segments(directory: int) -> list[int]:
-    """Where the kept segments begin, in order."""
+    """The offsets at which the kept segments begin, in order."""
     matches = (_SEGMENT.match(name) for name in os.listdir(directory))
     starts = (int(match[1]) for match in matches if match)
     return sorted(start for start in starts if start <= _MAX_OFFSET)
@@ -332,39 +288,28 @@ def _read_segments(
     directory: int, segments: list[int], offset: int, limit_bytes: int
 ) -> tuple[bytes, int]:
     if offset < 0:
-        offset = max(0, _end_of_output(directory, segments) + offset)
+        end = segments[-1] + _size_of(directory, segments[-1]) if segments else 0
+        offset = max(0, end + offset)
     data = b""
     for start in segments:
         if data and start != offset + len(data):
             break
         begin = max(start, offset) if not data else start
-        chunk = _read_segment(directory, start, begin - start, limit_bytes - len(data))
+        limit = max(0, limit_bytes - len(data))
+        chunk = _read_regular(directory, _segment_name(start), begin - start, limit) or b""
         if chunk and not data:
             offset = begin
         data += chunk
     return data, offset + len(data)
 
 
-def _end_of_output(directory: int, segments: list[int]) -> int:
-    return segments[-1] + _size_of(directory, segments[-1]) if segments else 0
+def _segment_name(start: int) -> str:
+    return f"output.{start:020}"
 
 
 def _size_of(directory: int, start: int) -> int:
-    fd = _open_regular(directory, f"output.{start:020}")
-    if fd is None:
+    try:
+        status = os.stat(_segment_name(start), dir_fd=directory, follow_symlinks=False)
+    except OSError:
         return 0
-    try:
-        return os.fstat(fd).st_size
-    finally:
-        os.close(fd)
-
-
-def _read_segment(directory: int, start: int, position: int, limit_bytes: int) -> bytes:
-    fd = _open_regular(directory, f"output.{start:020}") if limit_bytes > 0 else None
-    if fd is None:
-        return b""
-    try:
-        size = os.fstat(fd).st_size
-        return os.pread(fd, min(limit_bytes, size - position), position) if position < size else b""
-    finally:
-        os.close(fd)
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0

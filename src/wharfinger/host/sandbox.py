@@ -1,13 +1,9 @@
-"""Run a copy of a workload so that what it writes is discarded.
+"""Run a copy of a workload so that what it writes is discarded; see docs/sandbox.md.
 
-``native/sandbox`` does it; this module says what this machine allows, makes the command line that
-a supervisor is given in place of the workload's own, and reads how it went. docs/sandbox.md says
-what is discarded and what is not: it isolates from side effects, not from malice.
-
-Who calls: the profiler, for workloads with ``profile: copy``. It asks :func:`describe_support`,
-puts what :func:`sandboxed` returns into a ``LaunchSpec``, and calls :func:`read_report` at the
-end; where there is no sandbox it profiles the running workload. Whoever starts the manager calls
-:func:`clean_up` for what a crash has left.
+``native/sandbox`` does it. The profiler asks :func:`describe_support` what this machine allows,
+puts the command of :func:`sandboxed` into a ``LaunchSpec``, and calls :func:`read_report` at the
+end; without a sandbox it profiles the running workload. At a manager's start :func:`clean_up`
+removes what a crash has left.
 """
 
 import os
@@ -27,7 +23,7 @@ _MESSAGE_PREFIX = "wharfinger-sandbox: "
 
 
 class SandboxKind(StrEnum):
-    """What kind of sandbox there can be."""
+    """How much a sandbox can discard."""
 
     WHOLE_ROOT = "whole-root"
     """As root: overlays over everything that is mounted; writes anywhere are discarded."""
@@ -35,24 +31,19 @@ class SandboxKind(StrEnum):
     """In a user namespace: overlays over the working directory, home, /tmp and /var/tmp; all
     else is read-only."""
     UNAVAILABLE = "unavailable"
-    """None; the running workload itself must be measured."""
+    """No sandbox: the running workload must be measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxSupport:
-    """What this machine allows, as a trial has shown.
-
-    Attributes:
-        kind: The kind of sandbox that :func:`sandboxed` gives.
-        reason: Why there is none, in one line; empty where there is one.
-    """
+    """What this machine allows; ``reason`` says in one line why there is no sandbox."""
 
     kind: SandboxKind
     reason: str = ""
 
 
 class SandboxOutcome(StrEnum):
-    """Why a sandbox came to its end."""
+    """Why a sandbox ended."""
 
     MAIN_ENDED = "main-ended"
     """The command ended, by itself or by a signal."""
@@ -63,7 +54,7 @@ class SandboxOutcome(StrEnum):
     FAULT = "fault"
     """It could not be set up, or a command could not be run: see ``reason``."""
     KILLED = "killed"
-    """Somebody killed all of it before the command had ended."""
+    """All of it was killed from outside before the command had ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +62,12 @@ class SandboxReport:
     """How a sandbox ended; written when everything of it is removed.
 
     Attributes:
-        outcome: Why it ended.
-        exit_code: Of the command; minus the signal's number when a signal ended it; ``None`` when
-            it had not ended before the sandbox did.
-        load_exit_code: The same of the load command.
+        exit_code: The command's; minus the signal's number when a signal ended it; ``None`` when
+            the sandbox ended first. Likewise ``load_exit_code``.
         set_up_seconds: From the start to the command's exec.
-        ran_seconds: From there to the command's end; 0 when it had not ended before the sandbox.
-        used_bytes: The most that was found in the upper layers.
-        reason: Of a fault, in one line; else empty.
+        ran_seconds: From there to the command's end; 0 when the sandbox ended first.
+        used_bytes: The most that the upper layers held.
+        reason: A fault's, in one line; else empty.
     """
 
     outcome: SandboxOutcome
@@ -91,19 +80,12 @@ class SandboxReport:
 
 
 def sandbox_path() -> Path:
-    """Where the program is installed: beside the supervisor."""
+    """The program, ``native/sandbox``."""
     return supervisor_path().with_name("wharfinger-sandbox")
 
 
 def describe_support(upper_base: Path) -> SandboxSupport:
-    """What kind of sandbox this process can start, found out by setting one up.
-
-    Nothing is run in it. Takes about as long as the set-up of a sandbox, some milliseconds.
-
-    Args:
-        upper_base: Where the upper layers would lie: whether an overlay is possible hangs on its
-            file system, too.
-    """
+    """What kind of sandbox is possible on this directory's file system, found by a trial."""
     try:
         trial = _call(f"--upper-base={_absolute('upper_base', upper_base)}", "--probe")
     except EngineFault as fault:
@@ -127,21 +109,21 @@ def sandboxed(
     """The command that runs ``command`` in a sandbox; for ``LaunchSpec.command``.
 
     Its exit status, or the signal that ends it, is the command's. Exceptions: 125 when the sandbox
-    could not be set up, 126 and 127 when the command could not be run; the line in the output says
-    why, and the report says it beyond doubt.
+    could not be set up, 126 and 127 when the command could not be run. The output and the report
+    then have the reason.
 
     Args:
         command: Program and arguments of the workload.
-        working_directory: Where it runs; give the same in the ``LaunchSpec``.
+        working_directory: Where it runs, as in the ``LaunchSpec``.
         upper_base: An existing directory of ours, on the file system of the working directory so
             that writes cost what they cost outside.
         cap_bytes: How much it may write before it is killed; also the size limit of each file,
             and of each file system in memory.
-        report: Where :func:`read_report` will find how it went.
+        report: The file for :func:`read_report`.
         load_command: A load generator, started in the same namespaces once the command listens.
-        load_output: Where its output goes, outside; else it goes with the command's.
-        load_cgroup_procs: ``cgroup.procs`` files that it writes itself into, so that its CPU time
-            is not taken from the command's.
+        load_output: A file outside for its output; default: with the command's.
+        load_cgroup_procs: ``cgroup.procs`` files that it enters, so that its CPU time does not
+            count as the command's.
 
     Raises:
         InvalidInput: A value that no sandbox could be started with.
@@ -163,10 +145,9 @@ def sandboxed(
 
 
 def read_report(path: Path) -> SandboxReport | None:
-    """How a sandbox ended; ``None`` while it runs, and when it was killed before it could say.
+    """How a sandbox ended; ``None`` while it runs, or when it was killed before it could report.
 
-    Raises:
-        EngineFault: The file can't be read, or no sandbox has written it.
+    ``EngineFault``: the file can't be read, or is no sandbox's report.
     """
     try:
         with path.open(errors="replace") as file:
@@ -182,16 +163,10 @@ def read_report(path: Path) -> SandboxReport | None:
 
 
 def clean_up(upper_base: Path) -> int:
-    """Remove what sandboxes that are gone have left in ``upper_base``; living ones are spared.
+    """Remove what killed sandboxes have left in ``upper_base``; how many were removed.
 
-    Only files are ever left, after the sandbox's own process was killed: the kernel ends
-    processes, mounts and namespaces with it.
-
-    Returns:
-        How many sandboxes were removed.
-
-    Raises:
-        EngineFault: Something resists, or the directory can't be read.
+    Running ones are spared. Only files are left: processes, mounts and namespaces end with the
+    sandbox's own process. ``EngineFault``: something can't be read or removed.
     """
     call = _call(f"--clean-up={_absolute('upper_base', upper_base)}", timeout_seconds=None)
     if call.returncode != 0:

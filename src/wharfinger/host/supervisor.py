@@ -1,12 +1,13 @@
 """Start a workload under its supervisor, stop it, or make sure that it never starts.
 
 The supervisor (``native/supervisor``) is one small process per workload that outlives the
-manager. Everything known of a run lies in its *run directory*: the claim, its supervisor, how it
-ended, its output. So any process can take over the watch: read the records, open a pidfd of the
-supervisor, and wait.
+manager. As all records of a run are in its *run directory*, any process can take over the watch:
+read the records, open a pidfd of the supervisor, and wait. The local engine makes the run
+directory and the cgroups, calls :func:`launch`, watches the pidfd, and reads the records.
 
-Who calls: the local engine. It makes the run directory and the cgroups, calls :func:`launch`,
-watches the pidfd, and turns a :class:`RunRecord` into a report.
+Without cgroups the supervisor (``pace.c``) holds the tree to a share of CPU time or suspends it,
+by stopping and continuing it. Two files in the run directory hold the settings, so they survive
+the manager, and a resume needs no room on disk.
 """
 
 import contextlib
@@ -20,50 +21,20 @@ from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
 from wharfinger.host.binaries import supervisor_path
-from wharfinger.host.pacing import encode_pace
-from wharfinger.host.processes import (
-    KEY_VARIABLE,
-    ProcessIdentity,
-    identity_of,
-    kill_orphans,
-    open_pidfd,
-    send_signal,
-)
+from wharfinger.host.processes import send_signal
 from wharfinger.host.run_dir import (
     CANCELLED,
-    Claim,
-    ExitRecord,
-    RunRecord,
-    Started,
     open_run_dir,
-    read_output,
-    read_run,
     read_text,
+    replace_synced,
     write_synced,
 )
 
-__all__ = [
-    "KEY_VARIABLE",
-    "Claim",
-    "ExitRecord",
-    "LaunchSpec",
-    "ProcessIdentity",
-    "RunRecord",
-    "Started",
-    "Supervisor",
-    "SupervisorStatus",
-    "cancel",
-    "identity_of",
-    "kill_orphans",
-    "launch",
-    "open_pidfd",
-    "read_output",
-    "read_run",
-    "request_stop",
-]
-
 MIN_LOG_CAP_BYTES = 4096
 MAX_SPEC_BYTES = 16 << 20
+MIN_MILLICPUS = 10
+"""Less is rounded up to this, the smallest quota of the kernel."""
+_MAX_MILLICPUS = 8_192_000
 _SPEC_FD = 3
 _NOTICE_FD = 4
 
@@ -74,34 +45,32 @@ class SupervisorStatus(IntEnum):
     DONE = 0
     """The exit record is written."""
     FAULT = 1
-    """Nothing was started and nothing is claimed, unless a claim is there: then the exit record
-    could not be written."""
+    """Without a claim: nothing was started. With one: the exit record could not be written."""
     BAD_CALL = 2
-    """Its arguments or the launch spec are wrong; nothing was touched."""
+    """Its arguments or the launch spec are wrong; nothing was started."""
     CLAIMED = 3
-    """The run is claimed by another, or cancelled; nothing was touched."""
+    """Another supervisor has the run, or it is cancelled; nothing was started."""
     LOST = -1
-    """It was killed, or somebody else has taken its status."""
+    """It was killed, or another thread has reaped it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """All that a supervisor is told; it travels in a sealed memfd, never by disk or argv.
+    """A supervisor's instructions, passed in a sealed memfd, never by disk or argv.
 
     Attributes:
         command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
-        env: The whole environment of the program. Put ``KEY_VARIABLE`` in it.
-        working_directory: Absolute.
-        stop_grace_seconds: From SIGTERM to SIGKILL when a stop does not say otherwise.
+        env: The whole environment of the program, with ``KEY_VARIABLE``.
+        stop_grace_seconds: From SIGTERM to SIGKILL, unless a stop gives another.
         log_cap_bytes: Of output kept, in two segments of half of it each.
         cgroup_procs: ``cgroup.procs`` files that the program writes itself into before exec.
-        cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid), where there is one.
-        freezer: Its v1 freezer cgroup's directory, where there is one.
+        cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid).
+        freezer: Its v1 freezer cgroup's directory.
         cpus: CPUs it may run on; empty = those of the manager.
         nice: Added to the manager's niceness; above 0 also the session's, which counts where
             the kernel schedules by session (``sched_autogroup``).
-        cpu_millicpus: The share of CPU time that the supervisor itself holds the tree to, in
-            thousandths of a CPU; ``None`` = none. ``wharfinger.host.pacing`` changes it.
+        cpu_millicpus: The share of CPU time that the supervisor holds the tree to;
+            ``None`` = no limit.
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
     """
 
@@ -119,11 +88,8 @@ class LaunchSpec:
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
     def encode(self) -> bytes:
-        """The form that the supervisor reads, ``native/supervisor/spec.c``.
-
-        Raises:
-            InvalidInput: A value that no program could be started with.
-        """
+        """The format that ``native/supervisor/spec.c`` reads; else ``InvalidInput``."""
+        _check_launch(self)
         encoded = b"".join(_encode_field(name, value) for name, value in self._fields())
         if len(encoded) > MAX_SPEC_BYTES:
             raise InvalidInput(
@@ -132,7 +98,6 @@ class LaunchSpec:
         return encoded
 
     def _fields(self) -> Iterator[tuple[str, str | os.PathLike[str] | int]]:
-        _check_launch(self)
         yield "version", 1
         yield from (("arg", argument) for argument in self.command)
         yield from (("env", f"{name}={value}") for name, value in self.env.items())
@@ -156,10 +121,9 @@ class Supervisor:
     """A supervisor that this process has launched and must reap by :meth:`poll`.
 
     Attributes:
-        pid: Its process id, ours until ``poll`` has returned a status.
+        pid: Not reused before ``poll`` has returned a status.
         pidfd: Readable once it has ended.
-        notice_fd: Readable when the run directory has news of the claim, and at its end, which
-            comes when it is known how the start went.
+        notice_fd: Readable when there is a claim; closed when the start has succeeded or failed.
     """
 
     pid: int
@@ -172,35 +136,31 @@ class Supervisor:
         return self.pidfd
 
     def poll(self) -> SupervisorStatus | None:
-        """How it ended; ``None`` while it runs. To be asked until there is an answer."""
+        """How it ended; ``None`` while it runs."""
         try:
             result = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
             return SupervisorStatus.LOST
         if result is None:
             return None
-        known = result.si_code == os.CLD_EXITED and result.si_status in set(SupervisorStatus)
-        return SupervisorStatus(result.si_status) if known else SupervisorStatus.LOST
+        is_status = result.si_code == os.CLD_EXITED and result.si_status in set(SupervisorStatus)
+        return SupervisorStatus(result.si_status) if is_status else SupervisorStatus.LOST
 
     def fault(self) -> str:
-        """Why it started nothing, in one line; empty when it had no fault before the claim."""
+        """Why it started nothing, in one line; empty when nothing failed before the claim."""
         return os.pread(self._fault_fd, 512, 0).decode(errors="replace").strip()
 
     def close(self) -> None:
-        """Let go of the descriptors; the supervisor goes on."""
+        """Close the descriptors; the supervisor keeps running."""
         for descriptor in (self.pidfd, self.notice_fd, self._fault_fd):
             os.close(descriptor)
 
 
 def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
-    """Start a supervisor on a run directory; returns at once.
+    """Start a supervisor on a run directory, which must exist with mode 0700; returns at once.
 
-    Whether it could claim the run and start the program is read later, from the run directory.
-    The same directory never starts anything twice, however often it is launched.
-
-    Args:
-        run_dir: Exists, is ours, mode 0700.
-        spec: What to run and how.
+    The run directory shows later whether it claimed the run and started the program. One
+    directory never starts anything twice, however often it is launched.
 
     Raises:
         InvalidInput: The spec is wrong.
@@ -211,11 +171,14 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
         try:
             fault_fd = _high_memfd("wharfinger-fault")
             until_launched.callback(os.close, fault_fd)
-            notice_fd, noticing_fd = _high_pipe()
+            notice_fd, noticing_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             until_launched.callback(os.close, notice_fd)
-            with _closing(noticing_fd), _closing(_sealed_memfd(encoded)) as spec_fd:
+            with (
+                _closing(_high(noticing_fd)) as noticing_fd,
+                _closing(_sealed_memfd(encoded)) as spec_fd,
+            ):
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
-            # Two descriptors have just been closed, so there mostly is room for this one.
+            # Two descriptors have just been closed, which makes room for this one.
             pidfd = _open_pidfd_of_child(pid)
         except OSError as error:
             raise EngineFault(
@@ -240,30 +203,24 @@ def _spawn(run_dir: Path, fault_fd: int, spec_fd: int, notice_fd: int) -> int:
             (os.POSIX_SPAWN_DUP2, notice_fd, _NOTICE_FD),
         ],
         setsid=True,
-        # Held back, not lost, until it is ready: a stop may follow at once.
+        # Blocked, not lost, until it is ready: a stop may follow at once.
         setsigmask=(signal.SIGTERM, signal.SIGUSR1),
     )
 
 
 def _open_pidfd_of_child(pid: int) -> int:
-    """A supervisor that can't be watched is ended at once, and leaves no zombie."""
     try:
         return os.pidfd_open(pid)
-    except OSError:
-        os.kill(pid, signal.SIGKILL)  # Not reaped yet, so the pid is still its own.
+    except OSError:  # one that can't be watched must not run
+        os.kill(pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
         os.waitpid(pid, 0)
         raise
 
 
 def cancel(run_dir: Path) -> bool:
-    """Take the claim so that no launch of this run can ever start anything.
+    """Take the claim so that no launch of this run starts anything; false: a supervisor has it.
 
-    Returns:
-        Whether the claim was free, or cancelled before; false: a supervisor has it.
-
-    Raises:
-        NotFound: There is no such run directory.
-        OutOfSpace: There is no room to write the claim; nothing is cancelled.
+    ``OutOfSpace``: there is no room to write the claim; nothing is cancelled.
     """
     with open_run_dir(run_dir) as directory:
         own = f"claim.new.{os.getpid()}"
@@ -286,19 +243,51 @@ def cancel(run_dir: Path) -> bool:
 def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     """Ask a supervisor to end its workload: SIGTERM now, SIGKILL after the grace.
 
-    Asked again with a shorter grace, it shortens. Where there is no room on disk to say the
-    grace, the launch spec's holds. A supervisor that has ended is no error.
-
-    Raises:
-        InvalidInput: The grace is no number of seconds.
-        NotFound: There is no such run directory.
+    A later call may shorten the grace. Where there is no room on disk to write it, the launch
+    spec's applies. A supervisor that has ended is no error; a grace out of range is an
+    ``InvalidInput``.
     """
     grace = _decimal_seconds(grace_seconds)
     with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):
-        own = f"stop.new.{os.getpid()}"
-        write_synced(directory, own, grace)
-        os.rename(own, "stop", src_dir_fd=directory, dst_dir_fd=directory)
+        replace_synced(directory, "stop", grace)
     send_signal(pidfd, signal.SIGTERM)
+
+
+def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
+    """Hold a run's processes to another share of CPU time; ``None`` = no limit.
+
+    A supervisor (``pidfd``) that has ended is no error.
+
+    Raises:
+        InvalidInput: Not a share of CPU time.
+        OutOfSpace: There is no room to write it; the former share stays.
+    """
+    _put(run_dir, "pace", encode_pace(cpu_millicpus) + "\n")
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def request_suspend(run_dir: Path, pidfd: int) -> None:
+    """Suspend a run's processes until :func:`request_resume` or a request to stop.
+
+    ``OutOfSpace``: there is no room to write it; they keep running.
+    """
+    _put(run_dir, "suspended", "")
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def request_resume(run_dir: Path, pidfd: int) -> None:
+    """Resume a run's processes, at their share; it is no error when they run."""
+    with open_run_dir(run_dir) as directory, contextlib.suppress(FileNotFoundError):
+        os.unlink("suspended", dir_fd=directory)
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def _put(run_dir: Path, name: str, text: str) -> None:
+    with open_run_dir(run_dir) as directory:
+        try:
+            replace_synced(directory, name, text)
+        except OSError as error:
+            raise OutOfSpace(f"{run_dir}: cannot write {name!r}: {error.strerror}") from error
 
 
 def _check_launch(spec: LaunchSpec) -> None:
@@ -315,6 +304,19 @@ def _check_launch(spec: LaunchSpec) -> None:
         raise InvalidInput(f"log_cap_bytes: {spec.log_cap_bytes}; give {MIN_LOG_CAP_BYTES} or more")
 
 
+def encode_pace(cpu_millicpus: int | None) -> str:
+    """A share of CPU time as the supervisor reads it; ``None`` = no limit, else ``InvalidInput``.
+
+    >>> encode_pace(250), encode_pace(3), encode_pace(None)
+    ('250', '10', 'max')
+    """
+    if cpu_millicpus is None:
+        return "max"
+    if not 0 < cpu_millicpus <= _MAX_MILLICPUS:
+        raise InvalidInput(f"cpu_millicpus: {cpu_millicpus}; give 1 to {_MAX_MILLICPUS}")
+    return str(max(MIN_MILLICPUS, cpu_millicpus))
+
+
 def _decimal_seconds(seconds: float) -> str:
     if not 0 <= seconds <= 1e9:
         raise InvalidInput(f"grace: {seconds} seconds; give a number from 0 to 1e9")
@@ -324,7 +326,7 @@ def _decimal_seconds(seconds: float) -> str:
 def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
     encoded = str(value).encode() if isinstance(value, int) else os.fsencode(value)
     if b"\0" in encoded:
-        # The value may be a secret of env: the place must do.
+        # Without the value: it may be a secret of env.
         raise InvalidInput(f"{name}: holds a NUL character; no program can be given one")
     return name.encode() + b"=" + encoded + b"\0"
 
@@ -338,22 +340,13 @@ def _closing(fd: int) -> Iterator[int]:
 
 
 def _high(fd: int) -> int:
-    """The descriptor, moved beyond those that a launch puts things on."""
+    """The descriptor, moved beyond those that a launch redirects."""
     with _closing(fd):
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _NOTICE_FD + 1)
 
 
 def _high_memfd(name: str) -> int:
     return _high(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-
-
-def _high_pipe() -> tuple[int, int]:
-    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        return reading, _high(writing)
-    except OSError:
-        os.close(reading)
-        raise
 
 
 def _sealed_memfd(content: bytes) -> int:

@@ -1,19 +1,18 @@
 """Divides this machine into servers: sets of CPUs, each with a share of memory.
 
-By default one server per NUMA node; else as ``--servers`` says. Called once by the local
-engine, which reports the servers with the conditions that ``cgroups`` found.
-
+By default one server per NUMA node; else as ``--servers`` says. Called once by the local engine.
 The machine is what the kernel lets *us* use of it: the CPUs of our affinity mask, no more CPU
-time than our own cgroup's quota, no more memory than its limit. What the kernel says is read by
-``read_machine``; everything after that is a pure function of it.
+time than our own cgroup's quota, no more memory than its limit. ``read_machine`` reads it; all
+else is a pure function of the result.
 """
 
 import os
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from wharfinger.errors import InvalidInput
 from wharfinger.host.cgroups import OwnLimits, find_hierarchies, own_limits
@@ -30,32 +29,25 @@ _CPU_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 _SAME_SIZE = 0.95
 _SHOWN_CHARACTERS = 60
 _GIBIBYTE = 1024**3
-# What a maker writes around the name of a processor.
+# What manufacturers add to the name of a processor.
 _NOISE = re.compile(r"\((?:r|tm)\)|@.*|\b(?:cpu|processor|\d+-core|with .*)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Cpu:
-    """One logical CPU and what it shares.
+class Cpu(NamedTuple):
+    """One logical CPU; they sort such that those that share most are next to each other.
 
     Attributes:
-        number: As the kernel counts.
         node: Its NUMA node.
         package: Its socket.
         cache: The lowest CPU number among those that share its last-level cache.
         core: The lowest CPU number among its core's threads.
     """
 
-    number: int
     node: int
     package: int
     cache: int
     core: int
-
-    @property
-    def place(self) -> tuple[int, int, int, int, int]:
-        """Sorts CPUs so that those that share most stand next to each other."""
-        return (self.node, self.package, self.cache, self.core, self.number)
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +55,10 @@ class Machine:
     """What the kernel lets us use.
 
     Attributes:
-        cpus: Those we may run on, in the order of ``Cpu.place``.
+        cpus: Those we may run on, sorted.
         node_bytes: Memory of each NUMA node that has one of ``cpus``.
-        memory_bytes: What servers may give away of those nodes, reserve and own limit taken off.
+        memory_bytes: What servers have of those nodes, after the reserve and our own limit.
         quota_millicpus: The quota on ourselves; ``None`` = none.
-        cpu_model: The processor's own name; empty where it is not known.
-        architecture: As ``uname -m`` says it.
         present: Every CPU that is online, also those we may not run on.
     """
 
@@ -83,21 +73,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server of this machine.
-
-    Attributes:
-        server: As the engine reports it.
-        cpus: The CPUs that are its own.
-        memory_nodes: Their NUMA nodes.
-    """
+    """A server of this machine, with its own CPUs and their NUMA nodes."""
 
     server: Server
     cpus: tuple[int, ...]
     memory_nodes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     name: str
     cpus: tuple[Cpu, ...]
 
@@ -110,20 +93,17 @@ def discover_servers(
     affinity: Collection[int] | None = None,
     limits: OwnLimits | None = None,
 ) -> tuple[LocalServer, ...]:
-    """This machine's servers.
+    """This machine's servers; ``InvalidInput`` for a specification that does not fit it.
 
     Args:
         spec: ``None``: one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``:
-            as many, as even as can be without parting the threads of a core, neighbors in the
-            last-level cache together. ``"big=0-3+6,small=4"``: these names with these CPUs,
-            several ranges joined by ``+``; CPUs that are not named stay unused.
+            as many, as equal as possible without splitting a core while there are enough cores,
+            CPUs that share a last-level cache together. ``"big=0-3+6,small=4"``: these names with
+            these CPUs, several ranges joined by ``+``; other CPUs stay unused.
         sysfs: Where sysfs is mounted.
         procfs: Where procfs is mounted.
         affinity: CPUs that we may run on; ``None`` = our affinity mask.
         limits: What limits this process itself; ``None`` = what its cgroups say.
-
-    Raises:
-        InvalidInput: The specification can't be carried out on this machine; one line.
     """
     allowed = os.sched_getaffinity(0) if affinity is None else affinity
     own = own_limits(find_hierarchies()) if limits is None else limits
@@ -138,73 +118,62 @@ def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: Ow
     """What the kernel says of the CPUs and memory that we may use."""
     devices = sysfs / "devices" / "system"
     nodes = _node_cpus(devices / "node")
-    cpus = tuple(
-        sorted(
-            (_read_cpu(devices / "cpu", number, nodes) for number in allowed),
-            key=lambda cpu: cpu.place,
-        )
-    )
+    cpus = tuple(sorted(_read_cpu(devices / "cpu", number, nodes) for number in allowed))
     used = {cpu.node for cpu in cpus}
     sizes = {node: _meminfo_bytes(devices / "node" / f"node{node}" / "meminfo") for node in nodes}
     total = _meminfo_bytes(procfs / "meminfo")
-    known = {node: size for node, size in sizes.items() if size}
-    given = total - max(int(total * RESERVED_FRACTION), RESERVED_BYTES)
-    if known and sum(known.values()):  # memory of nodes that we have no CPU on is not ours
-        given = given * sum(known.get(node, 0) for node in used) // sum(known.values())
+    memory_bytes = total - max(int(total * RESERVED_FRACTION), RESERVED_BYTES)
+    if sum(sizes.values()):  # memory of nodes that we have no CPU on is not ours
+        memory_bytes = memory_bytes * sum(sizes[node] for node in used) // sum(sizes.values())
     if limits.memory_bytes is not None:
-        given = min(given, limits.memory_bytes)
+        memory_bytes = min(memory_bytes, limits.memory_bytes)
     return Machine(
         cpus=cpus,
-        node_bytes={node: known.get(node, 0) for node in sorted(used)},
-        memory_bytes=max(0, given),
+        node_bytes={node: sizes[node] for node in sorted(used)},
+        memory_bytes=max(0, memory_bytes),
         quota_millicpus=limits.cpu_millicpus,
-        cpu_model=_cpu_model(procfs / "cpuinfo"),
+        cpu_model=_field(procfs / "cpuinfo", r"^model name\s*:\s*(.+)$"),
         architecture=os.uname().machine,
         present=frozenset(allowed) | parse_cpus(read_text(devices / "cpu" / "online") or ""),
     )
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """The kernel's list format, ``"0-3,8"``, as numbers.
+    """The kernel's list format as numbers.
 
-    Example:
-        >>> sorted(parse_cpus("0-2,8"))
-        [0, 1, 2, 8]
+    >>> sorted(parse_cpus("0-2,8"))
+    [0, 1, 2, 8]
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if first.isdigit():
-            found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+            numbers.update(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)
 
 
 def _node_cpus(folder: Path) -> dict[int, frozenset[int]]:
-    """CPUs of each NUMA node; one node with number 0 where the kernel knows none."""
     nodes = {
         int(node.name[4:]): parse_cpus(read_text(node / "cpulist") or "")
         for node in folder.glob("node[0-9]*")
     }
-    return nodes or {0: frozenset()}
+    return nodes or {0: frozenset()}  # a kernel without NUMA
 
 
 def _read_cpu(folder: Path, number: int, nodes: dict[int, frozenset[int]]) -> Cpu:
     topology = folder / f"cpu{number}" / "topology"
-    siblings = read_text(topology / "core_cpus_list") or read_text(
-        topology / "thread_siblings_list"
-    )
-    package = read_int(topology / "physical_package_id")
+    siblings = (read_text(topology / f"{name}_list") for name in ("core_cpus", "thread_siblings"))
     return Cpu(
-        number=number,
         node=next((node for node, cpus in nodes.items() if number in cpus), min(nodes)),
-        package=package if package is not None else 0,
+        package=read_int(topology / "physical_package_id") or 0,
         cache=min(_cache_sharers(folder / f"cpu{number}" / "cache"), default=0),
-        core=min(parse_cpus(siblings or ""), default=number),
+        core=min(parse_cpus(next(filter(None, siblings), "")), default=number),
+        number=number,
     )
 
 
 def _cache_sharers(folder: Path) -> frozenset[int]:
-    """The CPUs behind the last-level cache; empty where the kernel does not say."""
+    """The CPUs that share the last-level cache; empty where the kernel does not say."""
     caches = [
         (read_int(index / "level") or 0, read_text(index / "shared_cpu_list") or "")
         for index in folder.glob("index[0-9]*")
@@ -213,25 +182,20 @@ def _cache_sharers(folder: Path) -> frozenset[int]:
 
 
 def _meminfo_bytes(path: Path) -> int:
-    """``MemTotal`` in the machine's or a node's ``meminfo``; 0 where the kernel does not say."""
-    found = re.search(r"MemTotal:\s*(\d+) kB", read_text(path) or "")
-    return int(found[1]) * 1024 if found else 0
+    """``MemTotal`` of the machine or a node; 0 where the kernel does not say."""
+    return int(_field(path, r"MemTotal:\s*(\d+) kB") or 0) * 1024
 
 
-def _cpu_model(path: Path) -> str:
-    found = re.search(r"^model name\s*:\s*(.+)$", read_text(path) or "", re.MULTILINE)
-    return found[1].strip() if found else ""
+def _field(path: Path, pattern: str) -> str:
+    match = re.search(pattern, read_text(path) or "", re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 # --- dividing it ------------------------------------------------------------------------
 
 
 def divide(machine: Machine, spec: str | None) -> tuple[_Part, ...]:
-    """The names and CPUs that ``spec`` asks for.
-
-    Raises:
-        InvalidInput: It can't be had on this machine.
-    """
+    """The names and CPUs that ``spec`` asks for, as ``discover_servers`` has it."""
     if spec is None:
         return tuple(
             _Part(f"server{node}", tuple(cpu for cpu in machine.cpus if cpu.node == node))
@@ -248,31 +212,20 @@ def _divide_evenly(cpus: tuple[Cpu, ...], spec: str) -> tuple[_Part, ...]:
     if count == 0:
         raise InvalidInput(f"{_PLACE} {spec}: there must be at least one server; use {_PLACE} 1")
     if count > len(cpus):
+        have = "1 CPU" if len(cpus) == 1 else f"{len(cpus)} CPUs"
         raise InvalidInput(
-            f"{_PLACE} {spec[:20]}: this process may run on {_counted(len(cpus))} and each server "
+            f"{_PLACE} {spec[:20]}: this process may run on {have} and each server "
             f"needs one of its own; use {_PLACE} {len(cpus)}, or start the manager with more CPUs "
             "(taskset, cpuset)"
         )
-    cores = _by_core(cpus)
-    single: list[tuple[Cpu, ...]] = [(cpu,) for cpu in cpus]
-    units = cores if len(cores) >= count else single
-    return tuple(
-        _Part(f"server{index}", tuple(cpu for unit in part for cpu in unit))
-        for index, part in enumerate(_cut(units, count))
-    )
-
-
-def _by_core(cpus: tuple[Cpu, ...]) -> list[tuple[Cpu, ...]]:
-    cores: dict[tuple[int, ...], list[Cpu]] = {}
-    for cpu in cpus:
-        cores.setdefault(cpu.place[:-1], []).append(cpu)
-    return [tuple(core) for core in cores.values()]
-
-
-def _cut(units: list[tuple[Cpu, ...]], count: int) -> Iterable[list[tuple[Cpu, ...]]]:
-    """``count`` neighboring runs whose lengths differ by one at most."""
+    units = [tuple(core) for _, core in groupby(cpus, key=lambda cpu: cpu[:-1])]
+    if len(units) < count:
+        units = [(cpu,) for cpu in cpus]
     edges = [index * len(units) // count for index in range(count + 1)]
-    return [units[first:last] for first, last in pairwise(edges)]
+    return tuple(
+        _Part(f"server{index}", tuple(cpu for unit in units[first:last] for cpu in unit))
+        for index, (first, last) in enumerate(pairwise(edges))
+    )
 
 
 def _divide_as_named(machine: Machine, spec: str) -> tuple[_Part, ...]:
@@ -281,14 +234,16 @@ def _divide_as_named(machine: Machine, spec: str) -> tuple[_Part, ...]:
     for item in spec.split(","):
         name, separator, ranges = (word.strip() for word in item.partition("="))
         if not separator or not _NAME.fullmatch(name):
-            raise InvalidInput(
-                f"{_PLACE} {_shown(spec)}: {_shown(item)} is not NAME=CPUS with a NAME of "
-                f"letters, digits and inner . _ -; write e.g. 2 or big=0-3+6,small=4"
+            raise _wrong(
+                spec,
+                f"{_shown(item)} is not NAME=CPUS with a NAME of letters, digits and inner . _ -; "
+                "write e.g. 2 or big=0-3+6,small=4",
             )
         if any(part.name == name for part in parts):
-            raise InvalidInput(
-                f"{_PLACE} {_shown(spec)}: the name {name!r} is there twice; several ranges of one "
-                f"server are joined by +, e.g. {name}=0-1+4"
+            raise _wrong(
+                spec,
+                f"the name {name!r} is there twice; several ranges of one server are joined by +, "
+                f"e.g. {name}=0-1+4",
             )
         numbers = _parse_ranges(spec, name, ranges)
         for number in sorted(numbers):
@@ -301,12 +256,13 @@ def _divide_as_named(machine: Machine, spec: str) -> tuple[_Part, ...]:
 def _parse_ranges(spec: str, name: str, ranges: str) -> frozenset[int]:
     numbers: set[int] = set()
     for part in ranges.split("+"):
-        found = _CPU_RANGE.fullmatch(part.strip())
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        match = _CPU_RANGE.fullmatch(part.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
-            raise InvalidInput(
-                f"{_PLACE} {_shown(spec)}: {_shown(part)} is not a range of CPUs for "
-                f"{name!r}; write a number or LOW-HIGH, several joined by +, e.g. {name}=0-3+6"
+            raise _wrong(
+                spec,
+                f"{_shown(part)} is not a range of CPUs for {name!r}; write a number or LOW-HIGH, "
+                f"several joined by +, e.g. {name}=0-3+6",
             )
         numbers.update(range(first, last + 1))
     return frozenset(numbers)
@@ -315,20 +271,24 @@ def _parse_ranges(spec: str, name: str, ranges: str) -> frozenset[int]:
 def _check_cpu(machine: Machine, spec: str, name: str, number: int, owner: dict[int, str]) -> None:
     allowed = {cpu.number for cpu in machine.cpus}
     if number in owner:
-        raise InvalidInput(
-            f"{_PLACE} {_shown(spec)}: CPU {number} is given to {owner[number]!r} and to {name!r}; "
-            "give it to one of them"
-        )
+        both = f"to {owner[number]!r} and to {name!r}"
+        raise _wrong(spec, f"CPU {number} is given {both}; give it to one of them")
     if number not in machine.present:
-        raise InvalidInput(
-            f"{_PLACE} {_shown(spec)}: CPU {number} of {name!r} does not exist or is offline; "
-            f"this process may use {_ranges(allowed)}"
+        raise _wrong(
+            spec,
+            f"CPU {number} of {name!r} does not exist or is offline; "
+            f"this process may use {_ranges(allowed)}",
         )
     if number not in allowed:
-        raise InvalidInput(
-            f"{_PLACE} {_shown(spec)}: this process may not run on CPU {number} of {name!r}; use "
-            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)"
+        raise _wrong(
+            spec,
+            f"this process may not run on CPU {number} of {name!r}; use "
+            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)",
         )
+
+
+def _wrong(spec: str, problem: str) -> InvalidInput:
+    return InvalidInput(f"{_PLACE} {_shown(spec)}: {problem}")
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -344,10 +304,6 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
-
-
-def _counted(cpus: int) -> str:
-    return "1 CPU" if cpus == 1 else f"{cpus} CPUs"
 
 
 # --- what each part is worth ------------------------------------------------------------
@@ -374,9 +330,9 @@ def _servers(machine: Machine, parts: tuple[_Part, ...]) -> tuple[LocalServer, .
 
 
 def _memory_bytes(machine: Machine, part: _Part) -> int:
-    """Its share: of each node's memory as large a part as it has of the node's CPUs."""
+    """Its share of each node's memory, in proportion to its share of the node's CPUs."""
     total = sum(machine.node_bytes.values())
-    if total == 0:  # sizes of nodes are not known
+    if total == 0:  # the nodes' sizes are unknown
         return machine.memory_bytes * len(part.cpus) // len(machine.cpus)
     share = 0.0
     for node, size in machine.node_bytes.items():
@@ -388,10 +344,10 @@ def _memory_bytes(machine: Machine, part: _Part) -> int:
 def _platforms(
     machine: Machine, parts: tuple[_Part, ...], memory: list[int]
 ) -> tuple[Platform, ...]:
-    """Parts with as many CPUs and about as much memory are of one platform.
+    """Each part's platform, which has the memory of its largest server.
 
-    NUMA nodes of one size differ by what the kernel took of each at boot. A platform has the
-    memory of its largest server; memory is in the name only where CPUs alone don't tell.
+    Parts with as many CPUs and about as much memory have the same: NUMA nodes of one size differ
+    by what the kernel took of each at boot. Memory is in the name only where that differs.
     """
     model = _slug(machine.cpu_model) or machine.architecture.replace("_", "-")
     alike: dict[int, list[int]] = {}
@@ -416,5 +372,5 @@ def _platforms(
 
 
 def _slug(cpu_model: str) -> str:
-    """The processor's name as part of a platform's: ``"AMD EPYC 7B13"``, ``"amd-epyc-7b13"``."""
+    """``"AMD EPYC 7B13 64-Core Processor"`` as ``"amd-epyc-7b13"``."""
     return re.sub(r"[^a-z0-9]+", "-", _NOISE.sub(" ", cpu_model).lower()).strip("-")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from wharfinger.errors import Unavailable
-from wharfinger.host.supervisor import Supervisor, read_output, read_run, request_stop
+from wharfinger.host.run_dir import read_output, read_run
+from wharfinger.host.supervisor import Supervisor, request_stop
 
 END_SECONDS = 5.0
 """From the end of its input until it is killed: long enough for a slow device's last request."""

@@ -1,7 +1,7 @@
-"""The manager's side of the meter: starts it, tells it what to watch, takes in its samples.
+"""The manager's side of the meter: starts it, tells it what to watch, receives its samples.
 
-Nothing here waits. The local engine lends its watcher; when the meter dies or hangs, another one
-is started with all but what the dead one was at.
+Nothing here waits: the local engine's watcher calls back. When the meter dies or hangs, another
+one is started, without the workload that killed two of them.
 """
 
 import logging
@@ -11,9 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from wharfinger.host.processes import kill_orphans
 from wharfinger.model.performance import NoSignal, Sample
-from wharfinger.monitor.messages import Channel, Message, make_pair, unpack_sample
+from wharfinger.monitor.messages import Channel, Message, make_pair
 from wharfinger.monitor.meter import HANG_SECONDS, NOTE_BYTES
 from wharfinger.monitor.spec import WatchSpec
 
@@ -22,32 +24,27 @@ log = logging.getLogger(__name__)
 REPORT_SECONDS = 5.0
 MAX_PAUSE_SECONDS = 30.0
 MARK = ".measure"
-"""Ends the key that stands in the environment of the commands that measure."""
-KILL_SECONDS = 1.0
-"""How long the manager may wait for what such a command has left to die."""
+"""Ends the key in the environment of the commands that measure."""
+_KILL_SECONDS = 1.0
 
 
 def kill_commands(keys: Iterable[str]) -> int:
-    """Kill what commands that measured these starts have left; how many were killed.
-
-    Each run of a command is cleared away when it ends (``commands``). This finds the rest by its
-    mark: after a reader was killed, or with the next manager.
-    """
+    """Kill what measuring commands left after their reader or manager was killed; how many."""
     marked = [key + MARK for key in keys]
-    return kill_orphans(*marked, timeout_seconds=KILL_SECONDS) if marked else 0
+    return kill_orphans(*marked, timeout_seconds=_KILL_SECONDS) if marked else 0
 
 
 TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
-"""Takes each workload's sample of this very second, and its smoothed one."""
+"""Gets each workload's unsmoothed and smoothed sample."""
 
 
 class MeterClient:
-    """One meter process, there while something is to be measured.
+    """One meter process, which runs while something is to be measured.
 
     Args:
-        add: Calls back while a descriptor is readable.
+        add: Registers a callback for while a descriptor is readable.
         remove: Ends that.
-        tell: Takes samples.
+        tell: Gets samples.
         report_seconds: Between two reports of all.
     """
 
@@ -76,7 +73,7 @@ class MeterClient:
         return self._process.pid if self._process else None
 
     def watch(self, spec: WatchSpec) -> None:
-        """Measure a workload from now on; the same again changes nothing."""
+        """Measure a workload; the same spec again changes nothing."""
         if self._specs.get(spec.key) == spec:
             return
         self._specs[spec.key] = spec
@@ -87,13 +84,13 @@ class MeterClient:
             self._send({"watch": [spec.to_json()]})
 
     def hasten(self, tell_newest: TellNewest | None) -> None:
-        """Tell of all workloads each second, until called with ``None``."""
+        """Report all workloads each second, until called with ``None``."""
         self._tell_newest = tell_newest
         if self._channel is not None:
             self._send({"hasten": tell_newest is not None})
 
     def forget(self, key: str) -> None:
-        """Measure it no more."""
+        """Stop measuring a workload."""
         self._struck.pop(key, None)
         spec = self._specs.pop(key, None)
         if spec is None:
@@ -110,7 +107,6 @@ class MeterClient:
         self._end()
 
     def _start(self) -> None:
-        """Start a meter on all that is to be watched, after a pause where others have died."""
         pause_seconds = min(MAX_PAUSE_SECONDS, 2.0 ** (self._deaths - 1)) if self._deaths else 0.0
         ours, its = make_pair()
         self._note = os.memfd_create("wharfinger-meter-note", os.MFD_CLOEXEC)
@@ -143,7 +139,7 @@ class MeterClient:
             if self._channel is not None:
                 self._channel.send(message)
         except OSError:
-            # It hangs or is dead; its end of the socket says so, and the next one is told all.
+            # It hangs or is dead. Its socket will show it, and the next one gets all specs.
             if self._process is not None:
                 self._process.kill()
 
@@ -160,12 +156,12 @@ class MeterClient:
         self._deaths = 0
         if "newest" in message:
             if self._tell_newest is not None:
-                pairs = message["newest"]
-                self._tell_newest([(unpack_sample(a), unpack_sample(b)) for a, b in pairs])
+                pairs = msgspec.convert(message["newest"], list[tuple[Sample, Sample]])
+                self._tell_newest(pairs)
             return
-        samples = [unpack_sample(plain) for plain in message["samples"]]
-        known = [sample for sample in samples if sample.key in self._specs]
-        self._tell([*known, *self._struck_samples()])
+        samples = msgspec.convert(message["samples"], list[Sample])
+        watched = [sample for sample in samples if sample.key in self._specs]
+        self._tell([*watched, *self._struck_samples()])
 
     def _struck_samples(self) -> list[Sample]:
         return [
@@ -175,13 +171,13 @@ class MeterClient:
         ]
 
     def _died(self) -> None:
-        """Find out what it died of, leave that out, and start another."""
+        """Find out which workload it died of, leave that out, and start another."""
         note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
         status = self._end()
         kill_commands(key for key, spec in self._specs.items() if spec.command)
         self._deaths += 1
         hung = status == -signal.SIGALRM
-        # It may be killed while it is at any workload; twice at the same is no chance.
+        # A kill may come at any workload; twice at the same is no coincidence.
         if note and (hung or note == self._suspect):
             reason = (
                 f"reading it took longer than {HANG_SECONDS:g} s" if hung else "its reader died"
@@ -198,16 +194,12 @@ class MeterClient:
             return None
         self._remove(self._channel.fileno())
         self._channel.close()
-        if self._process.poll() is None:
-            self._wait_or_kill(self._process)
-        os.close(self._note)
         process, self._process, self._channel = self._process, None, None
-        return process.returncode
-
-    def _wait_or_kill(self, process: subprocess.Popen[bytes]) -> None:
-        """Its socket is closed, so it ends its commands and itself at once, unless it hangs."""
+        # As its socket is closed it ends its commands and itself at once, unless it hangs.
         try:
             process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        os.close(self._note)
+        return process.returncode

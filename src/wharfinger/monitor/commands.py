@@ -1,7 +1,7 @@
-"""A command that prints a number, run beside the others' samples and killed when it is late.
+"""A command that prints a number, run while others are sampled and killed when it is late.
 
-``native/reader`` stands between the meter and each command: when the command has ended, is late,
-or the meter has died, it kills all that was started, also what has become a daemon.
+``native/reader`` is the parent of each command: when the command has ended, is late, or the meter
+has died, it kills all processes that were started, daemons included.
 """
 
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from wharfinger.model.workload import NAMED_NUMBERS
 from wharfinger.monitor.patterns import NUMBER, number
+from wharfinger.monitor.source import ReaderError
 
 LIMIT_SECONDS = 5.0
 MAX_BYTES = 65536
@@ -22,12 +23,8 @@ _READER = str(Path(__file__).parents[1] / "native" / "wharfinger-reader")
 _NOT_RUN = 127
 
 
-class CommandError(Exception):
-    """It gave no number; the message says why."""
-
-
 class Command:
-    """One command, run at most once at a time, of which nothing outlives its run."""
+    """One command, run at most once at a time; none of its processes outlives a run."""
 
     def __init__(
         self,
@@ -45,13 +42,10 @@ class Command:
         self._began = 0.0
 
     def take(self) -> tuple[float, dict[str, float]] | None:
-        """When it was run and what it printed last, once; and begin the next run.
-
-        Returns:
-            ``None`` while it runs.
+        """When it was started and what it printed, and begin the next run; ``None`` while it runs.
 
         Raises:
-            CommandError: It gave no number.
+            ReaderError: It gave no number.
         """
         process = self._process
         if process is None:
@@ -66,15 +60,15 @@ class Command:
         why_not_run = _complaint(process)
         self.close()
         if why_not_run:
-            raise CommandError(f"cannot run {self._command[0]}: {why_not_run}")
+            raise ReaderError(f"cannot run {self._command[0]}: {why_not_run}")
         if process.returncode != 0:
-            raise CommandError(f"{self._command[0]} {_how_it_ended(process.returncode)}")
-        found = numbers(output.decode(errors="replace"))
+            raise ReaderError(f"{self._command[0]} {_how_it_ended(process.returncode)}")
+        printed = numbers(output.decode(errors="replace"))
         self._begin()
-        return began, found
+        return began, printed
 
     def close(self) -> None:
-        """End what is left of the run; the reader gives up on what can't be killed in 2 s."""
+        """End the run; the reader gives up on what can't be killed in 2 s."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -98,7 +92,7 @@ class Command:
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise CommandError(f"cannot run {self._command[0]}: {reason}") from error
+            raise ReaderError(f"cannot run {self._command[0]}: {reason}") from error
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
 
@@ -113,11 +107,10 @@ class Command:
     def _kill_if_late(self, process: subprocess.Popen[bytes]) -> None:
         if time.monotonic() - self._began > self._limit_seconds:
             self.close()
-            raise CommandError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
+            raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
 
 
 def _complaint(reader: subprocess.Popen[bytes]) -> str:
-    """Why an ended reader could not run the command; empty when it could."""
     if reader.returncode != _NOT_RUN or reader.stderr is None:
         return ""
     os.set_blocking(reader.stderr.fileno(), False)
@@ -133,23 +126,19 @@ def _how_it_ended(status: int) -> str:
 
 
 def numbers(output: str) -> dict[str, float]:
-    r"""What a command printed: one number, or lines of a known name and a number.
-
-    Raises:
-        CommandError: There is none.
+    r"""The number that a command printed, or those after known names; else ``ReaderError``.
 
     >>> numbers("42\n")
     {'number': 42.0}
     >>> numbers("throughput 1,200\nlatency_ms=1.5\n")
     {'throughput': 1200.0, 'latency_ms': 1.5}
     """
-    found: dict[str, float] = {}
+    printed: dict[str, float] = {}
     for line in output.splitlines():
         name, _, value = line.strip().replace("=", " ").replace(":", " ").rpartition(" ")
-        known = name.strip() in NAMED_NUMBERS or not name
         with suppress(ValueError):
-            if known and value:
-                found[name.strip() or NUMBER] = number(value)
-    if not found:
-        raise CommandError(f"printed no number, but {output.strip()[:40]!r}")
-    return found
+            if value and (not name or name.strip() in NAMED_NUMBERS):
+                printed[name.strip() or NUMBER] = number(value)
+    if not printed:
+        raise ReaderError(f"printed no number, but {output.strip()[:40]!r}")
+    return printed

@@ -1,7 +1,7 @@
-"""CPU time and instructions of a workload: what stands in where nothing else is told.
+"""CPU time and instructions of a workload, for ``proxy``.
 
-Instructions come from perf counters, which the kernel gives for a cgroup or a process tree where
-there is hardware for it and we may; ``open_counters`` says why not. CPU time is always there.
+Instructions come from perf counters of a cgroup or a process tree, which need hardware and
+permission; ``open_counters`` says why there are none. CPU time is always available.
 """
 
 import ctypes
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.host.tree import descendants, measure_tree
+from wharfinger.host.descriptors import call_libc
+from wharfinger.host.processes import descendants, measure_tree
 
-PERF_TYPE_HARDWARE = 0
-PERF_TYPE_SOFTWARE = 1
-INSTRUCTIONS = (PERF_TYPE_HARDWARE, 1)
-BRANCHES = (PERF_TYPE_HARDWARE, 4)
-TASK_CLOCK = (PERF_TYPE_SOFTWARE, 1)
+# perf's type and number of an event: hardware is type 0, software 1.
+INSTRUCTIONS = (0, 1)
+BRANCHES = (0, 4)
+TASK_CLOCK = (1, 1)
 
 _NUMBERS = {"x86_64": 298, "aarch64": 241}
 _ATTRIBUTE_BYTES = 112
@@ -29,8 +29,8 @@ _PID_CGROUP = 1 << 2
 _CLOSE_ON_EXEC = 1 << 3
 
 WAITING_BRANCH_SHARE = 0.3
-"""A loop that waits is a load, a comparison and a branch: a third of it are branches. In what
-computes, one instruction in five or fewer is one."""
+"""A waiting loop is a load, a comparison and a branch: a third of it are branches. Of a
+computation, at most a fifth are."""
 
 
 class NoCounters(Exception):
@@ -50,7 +50,7 @@ def cpu_seconds(cpu_file: str, root_pid: int) -> float | None:
 
 
 def _open(event: tuple[int, int], pid: int, cpu: int, flags: int) -> int:
-    """One ``perf_event_open``; counts in user space only, children included."""
+    """``perf_event_open``, in user space only, children included."""
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
         raise NoCounters(f"not known how to ask on {os.uname().machine}")
@@ -58,20 +58,15 @@ def _open(event: tuple[int, int], pid: int, cpu: int, flags: int) -> int:
     options = _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR | (0 if flags & _PID_CGROUP else _INHERIT)
     attribute = struct.pack("=IIQQQQQ", kind, _ATTRIBUTE_BYTES, config, 0, 0, _TOTAL_TIMES, options)
     buffer = ctypes.create_string_buffer(attribute.ljust(_ATTRIBUTE_BYTES, b"\0"))
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    arguments = (number, ctypes.byref(buffer), pid, cpu, -1, flags | _CLOSE_ON_EXEC)
-    descriptor = call(
-        ctypes.c_long(number), arguments[1], *(ctypes.c_long(value) for value in arguments[2:])
-    )
-    if descriptor < 0:
-        error = ctypes.get_errno()
-        raise NoCounters(f"the kernel gives no counters: {os.strerror(error)}")
-    return int(descriptor)
+    arguments = map(ctypes.c_long, (pid, cpu, -1, flags | _CLOSE_ON_EXEC))
+    try:
+        return call_libc("syscall", ctypes.c_long(number), ctypes.byref(buffer), *arguments)
+    except OSError as error:
+        raise NoCounters(f"the kernel gives no counters: {error.strerror}") from error
 
 
 class Counters:
-    """Counts of some events over a cgroup or a tree of processes, opened until ``close``."""
+    """Counts of some events over a cgroup or a tree of processes, until ``close``."""
 
     def __init__(self, descriptors: Sequence[Sequence[int]]) -> None:
         self._descriptors = descriptors
@@ -94,11 +89,7 @@ def _count(descriptor: int) -> float:
 
 
 def open_counters(events: Sequence[tuple[int, int]], group: str, root_pid: int) -> Counters:
-    """Counters over a cgroup, or else over every process that is in the tree now.
-
-    Raises:
-        NoCounters: The hardware has none, or we may not.
-    """
+    """Counters over a cgroup, else over every process that is in the tree now; ``NoCounters``."""
     opened: list[list[int]] = []
     try:
         for event in events:
@@ -125,9 +116,9 @@ def _open_event(event: tuple[int, int], group: str, root_pid: int, into: list[in
 
 
 def useful_instructions(instructions: float, branches: float) -> float:
-    """Instructions without those that were spent on active waiting, by their branches' share.
+    """The instructions, or 0 where the share of branches shows active waiting.
 
-    The dissertation (chapter 3, "Performance scores") weighs segments of spinning out of the rate.
+    The dissertation (chapter 3, "Performance scores") excludes segments of spinning from the rate.
 
     >>> useful_instructions(1000, 150)
     1000

@@ -1,7 +1,7 @@
 """GET with limits on time, size and redirects, in a thread of its own.
 
-A slow endpoint delays no other sample: the meter asks ``Endpoint.take`` once a sample, which
-begins a request when none is under way and never waits.
+The meter calls ``Endpoint.take`` once a sample, which never waits: a slow endpoint delays no other
+sample.
 """
 
 import http.client
@@ -11,38 +11,34 @@ import time
 from contextlib import suppress
 from urllib.parse import urljoin, urlsplit
 
+from wharfinger.monitor.source import ReaderError
+
 LIMIT_SECONDS = 2.0
 MAX_BYTES = 1 << 20
 MAX_REDIRECTS = 3
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 
-class EndpointError(Exception):
-    """It gave no answer that can be used; the message says why."""
-
-
 class _Request:
-    """One request, which can be ended from outside."""
+    """One request, which another thread can end."""
 
     def __init__(self, url: str) -> None:
         self.began = time.monotonic()
-        self.result: str | EndpointError | None = None
+        self.result: str | ReaderError | None = None
         self._url = url
         self._socket: socket.socket | None = None
         self._over = False
 
     def run(self) -> None:
-        """Get the answer; the thread's whole work."""
+        """Get the answer."""
         try:
             self.result = self._follow()
-        except EndpointError as error:
-            self.result = error
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (ReaderError, OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            self.result = EndpointError(f"{self._url}: {reason}")
+            self.result = ReaderError(f"{self._url}: {reason}")
 
     def end(self) -> None:
-        """Let go of the connection: a request that waits for it in the thread fails at once."""
+        """Close the connection, so that the thread's wait for it fails at once."""
         self._over = True
         if self._socket is not None:
             with suppress(OSError):
@@ -54,17 +50,17 @@ class _Request:
             answer, url = self._get(url)
             if answer is not None:
                 return answer
-            # It was the user who named a host; an answer may not send us to another one.
-            host = urlsplit(url).hostname  # All that is shown: the rest may hold a password.
+            # The user named a host; an answer may not send us to another one.
+            host = urlsplit(url).hostname  # without the rest, which may hold a password
             if host != urlsplit(self._url).hostname:
-                raise EndpointError(f"{self._url}: redirects to another host, {str(host)[:100]}")
-        raise EndpointError(f"{self._url}: redirects more than {MAX_REDIRECTS} times")
+                raise ReaderError(f"redirects to another host, {str(host)[:100]}")
+        raise ReaderError(f"redirects more than {MAX_REDIRECTS} times")
 
     def _get(self, url: str) -> tuple[str | None, str]:
-        """The answer, or ``None`` and where it is to be had."""
+        """The answer, or ``None`` and the URL that it redirects to."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise EndpointError(f"{self._url}: redirects to what is no http URL")
+            raise ReaderError("redirects to what is no http URL")
         secure = parts.scheme == "https"
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         connection = connect(parts.hostname, parts.port, timeout=LIMIT_SECONDS)
@@ -72,7 +68,7 @@ class _Request:
             connection.connect()
             self._socket = connection.sock
             if self._over:
-                raise EndpointError(f"{self._url}: took too long")
+                raise ReaderError("took too long")
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request("GET", target, headers={"Accept": "text/plain, */*"})
             return self._read(connection.getresponse(), url)
@@ -84,10 +80,10 @@ class _Request:
         if response.status in _REDIRECTS:
             return None, urljoin(url, response.headers.get("Location", ""))
         if response.status != 200:
-            raise EndpointError(f"{self._url}: answers with status {response.status}")
+            raise ReaderError(f"answers with status {response.status}")
         data = response.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            raise EndpointError(f"{self._url}: the answer is larger than {MAX_BYTES} bytes")
+            raise ReaderError(f"the answer is larger than {MAX_BYTES} bytes")
         return data.decode(errors="replace"), url
 
 
@@ -100,13 +96,10 @@ class Endpoint:
         self._request: _Request | None = None
 
     def take(self) -> tuple[float, str] | None:
-        """When it was asked and the answer to the last request, once; and begin the next.
-
-        Returns:
-            ``None`` while the answer is awaited.
+        """When it was asked and its answer, and ask again; ``None`` while there is no answer.
 
         Raises:
-            EndpointError: There will be none.
+            ReaderError: There will be none.
         """
         request = self._request
         if request is None:
@@ -116,12 +109,12 @@ class Endpoint:
             self._check_time(request)
             return None
         self._begin()
-        if isinstance(request.result, EndpointError):
+        if isinstance(request.result, ReaderError):
             raise request.result
         return request.began, request.result
 
     def close(self) -> None:
-        """Ask no more."""
+        """End the request."""
         if self._request is not None:
             self._request.end()
 
@@ -129,7 +122,7 @@ class Endpoint:
         if time.monotonic() - request.began < self._limit_seconds:
             return
         request.end()
-        raise EndpointError(f"{self._url}: no answer within {self._limit_seconds:g} s")
+        raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
 
     def _begin(self) -> None:
         self._request = _Request(self._url)

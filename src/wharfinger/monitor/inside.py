@@ -1,14 +1,12 @@
-"""Reads an endpoint or a command's number from within a copy's namespaces.
+"""Reads an endpoint or a command's number from within a sandbox's namespaces, for the profiler.
 
-The copy's network is its own, so its endpoint can't be reached from outside, and a command that
-asks it must see its files and sockets. ``Inside`` starts this module as a process, which enters
-the namespaces of the copy's process 1, gives up what the copy may not do either, and reads there
-with the meter's readers. As an ordinary user it enters the user namespace that is its own, too.
-It ends with its parent, and the commands that it runs end with the copy. The profiler calls. It
-lies here so that the process imports little: threads of a library would keep it outside.
+Only there can the sandboxed program's endpoint be reached, and its files and sockets seen.
+``Inside`` starts this module as a process, which enters the namespaces of the sandbox's process 1,
+drops the capabilities that the sandbox lacks, and reads with the meter's readers. It ends with its
+parent; the commands that it runs end with the sandbox. It must import little, because a process
+with threads (of a library) can't enter.
 """
 
-import ctypes
 import os
 import socket
 import subprocess
@@ -16,7 +14,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count, takewhile
 
+from wharfinger.host.descriptors import call_libc
 from wharfinger.model.performance import Quantity
 from wharfinger.monitor.messages import Channel, make_pair
 from wharfinger.monitor.meter import die_with, follow_parent
@@ -37,12 +37,7 @@ _KEPT_CAPABILITIES = frozenset({0, 1, 3, 5, 6, 7, 10, 13})
 
 
 class Inside:
-    """The side outside.
-
-    Args:
-        spec: What to read.
-        init_pid: Process 1 of the namespaces.
-    """
+    """The side outside; ``init_pid`` is process 1 of the namespaces."""
 
     def __init__(self, spec: WatchSpec, init_pid: int) -> None:
         self.trouble = ""
@@ -64,14 +59,14 @@ class Inside:
 
     def read(self) -> Sequence[Number]:
         """The numbers since the last call."""
-        found: list[Number] = []
+        received: list[Number] = []
         with suppress(BlockingIOError):
             while message := self._channel.receive():
                 self.trouble = message.get("trouble", "")
                 numbers = message.get("numbers", ())
-                found += [(name, Quantity(what), *rest) for name, what, *rest in numbers]
+                received += [(name, Quantity(what), *rest) for name, what, *rest in numbers]
             self.trouble = self.trouble or "the process that reads inside has ended"
-        return found
+        return received
 
     def close(self) -> None:
         """End it."""
@@ -81,34 +76,25 @@ class Inside:
 
 
 def enter(pid: int) -> None:
-    """Enter the namespaces of a process, and give up what goes beyond them.
-
-    Raises:
-        OSError: The kernel does not let us.
-    """
+    """Enter a process's namespaces, and drop capabilities that reach beyond; ``OSError``."""
     own = os.readlink("/proc/self/ns/user") == os.readlink(f"/proc/{pid}/ns/user")  # noqa: PTH115 - no file
     pidfd = os.pidfd_open(pid)
     try:
-        _call("setns", pidfd, _OTHERS if own else _OTHERS | _USER)
+        call_libc("setns", pidfd, _OTHERS if own else _OTHERS | _USER)
     finally:
         os.close(pidfd)
     os.chdir("/")
-    capability = 0
-    while _libc().prctl(_PR_CAPBSET_READ, capability) >= 0:
+    for capability in takewhile(_is_capability, count()):
         if capability not in _KEPT_CAPABILITIES:
-            _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
-        capability += 1
-    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            call_libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+    call_libc("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _call(name: str, *arguments: int) -> None:
-    if getattr(_libc(), name)(*arguments) < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+def _is_capability(number: int) -> bool:
+    try:
+        return call_libc("prctl", _PR_CAPBSET_READ, number) >= 0
+    except OSError:
+        return False
 
 
 def _serve(channel: Channel, spec: WatchSpec) -> None:
@@ -129,7 +115,7 @@ def _serve(channel: Channel, spec: WatchSpec) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Begin, as ``Inside`` calls it: socket, process to follow, parent."""
+    """The process's entry; its arguments are socket, process to follow, parent."""
     descriptor, pid, parent = map(int, arguments)
     die_with(parent)
     os.set_inheritable(descriptor, False)
@@ -143,7 +129,7 @@ def main(arguments: list[str]) -> None:
     except OSError as error:
         channel.send({"trouble": f"cannot enter the copy's namespaces: {error.strerror}"})
         return
-    # Only a child is in the pid namespace; and its parent may start no threads.
+    # Only a child is in the pid namespace.
     child = os.fork()
     if child == 0:
         follow_parent()

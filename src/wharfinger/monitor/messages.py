@@ -1,7 +1,7 @@
-"""What manager and meter say to each other: JSON in sealed memory, passed over a socket.
+"""Messages between manager and meter: JSON in memory, passed over a socket as a descriptor.
 
-A message is a descriptor of memory, so that neither its size nor the other's slowness can block
-the sender, and secrets of an environment touch neither disk nor command line.
+So neither the size of a message nor a slow receiver can block the sender, and secrets of an
+environment are neither on disk nor on a command line.
 """
 
 import contextlib
@@ -9,8 +9,6 @@ import json
 import os
 import socket
 from typing import Any
-
-from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 
 Message = dict[str, Any]
 
@@ -26,10 +24,10 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Pass a message on.
+        """Send a message.
 
         Raises:
-            BlockingIOError: The other end takes none, and this end may not wait.
+            BlockingIOError: The other end accepts none now, and this end may not wait.
             BrokenPipeError: The other end is gone.
         """
         with contextlib.closing(os.fdopen(os.memfd_create("wharfinger-meter"), "wb")) as memory:
@@ -38,11 +36,7 @@ class Channel:
             socket.send_fds(self._socket, [b"m"], [memory.fileno()], socket.MSG_NOSIGNAL)
 
     def receive(self) -> Message | None:
-        """The next message; ``None`` = the other end is gone.
-
-        Raises:
-            BlockingIOError: There is none.
-        """
+        """The next message, ``None`` at the end; ``BlockingIOError`` where there is none yet."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
         except ConnectionError:
@@ -60,25 +54,5 @@ class Channel:
 
 
 def make_pair() -> tuple[socket.socket, socket.socket]:
-    """Both ends; they keep messages apart."""
+    """Both ends of a socket that keeps message boundaries."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-
-def pack_sample(sample: Sample) -> list[Any]:
-    """A sample as JSON can hold it."""
-    readings = {
-        quantity: [reading.value, reading.source, reading.trusted, reading.correlation]
-        for quantity, reading in sample.readings.items()
-    }
-    silent = {quantity: silence.reason for quantity, silence in sample.silent.items()}
-    return [sample.key, readings, silent]
-
-
-def unpack_sample(plain: list[Any]) -> Sample:
-    """The sample again."""
-    key, readings, silent = plain
-    return Sample(
-        key,
-        {Quantity(quantity): Reading(*values) for quantity, values in readings.items()},
-        {Quantity(quantity): NoSignal(reason) for quantity, reason in silent.items()},
-    )

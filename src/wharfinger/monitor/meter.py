@@ -1,41 +1,35 @@
 """The meter: one process that reads how all of a manager's workloads perform.
 
-``client`` starts it as ``python -m wharfinger.monitor.meter`` and speaks to it over a socket.
-It wakes once a period for all workloads. It ends when the manager does: the socket is closed then,
-and the kernel kills it besides. And it ends when it hangs: an alarm that is put off at every turn
-kills it, and the note beside it says which workload it was at.
+``client`` starts it as ``python -m wharfinger.monitor.meter`` and talks to it over a socket. It
+ends with the manager: the socket is closed then, and the kernel kills it. It ends when it hangs:
+an alarm that is reset at every turn kills it, and a note says which workload it was reading.
 """
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from wharfinger.monitor.messages import Channel, pack_sample
+import msgspec
+
+from wharfinger.host.descriptors import call_libc
+from wharfinger.monitor.messages import Channel
 from wharfinger.monitor.spec import WatchSpec
 from wharfinger.monitor.watch import Watch
 
 PERIOD_SECONDS = 1.0
 HANG_SECONDS = 10.0
-"""Without a turn for so long it hangs."""
+"""A turn that takes longer is taken for a hang."""
 NOTE_BYTES = 256
 _PR_SET_PDEATHSIG = 1
 
 
 class Meter:
-    """The loop.
-
-    Args:
-        channel: To the manager.
-        note: Descriptor of the note that says what is read now.
-        report_seconds: Between two reports.
-    """
+    """The loop; ``note`` is a descriptor of the note that names the workload that is read now."""
 
     def __init__(self, channel: Channel, note: int, report_seconds: float) -> None:
         self._channel = channel
@@ -51,7 +45,7 @@ class Meter:
         poller.register(self._channel.fileno(), select.POLLIN)
         due = time.monotonic()
         while True:
-            # With nothing to watch there is nothing to hang at, and no reason to wake.
+            # With nothing to watch it can't hang, and need not wake.
             signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS if self._watches else 0)
             wait_ms = max(0.0, due - time.monotonic()) * 1000 if self._watches else None
             if poller.poll(wait_ms) and not self._obey():
@@ -59,13 +53,13 @@ class Meter:
             now = time.monotonic()
             if self._watches and now >= due:
                 self._turn(now)
-                # On the second's grid; turns that were missed are not made up for.
+                # On the second's grid; missed turns are skipped.
                 due = max(due + PERIOD_SECONDS, now + PERIOD_SECONDS / 2)
         for watch in self._watches.values():
             watch.close()
 
     def _obey(self) -> bool:
-        """Take in what the manager says; ``False`` = it is gone."""
+        """Carry out the manager's message; ``False`` = it is gone."""
         message = self._channel.receive()
         if message is None:
             return False
@@ -96,36 +90,32 @@ class Meter:
         self._write_note("")
         if self._hastened and self._watches:
             both = [(watch.newest(), watch.report()) for watch in self._watches.values()]
-            self._channel.send({"newest": [list(map(pack_sample, pair)) for pair in both]})
+            self._channel.send({"newest": msgspec.to_builtins(both)})
         if now >= self._next_report:
             self._next_report = now + self._report_seconds
-            self._tell(self._watches)
+            self._tell(self._watches.values())
         else:
-            self._tell(self._news())
+            self._tell([watch for watch in self._watches.values() if watch.is_news])
 
-    def _news(self) -> dict[str, Watch]:
-        """Those that are read without waiting for a whole period."""
-        return {key: watch for key, watch in self._watches.items() if watch.is_news}
-
-    def _tell(self, watches: Mapping[str, Watch]) -> None:
-        samples: list[Any] = []
-        for watch in watches.values():
-            samples.append(pack_sample(watch.report()))
-            watch.told()
+    def _tell(self, watches: Iterable[Watch]) -> None:
+        samples = []
+        for watch in watches:
+            samples.append(watch.report())
+            watch.note_report()
         if samples:
-            self._channel.send({"samples": samples})
+            self._channel.send({"samples": msgspec.to_builtins(samples)})
 
     def _write_note(self, key: str) -> None:
         os.pwrite(self._note, key.encode().ljust(NOTE_BYTES, b"\0")[:NOTE_BYTES], 0)
 
 
 def follow_parent() -> None:
-    """Let the kernel kill us when our parent dies, also when we hang; it must live yet."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Let the kernel kill us when our parent, which must still run, dies."""
+    call_libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def die_with(parent: int) -> None:
-    """Follow that parent, or end now if it is dead already."""
+    """Let the kernel kill us when this parent dies; end now if it is dead already."""
     follow_parent()
     if os.getppid() != parent:
         sys.exit(0)
@@ -135,9 +125,9 @@ def main(arguments: list[str]) -> None:
     """Begin, as ``client`` calls it: socket, note, period of reports, pause, parent."""
     descriptor, note, parent = int(arguments[0]), int(arguments[1]), int(arguments[4])
     die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    time.sleep(float(arguments[3]))  # After a death: not again and again at once.
+    time.sleep(float(arguments[3]))  # a back-off after another meter's death
     channel = Channel(socket.socket(fileno=descriptor))
     with contextlib.suppress(BrokenPipeError):
         Meter(channel, note, float(arguments[2])).run()

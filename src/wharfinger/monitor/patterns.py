@@ -1,7 +1,7 @@
 """Regular expressions with a limit on their time, and the numbers that they find.
 
-Python's matcher looks for signals while it backtracks, so a timer of the process's own CPU time
-ends it; what it can't end is the business of the meter's alarm (see ``meter``).
+Python's matcher checks for signals while it backtracks, so a timer of the process's CPU time ends
+it; where it does not, the meter's alarm does (see ``meter``).
 """
 
 import re
@@ -18,7 +18,7 @@ LIMIT_SECONDS = 0.5
 MAX_LINE_CHARACTERS = 4096
 
 NUMBER = "number"
-"""What the first group says where no group has a known name."""
+"""The name of the first group's number where no group has a known name."""
 
 
 class TookTooLong(Exception):
@@ -60,29 +60,20 @@ class LinePattern:
             TookTooLong: The pattern backtracks too much.
             ValueError: What a group holds is no number.
         """
-        found: dict[str, float] = {}
+        newest: dict[str, float] = {}
         with limited(limit_seconds):
             for line in reversed(lines):
                 match = self._regex.search(line[:MAX_LINE_CHARACTERS])
-                if match:
-                    self._take(match, found)
-                if len(found) == len(self._groups):
+                for name, group in self._groups.items():
+                    if match and match[group] is not None and name not in newest:
+                        newest[name] = number(match[group])
+                if len(newest) == len(self._groups):
                     break
-        return found
-
-    def _take(self, match: re.Match[str], found: dict[str, float]) -> None:
-        for name, group in self._groups.items():
-            text = match[group]
-            if text is not None and name not in found:
-                found[name] = number(text)
+        return newest
 
 
 def number(text: str) -> float:
-    """A finite number, with or without commas between thousands.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """A finite number, with or without commas between thousands; else ``ValueError``."""
     value = float(text.strip().replace(",", ""))
     if not abs(value) < float("inf"):
         raise ValueError(f"{text!r} is not finite")

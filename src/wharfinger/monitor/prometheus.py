@@ -1,7 +1,7 @@
-"""Prometheus' text format, as far as reading one metric needs it.
+"""One metric from Prometheus' text format.
 
-A histogram's percentile is taken of what came in between two scrapes, so that it says how the
-service is now and not how it was since it started.
+A histogram's percentile is taken of the requests between two scrapes, so that it is the present
+one and not an average since the start.
 """
 
 import math
@@ -38,58 +38,51 @@ def split_metric(metric: str) -> tuple[str, dict[str, str]]:
 def total(text: str, metric: str) -> float:
     r"""The sum of all series of a metric.
 
-    Raises:
-        ValueError: There is none, or it is not finite.
-
     >>> total('a_total{code="200"} 3\na_total{code="500"} 1\n', "a_total")
     4.0
     """
     values = [value for _, value in series(text, metric)]
     if not values:
         raise ValueError(f"the answer has no metric {metric}")
-    found = sum(values)
-    if not math.isfinite(found):
-        raise ValueError(f"{metric} is {found}")
-    return found
+    value = sum(values)
+    if not math.isfinite(value):
+        raise ValueError(f"{metric} is {value}")
+    return value
 
 
 def buckets(text: str, metric: str) -> dict[float, float]:
-    """A histogram's buckets, all its series added up.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """A histogram's buckets, all its series added up."""
     name, brace, labels = metric.partition("{")
-    found: dict[float, float] = {}
+    totals: dict[float, float] = {}
     for of, value in series(text, f"{name}_bucket{brace}{labels}"):
         bound = float(of.get("le", "nan"))
         if not math.isnan(bound):
-            found[bound] = found.get(bound, 0.0) + value
-    if math.inf not in found:
+            totals[bound] = totals.get(bound, 0.0) + value
+    if math.inf not in totals:
         raise ValueError(f"the answer has no histogram {metric}")
-    return dict(sorted(found.items()))
+    return dict(sorted(totals.items()))
 
 
 def between(before: Buckets, now: Buckets) -> dict[float, float]:
-    """What came in between two scrapes; all of ``now`` where the counter was reset."""
+    """The requests between two scrapes; all of ``now`` where the counter was reset."""
     if before.keys() != now.keys() or any(now[bound] < before[bound] for bound in now):
         return dict(now)
     return {bound: now[bound] - before[bound] for bound in now}
 
 
-def percentile(found: Buckets, percent: float) -> float | None:
-    """The percentile, linear within its bucket; ``None`` where nothing came in.
+def percentile(histogram: Buckets, percent: float) -> float | None:
+    """The percentile, linear within its bucket; ``None`` without requests.
 
-    One beyond the last finite bound is given as that bound: at least so much.
+    Beyond the last finite bound it is given as that bound, a minimum.
 
     >>> percentile({0.1: 50.0, 0.2: 100.0, math.inf: 100.0}, 75)
     0.15000000000000002
     """
-    wanted = found[math.inf] * percent / 100
+    wanted = histogram[math.inf] * percent / 100
     if wanted <= 0:
         return None
     low, below = 0.0, 0.0
-    for bound, upto in found.items():
+    for bound, upto in histogram.items():
         if upto >= wanted:
             if math.isinf(bound):
                 return low if low > 0 else None

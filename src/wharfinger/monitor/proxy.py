@@ -1,21 +1,26 @@
-"""Whether a proxy may stand for the workload's own metric.
+"""CPU time and instructions, and whether they may stand for the workload's own metric.
 
-CPU time and instructions say how busy a program is, not how well it does: one that waits
-actively is busy for nothing. So a proxy is compared with the target's own metric while both are
-there, by rank (Spearman), which asks only that more of one goes with more of the other. One that
-was found good enough may speak for the metric while that is silent.
+They say how busy a program is, not how well it does: active waiting is busy, too. So a proxy is
+compared with the target's own metric while both are known, by rank (Spearman), which asks only
+that more of one goes with more of the other. A proxy that passes stands for the metric while that
+is silent.
 """
 
-import math
 from collections import deque
 from collections.abc import Sequence
-from statistics import fmean, median
+from contextlib import suppress
+from statistics import StatisticsError, correlation, median
+
+from wharfinger.model.performance import Quantity, Reading
+from wharfinger.monitor import counters
+from wharfinger.monitor.smoothing import Counter
+from wharfinger.monitor.spec import WatchSpec
 
 WINDOW_SAMPLES = 60
-LEAST_SAMPLES = 20
+MIN_SAMPLES = 20
 TRUSTED_CORRELATION = 0.7
-"""Two unrelated series of 20 independent samples reach it in 0.03 % of windows; ones that drift do
-more often (3 % where each sample keeps 0.9 of the last), over 60 samples rarely (simulated)."""
+"""Two unrelated series of 20 independent samples reach it in 0.03 % of windows (simulated), and in
+3 % where each sample keeps 0.9 of the last; over 60 samples rarely."""
 
 
 def ranks(values: Sequence[float]) -> list[float]:
@@ -25,16 +30,16 @@ def ranks(values: Sequence[float]) -> list[float]:
     [1.0, 4.0, 2.5, 2.5]
     """
     order = sorted(range(len(values)), key=values.__getitem__)
-    found = [0.0] * len(values)
+    shared = [0.0] * len(values)
     start = 0
     while start < len(order):
         end = start
         while end < len(order) and values[order[end]] == values[order[start]]:
             end += 1
         for index in order[start:end]:
-            found[index] = (start + 1 + end) / 2
+            shared[index] = (start + 1 + end) / 2
         start = end
-    return found
+    return shared
 
 
 def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
@@ -43,18 +48,14 @@ def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     >>> rank_correlation([1, 2, 3], [10, 100, 1000])
     1.0
     """
-    rx, ry = ranks(xs), ranks(ys)
-    mx, my = fmean(rx), fmean(ry)
-    xx = sum((x - mx) ** 2 for x in rx)
-    yy = sum((y - my) ** 2 for y in ry)
-    if not xx or not yy:
+    try:
+        return correlation(ranks(xs), ranks(ys))
+    except StatisticsError:
         return None
-    xy = sum((x - mx) * (y - my) for x, y in zip(rx, ry, strict=True))
-    return xy / math.sqrt(xx * yy)
 
 
 class ProxyCheck:
-    """Pairs of proxy and metric over the last minute or so, and what they say."""
+    """Pairs of proxy and metric over the last minute or so, compared."""
 
     def __init__(self) -> None:
         self._pairs: deque[tuple[float, float]] = deque(maxlen=WINDOW_SAMPLES)
@@ -66,8 +67,8 @@ class ProxyCheck:
         self._pairs.append((proxy, metric))
 
     def judge(self) -> None:
-        """Work out the correlation; called when it is to be reported, not for each sample."""
-        if len(self._pairs) < LEAST_SAMPLES:
+        """Compute the correlation; called per report, not per sample."""
+        if len(self._pairs) < MIN_SAMPLES:
             return
         proxies, metrics = zip(*self._pairs, strict=True)
         self.correlation = rank_correlation(proxies, metrics)
@@ -75,9 +76,92 @@ class ProxyCheck:
 
     @property
     def trusted(self) -> bool:
-        """Whether it was found to go with the metric."""
+        """Whether the proxy goes with the metric."""
         return self.correlation is not None and self.correlation >= TRUSTED_CORRELATION
 
     def estimate(self, proxy: float) -> float | None:
         """The metric by the proxy, at their median ratio; ``None`` = it is not trusted."""
         return proxy * self._ratio if self.trusted else None
+
+
+class Proxies:
+    """A workload's CPU time and, where the kernel counts them, its instructions.
+
+    Instructions are the proxy that is compared with the metric where they are counted.
+    """
+
+    def __init__(self, spec: WatchSpec) -> None:
+        self._spec = spec
+        self._cpu = Counter()
+        self._instructions = Counter()
+        self._useful = 0.0
+        self._last_counts: list[float] | None = None
+        self._counters: counters.Counters | None = None
+        self._counters_wanted = True
+        self._check = ProxyCheck()
+
+    @property
+    def has_value(self) -> bool:
+        """Whether CPU time has been read."""
+        return self._cpu.rate.seen_at is not None
+
+    def sample(self, now: float, metric: float | None) -> None:
+        """Read both, and compare with the metric of this moment, where there is one."""
+        used = counters.cpu_seconds(self._spec.cpu_file, self._spec.supervisor_pid)
+        if used is not None:
+            self._cpu.observe(now, used)
+        self._count_instructions(now)
+        proxy = self._proxy.rate
+        if metric is not None and proxy.seen_at is not None:
+            self._check.compare(proxy.newest, metric)
+
+    def _count_instructions(self, now: float) -> None:
+        if self._counters_wanted:
+            self._counters_wanted = False
+            with suppress(counters.NoCounters, OSError):
+                events = (counters.INSTRUCTIONS, counters.BRANCHES)
+                spec = self._spec
+                self._counters = counters.open_counters(
+                    events, spec.perf_group, spec.supervisor_pid
+                )
+        if self._counters is None:
+            return
+        count = self._counters.read()
+        before, self._last_counts = self._last_counts or count, count
+        self._useful += counters.useful_instructions(count[0] - before[0], count[1] - before[1])
+        self._instructions.observe(now, self._useful)
+
+    @property
+    def _proxy(self) -> Counter:
+        return self._cpu if self._counters is None else self._instructions
+
+    def readings(self, now: float) -> dict[Quantity, Reading]:
+        """What both say now, without what is stale; computes the correlation."""
+        self._check.judge()
+        readings = {}
+        for quantity, name, counter in (
+            (Quantity.CPU, "CPU time", self._cpu),
+            (Quantity.INSTRUCTIONS, "instructions", self._instructions),
+        ):
+            if counter.rate.is_fresh(now):
+                checked = counter is self._proxy
+                correlation = self._check.correlation if checked else None
+                trusted = checked and self._check.trusted
+                source = f"{name} (proxy)"
+                readings[quantity] = Reading(counter.rate.value, source, trusted, correlation)
+        return readings
+
+    def stand_in(self, quantity: Quantity) -> Reading | None:
+        """A trusted proxy's estimate of a metric that is silent."""
+        if quantity not in (Quantity.RATE, Quantity.THROUGHPUT):
+            return None
+        estimate = self._check.estimate(self._proxy.rate.value)
+        if estimate is None:
+            return None
+        name = "CPU time" if self._counters is None else "instructions"
+        return Reading(estimate, f"{name} (proxy, trusted)", True, self._check.correlation)
+
+    def close(self) -> None:
+        """Give the counters back."""
+        if self._counters is not None:
+            self._counters.close()

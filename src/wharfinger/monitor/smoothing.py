@@ -1,31 +1,30 @@
-"""Smoothing over time, and when a number is too old to be one.
+"""Smoothing over time, and when a number is stale.
 
-Exponentially weighted means over *time*, not over samples: each observation weighs as long as
-it stands for, so that lines that come irregularly need no resampling, and one constant, the
-half-life, says how fast a change shows. Weights are normalised, so the first observation is
-not held for a long history.
+Exponentially weighted means over *time*: each observation is weighted by the time it stands for,
+so irregular lines need no resampling, and the half-life says how fast a change shows. Weights are
+normalised, so the first observation is not taken for a long history.
 
-Latencies are averaged as logarithms: they are skewed and span orders of magnitude, and one second
-of three seconds' waiting would hide for half a minute that all is well again. And over a shorter
-time: a percentile is one of many requests, and an overload has to show before a backlog grows.
+Latencies are averaged as logarithms, because they are skewed and span orders of magnitude: one
+second of 3 s latency would raise an ordinary mean for half a minute. Their half-life is shorter,
+because an overload has to show before a backlog grows.
 """
 
 from math import exp, log
 
 HALF_LIFE_SECONDS = 5.0
-"""After so long an old level has half its weight: three quarters of a step show after 10 s."""
+"""Three quarters of a step show after twice as long."""
 LATENCY_HALF_LIFE_SECONDS = 2.0
 STALE_SECONDS = 15.0
-"""Without news for so long there is no signal; slow reporters have three of their own gaps."""
+"""After so long without news there is no signal; slow reporters have three of their own gaps."""
 STALE_GAPS = 3.0
 
 
 class Level:
-    """A performance that is told as such.
+    """A performance that is reported as such.
 
     Args:
-        half_life_seconds: After so long an old level has half its weight.
-        geometric: Average the logarithms; then only what is above zero is an observation.
+        half_life_seconds: The age at which an observation has half its weight.
+        geometric: Average the logarithms; only numbers above zero are observations then.
 
     The mean is Σ w·x / Σ w, where an observation that stands for dt has the weight
     1 − 2^(−dt/h) and loses half of it every h seconds.
@@ -50,7 +49,7 @@ class Level:
 
     @classmethod
     def of_latency(cls) -> "Level":
-        """A latency's."""
+        """The level of a latency."""
         return cls(LATENCY_HALF_LIFE_SECONDS, geometric=True)
 
     @property
@@ -59,7 +58,7 @@ class Level:
         return exp(self._mean) if self._geometric and self.seen_at is not None else self._mean
 
     def observe(self, now: float, value: float, stands_for_seconds: float | None = None) -> None:
-        """Take in a value that holds since the one before, or for a stated time."""
+        """Take in a value that stands for the time since the one before, or a given time."""
         if self._geometric and value <= 0:
             return
         gap_seconds = 1.0 if self.seen_at is None else max(0.0, now - self.seen_at)
@@ -74,20 +73,24 @@ class Level:
         self._weight, self.seen_at, self.newest = weight, now, value
 
     def silent_seconds(self, now: float) -> float | None:
-        """How long there was no news, when that is too long; else ``None``."""
+        """How long there was no news, when that is stale; else ``None``."""
         if self.seen_at is None:
             return None
         allowed = max(STALE_SECONDS, STALE_GAPS * self.longest_gap_seconds)
         silence = now - self.seen_at
         return silence if silence > allowed else None
 
+    def is_fresh(self, now: float) -> bool:
+        """Whether there is a number, and it is not stale."""
+        return self.seen_at is not None and self.silent_seconds(now) is None
+
 
 class Counter:
     """Work done so far, whose growth is the performance.
 
     Attributes:
-        rate: Of the growth.
-        last: When it was told last, and the count.
+        rate: The growth per second.
+        last: Time and count of the last observation.
         fell_from: The count before, where the last one was smaller.
 
     >>> counter = Counter()
@@ -106,11 +109,11 @@ class Counter:
 
     def observe(self, now: float, total: float) -> None:
         """Take in the count; one that falls was restarted, and counts from there."""
-        if self.last is not None and now <= self.last[0]:
-            return
-        if self.last is not None and total >= self.last[1]:
-            seconds = now - self.last[0]
-            self.rate.observe(now, (total - self.last[1]) / seconds, seconds)
-        fell = self.last is not None and total < self.last[1]
-        self.fell_from = self.last[1] if self.last is not None and fell else None
+        if self.last is not None:
+            at, before = self.last
+            if now <= at:
+                return
+            self.fell_from = before if total < before else None
+            if total >= before:
+                self.rate.observe(now, (total - before) / (now - at), now - at)
         self.last = (now, total)

@@ -1,49 +1,44 @@
-"""What the meter is told of one workload: all it needs to read its performance.
-
-Made by the engine's side from a workload, sent as JSON, read by the meter.
-"""
+"""The meter's instructions for one workload, made by the engine from its manifest."""
 
 import json
 from dataclasses import asdict, dataclass, field
+
+import msgspec
 
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import MetricKind, NumberKind, Workload, WorkloadType
 
 DEFAULT_PERCENTILE = 99.0
 LOAD = "load generator's report"
-"""What numbers from there are said to come from."""
+"""The source of its numbers, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSpec:
-    """One workload to be measured.
+    """One workload to be measured; an empty string or tuple = there is none.
 
     Attributes:
         key: The start's.
-        run_dir: Where its output is.
-        supervisor_pid: Root of its processes; 0 = not known.
-        cpu_file: Its cgroup's count of CPU time; empty = there is none.
-        perf_group: Its directory for perf counters; empty = there is none.
+        run_dir: The run directory with its output.
+        supervisor_pid: Root of its processes; 0 = unknown.
+        cpu_file: Its cgroup's count of CPU time.
+        perf_group: Its cgroup for perf counters.
         main: The quantity that a plain number stands for.
         wanted: The quantities that its target needs.
-        percentile: Of latencies.
         total: Work when all is done.
-        regex: For its own lines; empty = they are not read.
+        regex: For its own lines.
         regex_is_counter: Whether the first group is work done so far.
-        file: Where its lines are; empty = on its output.
-        load_runs: Prefix of the load generator's run directories, numbered; empty = none.
-        load_file: The one file of its lines, in place of ``load_runs``; empty = none.
+        file: Where its lines are, instead of on its output.
+        load_runs: Prefix of the load generator's run directories, numbered.
+        load_file: The one file of its lines, instead of ``load_runs``.
         load_regex: For the load generator's lines.
-        url: Asked by GET; empty = none.
+        url: Asked by GET.
         metric: In the answer; empty = the answer is a number.
-        metric_kind: Of the metric.
-        command: Prints a number; empty = none.
+        command: Prints a number, in ``env`` and ``working_directory``.
         command_is_counter: Whether that is work done so far.
-        env: Of the command.
-        working_directory: Of the command.
         every_seconds: Between two samples.
-        limits: What its target bounds, with its tolerance: the most of a latency, the least of
-            a throughput or a rate. Beyond one of them it is told of at once.
+        limits: The target's bounds, with its tolerance: the maximum of a latency, the minimum of
+            a throughput or a rate. A sample beyond one is reported at once.
     """
 
     key: str
@@ -73,12 +68,12 @@ class WatchSpec:
 
     @property
     def measured(self) -> bool:
-        """Whether it has a way of its own to say how it performs."""
+        """Whether it has a metric of its own."""
         return bool(self.regex or self.load_regex or self.url or self.command)
 
     @property
     def reads_histogram(self) -> bool:
-        """Whether it has a histogram, which tells a latency when a request comes."""
+        """Whether its latency comes from a histogram."""
         return bool(self.url) and self.metric_kind is MetricKind.HISTOGRAM
 
     def to_json(self) -> str:
@@ -88,12 +83,7 @@ class WatchSpec:
     @classmethod
     def from_json(cls, text: str) -> "WatchSpec":
         """As it was sent."""
-        plain = json.loads(text)
-        plain["main"] = Quantity(plain["main"])
-        plain["wanted"] = tuple(map(Quantity, plain["wanted"]))
-        plain["metric_kind"] = MetricKind(plain["metric_kind"])
-        plain["limits"] = {Quantity(name): limit for name, limit in plain["limits"].items()}
-        return cls(**plain)
+        return msgspec.convert(json.loads(text), cls)
 
 
 def spec_of(
@@ -107,10 +97,10 @@ def spec_of(
     load_runs: str = "",
     env: dict[str, str] | None = None,
 ) -> WatchSpec:
-    """What a workload's manifest says about measuring, beside where its traces are."""
+    """What a workload's manifest says about measuring, and where to read."""
     measure, http = workload.measure, workload.measure.http
     load_regex = (measure.load_regex or measure.progress_regex or "") if load_runs else ""
-    # Without a pattern of its own, the load generator's report is what progress describes.
+    # Without a pattern for the load generator, `progress` describes its report.
     own = bool(measure.progress_regex) and (not load_runs or measure.load_regex is not None)
     return WatchSpec(
         key=key,
@@ -140,7 +130,7 @@ def spec_of(
 
 
 def main_quantity(workload: Workload) -> Quantity:
-    """What a plain number says: what the target is about."""
+    """The quantity that a plain number stands for: the target's."""
     if workload.type is not WorkloadType.LATENCY_CRITICAL:
         return Quantity.RATE
     target = workload.target
@@ -149,39 +139,35 @@ def main_quantity(workload: Workload) -> Quantity:
 
 
 def wanted_quantities(workload: Workload) -> tuple[Quantity, ...]:
-    """What has to be measured to know whether the target is kept."""
-    target = workload.target
-    if target is None:
-        return ()
-    stated = {
-        Quantity.THROUGHPUT: target.throughput_per_second,
-        Quantity.LATENCY: target.latency,
-        Quantity.RATE: target.rate_per_second,
-        Quantity.REMAINING: target.completion_seconds,
-    }
-    return tuple(quantity for quantity, value in stated.items() if value is not None)
+    """What has to be measured to check the target."""
+    return tuple(_bounds(workload))
 
 
 def limits_of(workload: Workload) -> dict[Quantity, float]:
-    """Beyond what a target is missed by more than its tolerance.
+    """The target's bounds, tolerance included, without completion time, which changes slowly."""
+    kept = 1 - workload.tolerance
+    return {
+        quantity: bound / kept if quantity is Quantity.LATENCY else bound * kept
+        for quantity, bound in _bounds(workload).items()
+        if quantity is not Quantity.REMAINING
+    }
 
-    A completion time is not among them: it is left slowly, and a period more is nothing to it.
-    """
-    target, kept = workload.target, 1 - workload.tolerance
+
+def _bounds(workload: Workload) -> dict[Quantity, float]:
+    target = workload.target
     if target is None:
         return {}
-    limits = {}
-    if target.throughput_per_second is not None:
-        limits[Quantity.THROUGHPUT] = target.throughput_per_second * kept
-    if target.rate_per_second is not None:
-        limits[Quantity.RATE] = target.rate_per_second * kept
-    if target.latency is not None:
-        limits[Quantity.LATENCY] = target.latency.below_seconds / kept
-    return limits
+    bounds = {
+        Quantity.THROUGHPUT: target.throughput_per_second,
+        Quantity.LATENCY: target.latency.below_seconds if target.latency else None,
+        Quantity.RATE: target.rate_per_second,
+        Quantity.REMAINING: target.completion_seconds,
+    }
+    return {quantity: bound for quantity, bound in bounds.items() if bound is not None}
 
 
 def percentile_of(workload: Workload) -> float:
-    """The percentile that a histogram is read at."""
+    """The percentile at which a histogram is read."""
     http, target = workload.measure.http, workload.target
     if http and http.percentile is not None:
         return http.percentile

@@ -1,8 +1,4 @@
-"""New lines of a program's output or of a file, as they come.
-
-Only the newest 64 KiB of what is new are looked at: of a program that writes more between two
-samples the last lines tell how it does.
-"""
+"""New lines of a program's output or of a file; of much output, the newest 64 KiB."""
 
 import os
 import re
@@ -17,13 +13,13 @@ _LINE_END = re.compile(rb"[\r\n]+")
 
 
 class LineStream:
-    """Cuts bytes into whole lines; progress bars end theirs with a carriage return."""
+    """Splits bytes into whole lines, also at the carriage returns of progress bars."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes, *, after_gap: bool = False) -> list[str]:
-        """The lines that are whole now; after a gap the first piece is not a line."""
+        """The lines that are whole now; after a gap the first piece is no line."""
         if not data:
             return []
         *whole, rest = _LINE_END.split(data if after_gap else self._rest + data)
@@ -42,15 +38,11 @@ class OutputStream:
         self._lines = LineStream()
 
     def read(self) -> list[str]:
-        """The lines since the last call.
-
-        Raises:
-            OSError: They can't be read.
-        """
+        """The lines since the last call."""
         try:
             data, offset = read_output(self._run_dir, self._offset, CHUNK_BYTES)
             gap = self._offset >= 0 and offset - len(data) > self._offset
-            if len(data) == CHUNK_BYTES:  # There may be more, of which only the end matters.
+            if len(data) == CHUNK_BYTES:  # there may be more, of which only the end matters
                 newest, end = read_output(self._run_dir, -CHUNK_BYTES, CHUNK_BYTES)
                 if end > offset:
                     data, offset, gap = newest, end, True
@@ -62,7 +54,7 @@ class OutputStream:
 
 
 class LoadStream:
-    """What a load generator prints that is started again and again, each time in a new run."""
+    """What a load generator prints that is restarted repeatedly, each time in a new run."""
 
     def __init__(self, prefix: Path) -> None:
         self._prefix = prefix
@@ -70,7 +62,7 @@ class LoadStream:
         self._stream: OutputStream | None = None
 
     def read(self) -> list[str]:
-        """The lines since the last call, of all runs that are still there."""
+        """The lines since the last call, of all runs that still exist."""
         lines = self._rest()
         for number in self._later():
             self._number = number
@@ -104,11 +96,7 @@ class FileStream:
         self._lines = LineStream()
 
     def read(self) -> list[str]:
-        """The lines since the last call.
-
-        Raises:
-            OSError: It can't be read, or is no regular file.
-        """
+        """The lines since the last call."""
         # A FIFO or a terminal in its place must neither block nor become ours.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(self._path, flags)
@@ -118,13 +106,13 @@ class FileStream:
             os.close(descriptor)
 
     def _new_lines(self, descriptor: int) -> list[str]:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(22, "it is no regular file")
-        identity = (found.st_dev, found.st_ino)
-        if identity != self._identity or found.st_size < self._offset:
+        identity = (status.st_dev, status.st_ino)
+        if identity != self._identity or status.st_size < self._offset:
             self._identity, self._offset, self._lines = identity, 0, LineStream()
-        begin = max(self._offset, found.st_size - CHUNK_BYTES)
+        begin = max(self._offset, status.st_size - CHUNK_BYTES)
         data = os.pread(descriptor, CHUNK_BYTES, begin)
         gap, self._offset = begin > self._offset, begin + len(data)
         return self._lines.feed(data, after_gap=gap)

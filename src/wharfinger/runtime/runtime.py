@@ -26,7 +26,8 @@ from wharfinger.engines.base import Engine
 from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
 from wharfinger.model.profile import Measurements
 from wharfinger.model.workload import Workload
-from wharfinger.store.base import NewEntry, Store
+from wharfinger.store.base import NewEntry
+from wharfinger.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class Runtime:
         self,
         make_manager: MakeManager,
         engine: Engine,
-        store: Store,
+        store: SqliteStore,
         clock: Callable[[], float],
         *,
         services: Mapping[Port, Service] | None = None,
@@ -122,7 +123,7 @@ class Runtime:
         return self._engine
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqliteStore:
         """The store, for the history of events."""
         return self._store
 

@@ -12,7 +12,8 @@ from wharfinger.core import events as ev
 from wharfinger.errors import InvalidInput
 from wharfinger.service import models
 from wharfinger.service.records import timestamp
-from wharfinger.store.base import LogEntry, Store
+from wharfinger.store.base import LogEntry
+from wharfinger.store.sqlite import SqliteStore
 
 REDACTED = "***"
 LOOK_BACK_ENTRIES = 20_000
@@ -21,7 +22,7 @@ KINDS = tuple(cls.__name__ for cls in get_args(ev.Event))
 
 
 def newest(
-    store: Store, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
+    store: SqliteStore, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
 ) -> list[LogEntry]:
     """The newest entries, oldest of them first.
 

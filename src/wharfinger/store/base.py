@@ -1,24 +1,22 @@
-"""What a store promises, in bytes: it knows neither events nor states.
+"""What an event log holds: entries, snapshots, the hash chain over them, and damage reports.
 
-The runtime calls it, from one thread; ``core/codec.py`` makes the bytes. SQLite is the
-default (``store/sqlite.py``); another database keeps the same promises behind ``Store``.
+Bytes only: ``core/codec.py`` makes the payloads. The chain guards against damage, not against an
+attacker, who can compute BLAKE2b as well.
 """
 
-from collections.abc import Iterator, Sequence
+import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
+
+HASH_BYTES = 16
+_FIXED = struct.Struct("<QdI")
 
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to be appended.
-
-    Attributes:
-        time: Seconds since the epoch; a finite number.
-        kind: Stable word that tells how to read the payload.
-    """
+    """An entry to be appended, with its time in seconds since the epoch, a finite number."""
 
     time: float
     kind: str
@@ -27,12 +25,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """An entry of the log, as it was appended.
-
-    Attributes:
-        sequence: Counts entries from 1, without gaps.
-        time: Seconds since the epoch.
-    """
+    """An entry of the log; ``sequence`` counts from 1, without gaps."""
 
     sequence: int
     time: float
@@ -42,12 +35,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state, as the log makes it up to and including ``sequence``.
-
-    Attributes:
-        time: When it was taken, in seconds since the epoch.
-        schema: The version of the payload's form.
-    """
+    """A state, as the log makes it up to ``sequence``; ``schema`` is the payload's version."""
 
     sequence: int
     time: float
@@ -56,18 +44,42 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """The entry of this sequence has this hash; 0 is the beginning of the log."""
+
+    sequence: int
+    hash: bytes
+
+
+GENESIS = Position(0, bytes(HASH_BYTES))
+
+
+def link(previous: bytes, entry: LogEntry) -> bytes:
+    """The entry's hash, which covers ``previous``, the hash of the entry before it."""
+    kind = entry.kind.encode("utf-8", "surrogateescape")
+    fixed = _FIXED.pack(entry.sequence, entry.time, len(kind))
+    covered = b"".join((previous, fixed, kind, entry.payload))
+    return blake2b(covered, digest_size=HASH_BYTES, person=b"wharfinger-log").digest()
+
+
+def seal(snapshot: Snapshot, chain_hash: bytes) -> bytes:
+    """The snapshot's own hash; ``chain_hash`` is that of the entry it was taken at."""
+    digest = blake2b(chain_hash, digest_size=HASH_BYTES, person=b"wharfinger-snap")
+    digest.update(_FIXED.pack(snapshot.sequence, snapshot.time, snapshot.schema))
+    digest.update(snapshot.payload)
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
 class DamageReport:
-    """What was not as it had been written, and what that cost.
+    """What was damaged, and what that cost. Spans are (first, last) sequences.
 
     Attributes:
-        findings: What was found, one plain sentence each.
-        last_whole_sequence: The store goes on from here; 0 = from nothing.
-        last_whole_time: When that was, in seconds since the epoch; ``None`` = not known.
-        lost_events: First and last of the acknowledged entries that are gone; ``None`` =
-            none that is known of.
-        lost_history: First and last of the entries that are gone though a snapshot holds
-            their effect; ``None`` = none.
-        damaged_copy: Where the damaged file is kept; ``None`` where there was none to keep.
+        last_whole_sequence: The store continues from here; 0 = from an empty log.
+        last_whole_time: Seconds since the epoch; ``None`` = unknown.
+        lost_events: Acknowledged entries that are lost; ``None`` = none known.
+        lost_history: Lost entries whose effect a snapshot holds.
+        damaged_copy: Where the damaged file is kept.
     """
 
     findings: tuple[str, ...]
@@ -107,84 +119,3 @@ def _utc(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return f"{seconds} s since the epoch"
-
-
-class Store(Protocol):
-    """The event log and its snapshots. Used from one thread.
-
-    Every method raises ``StoreDamaged`` where it finds something else than was written, and
-    ``Unavailable`` where the disk or another process keeps it from working; a call that
-    raised has changed nothing.
-    """
-
-    @property
-    def damage(self) -> DamageReport | None:
-        """What was not as it had been written; ``None`` = all was.
-
-        Given at each opening until something is appended, so that a crash can't hide it.
-        """
-
-    @property
-    def last_sequence(self) -> int:
-        """The newest entry's; 0 = there was never one."""
-
-    @property
-    def first_sequence(self) -> int:
-        """The oldest kept entry's; ``last_sequence + 1`` where none is kept."""
-
-    def append(self, entries: Sequence[NewEntry], *, urgent: bool = False) -> int:
-        """Append all entries or none. On return they survive a power failure.
-
-        Args:
-            entries: What to append, in order.
-            urgent: It is about what already runs, and may use the reserve.
-
-        Returns:
-            The last entry's sequence.
-
-        Raises:
-            OutOfSpace: Not urgent and below the floor, or no room even in the reserve.
-            ValueError: A time is not a finite number.
-        """
-
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
-        """The entries after ``after``, oldest first, from the first that is kept.
-
-        Raises:
-            StoreDamaged: At the first entry that is not what was written; the whole ones
-                before it have been given.
-        """
-
-    def tail(self, limit: int) -> list[LogEntry]:
-        """The newest ``limit`` entries, oldest of them first."""
-
-    def save_snapshot(self, sequence: int, time: float, schema: int, payload: bytes) -> None:
-        """Keep a state durably, and the one before it; older ones go.
-
-        Raises:
-            OutOfSpace: There is no room for it above the floor.
-            ValueError: The log does not hold that sequence, or the time is not finite.
-        """
-
-    def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot that is whole and that the log agrees with."""
-
-    def compact(self, keep_entries: int) -> None:
-        """Drop entries that both kept snapshots contain, but never the newest ``keep_entries``.
-
-        Raises:
-            OutOfSpace: There is no room to do it, not even in the reserve.
-        """
-
-    def room_bytes(self) -> int:
-        """How much can still be written."""
-
-    def check_room(self) -> None:
-        """Make sure that new work can be logged.
-
-        Raises:
-            OutOfSpace: Less room than the floor is left.
-        """
-
-    def close(self) -> None:
-        """Let go of it; nothing depends on this being called."""

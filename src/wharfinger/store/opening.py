@@ -1,8 +1,7 @@
-"""What has to be true before a store is used: files in place, schema known, content whole.
+"""Opens a store: checks its files, schema and content, and has damage salvaged.
 
-``SqliteStore.open`` calls ``open_whole``; where something is not whole, ``salvage.py``
-rebuilds it. A survey must not change the store: closing an ordinary connection writes the WAL back,
-so the survey uses one that can't write.
+``SqliteStore.open`` calls ``open_whole``. The survey uses a connection that can't write, because
+closing an ordinary one writes the WAL back, and a survey must not change the store.
 """
 
 import sqlite3
@@ -11,11 +10,9 @@ from dataclasses import dataclass
 
 from wharfinger.errors import StoreDamaged, Unavailable
 from wharfinger.store import schema
-from wharfinger.store.base import DamageReport
-from wharfinger.store.chain import GENESIS, Position
-from wharfinger.store.faults import UNKNOWN_SEQUENCE, UNREADABLE, concerns_content
-from wharfinger.store.files import Files
-from wharfinger.store.head import Head, decode
+from wharfinger.store.base import GENESIS, DamageReport, Position
+from wharfinger.store.faults import UNKNOWN_SEQUENCE, noted_damage
+from wharfinger.store.files import Files, Head, decode_head
 from wharfinger.store.salvage import decode_report, salvage
 from wharfinger.store.survey import Survey, survey
 
@@ -29,7 +26,7 @@ class Opened:
     Attributes:
         anchor: The position before the first kept entry.
         end: The last entry's position.
-        damage: What had to be done to it.
+        damage: What was salvaged, or can't be checked.
         report_pending: Whether the database keeps that report.
     """
 
@@ -51,14 +48,13 @@ def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
     files.prepare()
     raw_head = head.raw()
     for _ in range(2):
-        found = _examine(files, head)
-        if not found.findings:
-            return _open_surveyed(files, found, _head_notes(found, raw_head))
-        known = None if raw_head is None else decode(raw_head)
-        salvage(files, found.findings, known, raw_head, accept_loss=accept_loss)
+        result = _examine(files, raw_head)
+        if not result.findings:
+            return _open_surveyed(files, result, raw_head)
+        salvage(files, result.findings, raw_head, accept_loss=accept_loss)
     raise StoreDamaged(
         f"{files.database} was just made again and is damaged again: "
-        f"{'; '.join(found.findings)}: is its disk failing?",
+        f"{'; '.join(result.findings)}: is its disk failing?",
         UNKNOWN_SEQUENCE,
     )
 
@@ -66,98 +62,80 @@ def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
 # --- looking ---------------------------------------------------------------------------------
 
 
-def _examine(files: Files, head: Head) -> Survey:
+def _examine(files: Files, raw_head: bytes | None) -> Survey:
     """What the database holds, compared with what was acknowledged."""
-    if not files.database.exists() or files.database.stat().st_size == 0:
-        found = Survey()
-        if files.wal.exists() and files.wal.stat().st_size:
-            found.findings.append("the main file of the log is gone, and only its WAL is there")
-        _compare_missing(found, head)
-        return found
-    found = _survey(files)
-    _compare_head(found, head)
-    return found
+    if not files.is_empty():
+        result = _survey(files)
+        _compare_head(result, raw_head)
+        return result
+    result = Survey()
+    if files.wal.exists() and files.wal.stat().st_size:
+        result.findings.append("the main file of the log is gone, and only its WAL is there")
+    if raw_head is not None:
+        acknowledged = decode_head(raw_head)
+        upto = "?" if acknowledged is None else acknowledged.sequence
+        if upto:
+            result.findings.append(f"the log is gone, which was acknowledged up to event {upto}")
+    return result
 
 
 def _survey(files: Files) -> Survey:
     header = files.database.open("rb").read(20)
-    try:
+    result, findings = Survey(), list[str]()
+    with noted_damage("the file", findings):
         with closing(schema.connect(files.database, "ro")) as connection:
             connection.execute("BEGIN")  # one state of the file throughout, without writers
-            found = survey(connection)
-        if found.state is not None:
-            schema.refuse_newer(found.state.schema_version)
-    except UNREADABLE as error:
-        if not concerns_content(error):
-            raise
-        found = Survey(findings=[f"the file can't be read: {error!a}"])
+            result = survey(connection)
+        if result.state is not None:
+            schema.refuse_newer(result.state.schema_version)
     if header[18:20] not in (b"\x01\x01", b"\x02\x02"):
-        found.findings.append("the file's header is not what was written")
-    return found
+        findings.append("the file's header is not what was written")
+    result.findings += findings
+    return result
 
 
-def _compare_missing(found: Survey, head: Head) -> None:
-    raw = head.raw()
-    if raw is None:
+def _compare_head(result: Survey, raw_head: bytes | None) -> None:
+    """Find a log that ends early, or is another one than was acknowledged."""
+    acknowledged = decode_head(raw_head)
+    if acknowledged is None or not result.runs:
         return
-    acknowledged = decode(raw)
-    if acknowledged is None or acknowledged.sequence:
-        upto = "?" if acknowledged is None else acknowledged.sequence
-        found.findings.append(f"the log is gone, which was acknowledged up to event {upto}")
-
-
-def _compare_head(found: Survey, head: Head) -> None:
-    """Add what the head tells: a log that ends early, or another one than was acknowledged."""
-    raw = head.raw()
-    acknowledged = None if raw is None else decode(raw)
-    if acknowledged is None or not found.runs:
-        return
-    if found.state is not None and found.state.replaced_head == raw:
-        return  # the head of the log that this one replaced; its loss is told already
-    run = found.runs[0]
-    if acknowledged.sequence > run.end.sequence:
-        found.findings.append(
-            f"the log ends at event {run.end.sequence} and was acknowledged up to "
+    if result.state is not None and result.state.replaced_head == raw_head:
+        return  # the head of the log that this one replaced; its loss is reported already
+    end = result.runs[0].end
+    if acknowledged.sequence > end.sequence:
+        result.findings.append(
+            f"the log ends at event {end.sequence} and was acknowledged up to "
             f"event {acknowledged.sequence}"
         )
-    elif acknowledged.sequence == run.end.sequence and acknowledged.hash != run.end.hash:
-        found.findings.append(f"event {run.end.sequence} is not the one that was acknowledged")
-
-
-def _head_notes(found: Survey, raw_head: bytes | None) -> tuple[str, ...]:
-    """What can't be known because the head is not there; nothing has to be rebuilt for it."""
-    if not found.runs or found.runs[0].end.sequence == 0:
-        return ()
-    if raw_head is None:
-        return ("manager.head is gone: whether events at the log's end are lost can't be told",)
-    if decode(raw_head) is None:
-        return ("manager.head is damaged: whether events at the log's end are lost can't be told",)
-    return ()
+    elif acknowledged.sequence == end.sequence and acknowledged.hash != end.hash:
+        result.findings.append(f"event {end.sequence} is not the one that was acknowledged")
 
 
 # --- opening ---------------------------------------------------------------------------------
 
 
-def _open_surveyed(files: Files, found: Survey, notes: tuple[str, ...]) -> Opened:
+def _open_surveyed(files: Files, result: Survey, raw_head: bytes | None) -> Opened:
     connection = _open_for_writing(files)
     try:
-        state, end, damage = found.state, GENESIS, None
-        if found.runs:
-            end = found.runs[0].end
-            if notes:
-                damage = DamageReport(notes, end.sequence, found.runs[0].end_time)
-        _same_end(connection, files, end)
-        pending = None if state is None else state.pending_report
-        if pending is not None:
-            damage = decode_report(pending)
-        return Opened(connection, found.anchor, end, damage, pending is not None)
+        end, damage, report_pending = GENESIS, None, False
+        if result.runs:
+            end = result.runs[0].end
+            if end.sequence and decode_head(raw_head) is None:
+                state = "gone" if raw_head is None else "damaged"
+                note = f"manager.head is {state}: whether events at the log's end are lost "
+                time = result.runs[0].end_time
+                damage = DamageReport((f"{note}can't be told",), end.sequence, time)
+        _check_end(connection, files, end)
+        if result.state is not None and result.state.pending_report is not None:
+            damage, report_pending = decode_report(result.state.pending_report), True
+        return Opened(connection, result.anchor, end, damage, report_pending)
     except BaseException:
         connection.close()
         raise
 
 
 def _open_for_writing(files: Files) -> sqlite3.Connection:
-    new = not files.database.exists() or files.database.stat().st_size == 0
+    new = files.is_empty()
     files.create_database()
     connection = schema.connect(files.database)
     try:
@@ -188,8 +166,8 @@ def _configure(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
-def _same_end(connection: sqlite3.Connection, files: Files, end: Position) -> None:
-    """Between looking and locking, another process could have written."""
+def _check_end(connection: sqlite3.Connection, files: Files, end: Position) -> None:
+    """Refuse a log that another process wrote to between the survey and the lock."""
     row = connection.execute(
         "SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1"
     ).fetchone()

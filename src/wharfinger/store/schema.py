@@ -13,13 +13,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from wharfinger.errors import InvalidInput
-from wharfinger.store.chain import GENESIS
+from wharfinger.store.base import GENESIS
 
-APPLICATION_ID = 0x77686172  # "whar": `file manager.db` and we can tell whose it is
-BUSY_SECONDS = 1.0
+_APPLICATION_ID = 0x77686172  # "whar", shown by `file manager.db`
+_BUSY_SECONDS = 1.0
 
-# `schema_version` repeats user_version, which is four unguarded bytes of the file's header:
-# where the two differ it is damage, not another version.
+# `schema_version` repeats user_version, four unprotected bytes of the file's header: where the
+# two differ the file is damaged.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE entries (
@@ -52,44 +52,38 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def connect(path: Path, mode: str = "rw", *, immutable: bool = False) -> sqlite3.Connection:
-    """A connection whose transactions are begun and ended by hand.
+    """A connection with explicit transactions.
 
-    Args:
-        path: The database.
-        mode: ``"rw"``, or ``"ro"``: changes neither the database nor its WAL.
-        immutable: Read the main file alone, as if it had no WAL.
+    ``"ro"`` changes neither the database nor its WAL; ``immutable`` reads the main file alone, as
+    if it had no WAL.
     """
     uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    # Damaged text must come out as what it is, so that its hash tells, not as a decoding error.
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+    # Damaged text must be read as it is, so that its hash shows it, not as a decoding error.
     connection.text_factory = lambda raw: str(raw, "utf-8", "surrogateescape")
     return connection
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """The schema's version; 0 = nothing was made yet."""
+    """The schema's version; 0 = the database is empty."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def migrate(
     connection: sqlite3.Connection, migrations: Sequence[Sequence[str]] = MIGRATIONS
 ) -> None:
-    """Bring the database to the newest version, in one transaction: old or new, never half.
-
-    Raises:
-        InvalidInput: It is newer than this program.
-    """
-    found = version(connection)
-    refuse_newer(found, len(migrations))
-    if found == len(migrations):
+    """Bring the database to the newest version, in one transaction: old or new, never half."""
+    present = version(connection)
+    refuse_newer(present, len(migrations))
+    if present == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statements in migrations[found:]:
+        for statements in migrations[present:]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute("UPDATE log_state SET schema_version = ?", (len(migrations),))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
@@ -99,28 +93,24 @@ def migrate(
 
 
 def definitions(connection: sqlite3.Connection) -> dict[str, str | None]:
-    """What the database says that its tables and indexes are, by name."""
+    """The SQL of each table and index of the database, by name."""
     return dict(connection.execute("SELECT name, sql FROM sqlite_master"))
 
 
 @cache
-def expected(found: int) -> dict[str, str | None]:
-    """What ``definitions`` says of a whole database of a version that we know."""
+def expected(schema_version: int) -> dict[str, str | None]:
+    """The ``definitions`` of an undamaged database of a supported version."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statements in MIGRATIONS[:found]:
+        for statements in MIGRATIONS[:schema_version]:
             for statement in statements:
                 connection.execute(statement)
         return definitions(connection)
 
 
-def refuse_newer(found: int, known: int = len(MIGRATIONS)) -> None:
-    """Refuse what a newer program wrote.
-
-    Raises:
-        InvalidInput: It is newer than this program.
-    """
-    if found > known:
+def refuse_newer(present: int, supported: int = len(MIGRATIONS)) -> None:
+    """Refuse what a newer program wrote."""
+    if present > supported:
         raise InvalidInput(
-            f"the event log has schema {found}, this wharfinger knows {known}: "
+            f"the event log has schema {present}, this wharfinger knows {supported}: "
             "start the newer version that wrote it, or give --state another directory"
         )

@@ -21,7 +21,7 @@ from wharfinger.engines.local.reports import end_of
 from wharfinger.engines.local.start import groups_of, pace_of
 from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.cgroups import Group
-from wharfinger.host.supervisor import ExitRecord
+from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.allocation import Allocation, Placement
 
 
@@ -90,7 +90,7 @@ def test_the_supervisor_paces_what_no_quota_holds_and_what_could_take_more() -> 
 
 
 def test_the_supervisor_does_not_pace_what_a_quota_holds(tmp_path: Path) -> None:
-    group = Group({"cpu": tmp_path})
+    group = Group({"cpu": tmp_path, "unified": tmp_path})
     assert paced(250, group=group) == 250
     (tmp_path / "cpu.max").touch()
     assert paced(250, group=group) is None

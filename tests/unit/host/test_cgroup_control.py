@@ -7,7 +7,14 @@ import pytest
 
 from tests.support.cgroup_tree import PID, Tree
 from wharfinger.errors import EngineFault, InvalidInput
-from wharfinger.host.cgroups import Group, Limits, ResizeRefused, find_hierarchies, own_limits
+from wharfinger.host.cgroups import (
+    Group,
+    Limits,
+    Means,
+    ResizeRefused,
+    find_hierarchies,
+    own_limits,
+)
 from wharfinger.model.platform import ConditionKind
 
 LIMITS = Limits(
@@ -92,8 +99,8 @@ def test_v2_other_processes_in_the_group_cost_the_limits_but_not_the_kill(tree: 
     own = tree.v2("/user.slice/session-2.scope")
     (own / "cgroup.procs").write_text(f"17\n{PID}\n")
     control = tree.discover()
-    assert control.has_kill
-    assert control.has_freezer
+    assert Means.KILL in control.means
+    assert Means.FREEZER in control.means
     messages = {condition.kind: condition.message for condition in control.conditions()}
     assert set(messages) == ALL_MISSING - {ConditionKind.NO_TREE_KILL}
     for message in messages.values():
@@ -168,7 +175,7 @@ def test_v1_limits_are_written_to_each_hierarchy(tree: Tree) -> None:
     _v1_tree(tree, "/system.slice/w.service")
     control = tree.discover()
     assert control.conditions() == ()
-    assert not control.has_kill
+    assert Means.KILL not in control.means
     group = control.create("s", "k", LIMITS)
 
     def told(hierarchy: str, file: str) -> str:
@@ -206,7 +213,7 @@ def test_hybrid_v2_kills_and_freezes_and_v1_limits(tree: Tree) -> None:
     tree.v2("/", controllers=False)
     control = tree.discover()
     assert control.conditions() == ()
-    assert control.has_kill
+    assert Means.KILL in control.means
     group = control.create("s", "k", LIMITS)
     assert group.kill_file is not None
     assert group.freezer is None
@@ -221,8 +228,8 @@ def test_hybrid_with_a_kernel_before_cgroup_kill_uses_the_v1_freezer(tree: Tree)
         (own / group / "cgroup.kill").unlink()
         (own / group / "cgroup.freeze").unlink()
     control = tree.discover()
-    assert not control.has_kill
-    assert control.has_freezer
+    assert Means.KILL not in control.means
+    assert Means.FREEZER in control.means
     assert control.create("s", "k", LIMITS).freezer is not None
 
 
@@ -262,7 +269,7 @@ def test_a_hierarchy_mounted_in_part_as_in_a_container(tree: Tree) -> None:
 @pytest.mark.parametrize("path", ["/../outside", "/elsewhere", "/docker/abc/gone (deleted)"])
 def test_a_group_out_of_sight_is_not_guessed(tree: Tree, path: str) -> None:
     tree.mount(f"5:pids:{path}", "pids", "cgroup", "rw,pids", root="/docker/abc")
-    assert not tree.discover().has_process_limit
+    assert Means.PROCESSES not in tree.discover().means
 
 
 def test_escaped_mount_points_and_foreign_lines(tmp_path: Path) -> None:
@@ -345,21 +352,21 @@ def test_names_that_no_group_can_have(tree: Tree, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("millicpus", "quota", "shares", "weight", "noted"),
+    ("millicpus", "quota", "shares", "weight"),
     [
-        (1, 1000, 2, 1, True),
-        (10, 1000, 10, 1, False),
-        (250, 25_000, 256, 25, False),
-        (2000, 200_000, 2048, 200, False),
-        (1_000_000, 100_000_000, 262_144, 10_000, False),
+        (1, 1000, 2, 1),
+        (10, 1000, 10, 1),
+        (250, 25_000, 256, 25),
+        (2000, 200_000, 2048, 200),
+        (1_000_000, 100_000_000, 262_144, 10_000),
     ],
 )
 def test_thousandths_of_a_cpu_in_the_kernels_terms(
-    millicpus: int, quota: int, shares: int, weight: int, noted: bool
+    millicpus: int, quota: int, shares: int, weight: int
 ) -> None:
     limits = Limits(millicpus, best_effort=False, memory_bytes=1)
-    assert (limits.quota_microseconds, limits.shares, limits.weight) == (quota, shares, weight)
-    assert bool(limits.note) is noted
+    assert limits.quota_microseconds == quota
+    assert (limits.weight(1), limits.weight(2)) == (shares, weight)
 
 
 @pytest.mark.parametrize(

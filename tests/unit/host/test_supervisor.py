@@ -12,19 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wharfinger.errors import EngineFault, InvalidInput, NotFound
-from wharfinger.host.supervisor import (
-    Claim,
-    ExitRecord,
-    LaunchSpec,
-    ProcessIdentity,
-    cancel,
-    identity_of,
-    launch,
-    open_pidfd,
-    read_output,
-    read_run,
-    request_stop,
-)
+from wharfinger.host.processes import ProcessIdentity, identity_of, open_pidfd
+from wharfinger.host.run_dir import Claim, ExitRecord, read_output, read_run
+from wharfinger.host.supervisor import LaunchSpec, cancel, launch, request_stop
 
 SPEC = LaunchSpec(command=("true",), env={}, working_directory=Path("/"))
 EXIT = (

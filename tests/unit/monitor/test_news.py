@@ -30,7 +30,7 @@ class Told:
         self.watch.read()
         is_news = self.watch.is_news
         if is_news:
-            self.watch.told()
+            self.watch.note_report()
         return is_news
 
 

@@ -15,15 +15,15 @@ from wharfinger.model.workload import (
     WorkloadType,
 )
 from wharfinger.monitor import prometheus
-from wharfinger.monitor.proxy import LEAST_SAMPLES, ProxyCheck, rank_correlation
+from wharfinger.monitor.proxy import MIN_SAMPLES, ProxyCheck, rank_correlation
 from wharfinger.monitor.smoothing import (
     HALF_LIFE_SECONDS,
     LATENCY_HALF_LIFE_SECONDS,
     Counter,
     Level,
 )
+from wharfinger.monitor.source import ReadingSource
 from wharfinger.monitor.spec import spec_of
-from wharfinger.monitor.watch import ReadingSource
 
 
 def test_a_step_shows_half_after_the_half_life():
@@ -132,7 +132,7 @@ def test_a_proxy_is_trusted_only_when_it_goes_with_the_metric():
     for step in range(60):
         good.compare(step + random_.random(), 10 * step)
         bad.compare(random_.random(), random_.random())
-        if step < LEAST_SAMPLES - 1:
+        if step < MIN_SAMPLES - 1:
             few.compare(step, step)
     for check in (good, bad, few):
         check.judge()

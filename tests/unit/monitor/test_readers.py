@@ -14,9 +14,10 @@ import pytest
 
 from tests.support import wait_until
 from wharfinger.monitor import counters
-from wharfinger.monitor.commands import Command, CommandError, numbers
-from wharfinger.monitor.endpoint import MAX_BYTES, Endpoint, EndpointError
+from wharfinger.monitor.commands import Command, numbers
+from wharfinger.monitor.endpoint import MAX_BYTES, Endpoint
 from wharfinger.monitor.patterns import LinePattern, TookTooLong
+from wharfinger.monitor.source import ReaderError
 from wharfinger.monitor.streams import CHUNK_BYTES, FileStream, LoadStream, OutputStream
 
 T = TypeVar("T")
@@ -185,13 +186,13 @@ def test_an_answer_comes_with_the_time_when_it_was_asked(server: str, path: str)
 )
 def test_what_is_no_answer_says_why(server: str, path: str, why: str):
     endpoint = Endpoint(server + path, limit_seconds=0.2 if path == "/slow" else 2.0)
-    with pytest.raises(EndpointError, match=why):
+    with pytest.raises(ReaderError, match=why):
         await_answer(endpoint.take)
     endpoint.close()
 
 
 def test_nobody_there_says_so():
-    with pytest.raises(EndpointError, match="refused"):
+    with pytest.raises(ReaderError, match="refused"):
         await_answer(Endpoint("http://127.0.0.1:1/").take)
 
 
@@ -210,7 +211,7 @@ def test_a_late_command_is_killed_with_what_it_started(tmp_path: Path):
     mark = tmp_path / "pid"
     script = f"sleep 300 & echo $! > {mark}; wait"
     command = Command(("sh", "-c", script), ENV, "/", limit_seconds=0.3)
-    with pytest.raises(CommandError, match=r"longer than 0.3 s"):
+    with pytest.raises(ReaderError, match=r"longer than 0.3 s"):
         await_answer(command.take)
     pid = int(mark.read_text())
     wait_until(lambda: not is_alive(pid))
@@ -243,7 +244,7 @@ def test_a_daemon_ends_with_the_run_that_started_it(
     if lasts == "0":
         assert await_answer(command.take)[1] == {"number": 7.0}
     else:
-        with pytest.raises(CommandError, match="longer than"):
+        with pytest.raises(ReaderError, match="longer than"):
             await_answer(command.take)
     assert not is_alive(int(mark.read_text()))
     command.close()
@@ -268,7 +269,7 @@ def is_alive(pid: int) -> bool:
 )
 def test_a_command_without_a_number_says_why(command: tuple[str, ...], why: str):
     run = Command(command, ENV, "/")
-    with pytest.raises(CommandError, match=why):
+    with pytest.raises(ReaderError, match=why):
         await_answer(run.take)
     run.close()
 

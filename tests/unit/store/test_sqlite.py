@@ -8,7 +8,7 @@ import pytest
 from tests.support.store import OpenStore, entries
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.store import schema
-from wharfinger.store.base import LogEntry, NewEntry, Snapshot, Store
+from wharfinger.store.base import LogEntry, NewEntry, Snapshot
 from wharfinger.store.sqlite import SqliteStore
 
 
@@ -18,7 +18,7 @@ def filled(store: SqliteStore, count: int) -> SqliteStore:
 
 
 def test_it_is_a_store(open_store: OpenStore) -> None:
-    store: Store = open_store()
+    store: SqliteStore = open_store()
     assert store.last_sequence == 0
     assert store.first_sequence == 1
     assert store.damage is None

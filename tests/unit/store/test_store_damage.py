@@ -325,7 +325,7 @@ def test_a_replacement_that_was_cut_short_is_finished(
 def test_reading_stops_at_damage_done_while_the_store_is_open(open_store: OpenStore) -> None:
     store = fill(open_store())
     # Through the store's own connection: nobody else gets at the open file.
-    store._connection.execute("UPDATE entries SET payload = x'00' WHERE sequence = 120")
+    store._database.connection.execute("UPDATE entries SET payload = x'00' WHERE sequence = 120")
     seen: list[int] = []
     with pytest.raises(StoreDamaged, match="event 120 is not what was written") as stopped:
         seen.extend(entry.sequence for entry in store.read())
@@ -339,7 +339,7 @@ def test_a_snapshot_that_is_damaged_while_the_store_is_open_is_noted(
     store = fill(open_store())
     store.save_snapshot(100, 1.0, 1, b"older")
     store.save_snapshot(200, 1.0, 1, b"newer")
-    store._connection.execute("UPDATE snapshots SET payload = x'00' WHERE sequence = 200")
+    store._database.connection.execute("UPDATE snapshots SET payload = x'00' WHERE sequence = 200")
     snapshot = store.latest_snapshot()
     assert snapshot is not None
     assert snapshot.sequence == 100

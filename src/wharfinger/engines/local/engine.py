@@ -45,10 +45,11 @@ from wharfinger.engines.local.start import (
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
 from wharfinger.host.cgroups import CgroupControl, Limits, ResizeRefused, discover
+from wharfinger.host.processes import bind_tree
+from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.sandbox import SandboxKind, describe_support
-from wharfinger.host.supervisor import Claim, launch, read_run
+from wharfinger.host.supervisor import launch
 from wharfinger.host.topology import LocalServer, discover_servers
-from wharfinger.host.tree import bind_tree
 from wharfinger.model.allocation import Placement
 from wharfinger.model.view import Capabilities
 from wharfinger.monitor.client import REPORT_SECONDS

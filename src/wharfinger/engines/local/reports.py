@@ -10,7 +10,7 @@ from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.engines.local.records import End
-from wharfinger.host.supervisor import ExitRecord
+from wharfinger.host.run_dir import ExitRecord
 
 STOPPED_BEFORE_START = "stopped before it started"
 SUPERVISOR_KILLED = "its supervisor was killed, so its exit status is unknown; the rest was killed"

@@ -21,22 +21,25 @@ from wharfinger.engines.local.start import pace_of
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.cgroups import Group, GroupUsage, Limits, ResizeRefused
-from wharfinger.host.pacing import request_pace, request_resume, request_suspend
-from wharfinger.host.processes import has_ended, identity_of, send_signal
-from wharfinger.host.supervisor import (
-    Claim,
+from wharfinger.host.processes import (
     ProcessIdentity,
-    RunRecord,
+    has_ended,
+    identity_of,
+    kill_orphans,
+    measure_tree,
+    open_pidfd,
+    send_signal,
+)
+from wharfinger.host.run_dir import Claim, RunRecord, read_output, read_run
+from wharfinger.host.supervisor import (
     Supervisor,
     SupervisorStatus,
     cancel,
-    kill_orphans,
-    open_pidfd,
-    read_output,
-    read_run,
+    request_pace,
+    request_resume,
     request_stop,
+    request_suspend,
 )
-from wharfinger.host.tree import measure_tree
 from wharfinger.model.workload import Workload
 
 T = TypeVar("T")

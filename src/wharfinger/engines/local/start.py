@@ -15,7 +15,8 @@ from wharfinger.engines.local.records import StartRecord
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.cgroups import Group, Limits
 from wharfinger.host.cgroups.claim import GroupClaim
-from wharfinger.host.supervisor import KEY_VARIABLE, LaunchSpec
+from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.host.supervisor import LaunchSpec
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU

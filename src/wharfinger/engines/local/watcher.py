@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from wharfinger.errors import EngineFault
-from wharfinger.host.alarm import Alarm
-from wharfinger.host.directory_watch import DirectoryWatch
+from wharfinger.host.descriptors import Alarm, DirectoryWatch
 
 Callback = Callable[[], None]
 

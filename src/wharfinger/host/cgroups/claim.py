@@ -1,7 +1,7 @@
-"""Takes hold of one hierarchy: makes our own base group in it, or says why that can't be.
+"""Makes our own base group in each hierarchy, or says why that is impossible.
 
-Called by ``control.discover``. What is refused is a value, one sentence with its mend, because
-an ordinary user on an ordinary machine is refused most of it and still must get to work.
+Called by ``control.discover``. A refusal is a value, one sentence with its mend, because an
+ordinary user is refused most of it and wharfinger still has to work.
 """
 
 import os
@@ -22,10 +22,9 @@ from wharfinger.host.cgroups.hierarchy import Hierarchy
 from wharfinger.host.cgroups.limits import UNIFIED
 
 BASE_PREFIX = "wharfinger-"
-MANAGER_LEAF = "manager"
-V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
-
-MEND_V1 = (
+CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
+_LEAF = "manager"
+_MEND_V1 = (
     "start the manager as root, or let root make a group for this user in that hierarchy "
     "(mkdir, chown -R) and start the manager in it"
 )
@@ -33,15 +32,13 @@ MEND_V1 = (
 
 @dataclass(frozen=True, slots=True)
 class GroupClaim:
-    """Our base group in one hierarchy.
+    """Our base group, ``wharfinger-<identity>``, in one hierarchy.
 
     Attributes:
-        version: 1 or 2.
-        base: The directory of ``wharfinger-<identity>``.
         controllers: What can be controlled beneath it.
         parent: The group that it is in, the manager's own.
-        enabled: v2: the controllers that had to be enabled in ``parent`` for it, for which this
-            process moved into a leaf beside ``base``.
+        enabled: v2: the controllers that had to be enabled in ``parent``, for which this process
+            moved into a leaf next to ``base``.
     """
 
     version: int
@@ -53,7 +50,7 @@ class GroupClaim:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a controller can't be had, and the mend; one sentence."""
+    """Why a controller is not available, and the mend; one sentence."""
 
     reason: str
 
@@ -71,20 +68,18 @@ def claim_v1(hierarchy: Hierarchy, identity: str) -> GroupClaim | Refused:
         _make_base(base)
     except EngineFault as fault:
         _drop(base)
-        return Refused(f"{fault}; {MEND_V1}")
+        return Refused(f"{fault}; {_MEND_V1}")
     return GroupClaim(1, base, hierarchy.controllers, hierarchy.own)
 
 
 def claim_v2(
     hierarchy: Hierarchy, identity: str, *, pid: int
 ) -> tuple[GroupClaim | Refused, dict[str, Refused]]:
-    """Make our base group in the v2 hierarchy and have controllers handed down to it.
+    """Make our base group in the v2 hierarchy and have controllers delegated to it.
 
-    Outside the root the kernel hands controllers down only from a group without processes, so
-    this process (``pid``) then moves into a leaf of its own, if it is the only one there.
-
-    Returns:
-        The claim, and for each controller that v2 has here and that can't be had, why.
+    Outside the root the kernel delegates controllers only from a group without processes, so
+    this process (``pid``) then moves into a leaf of its own, if it is the only one there. Beside
+    the claim, the reason for each v2 controller that is not available.
     """
     parent = _outside_leaf(hierarchy.own)
     base = parent / f"{BASE_PREFIX}{identity}"
@@ -92,36 +87,29 @@ def claim_v2(
         _check_writable(parent / "cgroup.procs")
         _make_base(base)
         offered = _words(parent / "cgroup.controllers")
-        wanted = [name for name in V2_CONTROLLERS if name in offered]
-        enabled, refusals = _hand_down(parent, wanted, pid)
+        wanted = [name for name in CONTROLLERS if name in offered]
+        enabled, refusals = _delegate(parent, wanted, pid)
         held = [name for name in wanted if name not in refusals]
         enable(base, held)
     except EngineFault as fault:
         _drop(base)
-        refused = Refused(f"{fault}; {mend_v2()}")
+        refused = _refused(fault)
         return refused, dict.fromkeys(hierarchy.controllers, refused)
     return GroupClaim(2, base, frozenset({UNIFIED, *held}), parent, tuple(enabled)), refusals
 
 
 def enable(group: Path, controllers: Iterable[str]) -> None:
-    """Let a group of ours hand these v2 controllers down to the groups in it.
-
-    Raises:
-        EngineFault: The kernel refuses.
-    """
-    handed_down = _words(group / "cgroup.subtree_control")
+    """Delegate v2 controllers from a group of ours to the groups in it."""
+    delegated = _words(group / "cgroup.subtree_control")
     for name in controllers:
-        if name not in handed_down:
+        if name not in delegated:
             write_value(group / "cgroup.subtree_control", f"+{name}")
 
 
 def release(claim: GroupClaim, *, pid: int) -> None:
-    """Remove the base group and what is empty in it; then undo what the claim did beside it.
+    """Remove the base group and what is empty in it; then undo what the claim did to ``parent``.
 
     Groups with processes stay, and with them all that they depend on.
-
-    Raises:
-        EngineFault: The kernel refuses a removal for another reason than that something is in it.
     """
     for server in subdirectories(claim.base):
         remove_directory(server)
@@ -131,8 +119,11 @@ def release(claim: GroupClaim, *, pid: int) -> None:
     with suppress(EngineFault):
         for name in claim.enabled:
             write_value(claim.parent / "cgroup.subtree_control", f"-{name}")
-        write_value(claim.parent / "cgroup.procs", str(pid))
-        remove_directory(claim.parent / MANAGER_LEAF)
+        _leave_leaf(claim.parent, pid)
+
+
+def _refused(fault: object) -> Refused:
+    return Refused(f"{fault}; {mend_v2()}")
 
 
 def _words(path: Path) -> frozenset[str]:
@@ -145,7 +136,7 @@ def _make_base(base: Path) -> None:
 
 
 def _drop(base: Path) -> None:
-    """Leave no empty base behind that can't be used; one with workloads in it stays."""
+    """Remove a base that can't be used; one with workloads in it stays."""
     with suppress(EngineFault):
         remove_directory(base)
 
@@ -157,50 +148,49 @@ def _check_writable(file: Path) -> None:
 
 def _outside_leaf(own: Path) -> Path:
     """Our group as it was before a manager that we descend from moved into a leaf of it."""
-    neighbours = subdirectories(own.parent) if own.name == MANAGER_LEAF else ()
-    ours = any(group.name.startswith(BASE_PREFIX) for group in neighbours)
+    siblings = subdirectories(own.parent) if own.name == _LEAF else ()
+    ours = any(group.name.startswith(BASE_PREFIX) for group in siblings)
     return own.parent if ours else own
 
 
-def _hand_down(parent: Path, wanted: list[str], pid: int) -> tuple[list[str], dict[str, Refused]]:
+def _delegate(parent: Path, wanted: list[str], pid: int) -> tuple[list[str], dict[str, Refused]]:
     """Enable in the manager's own group what is not yet; ``(enabled, refusals)``."""
-    handed_down = _words(parent / "cgroup.subtree_control")
-    lacking = [name for name in wanted if name not in handed_down]
+    delegated = _words(parent / "cgroup.subtree_control")
+    lacking = [name for name in wanted if name not in delegated]
     if not lacking:
         return [], {}
     is_root = not (parent / "cgroup.events").exists()
-    if not is_root:
-        refused = _enter_leaf(parent, pid)
-        if refused is not None:
-            return [], dict.fromkeys(lacking, refused)
+    refused = None if is_root else _enter_leaf(parent, pid)
+    if refused is not None:
+        return [], dict.fromkeys(lacking, refused)
     enabled, refusals = [], {}
     for name in lacking:
         try:
             write_value(parent / "cgroup.subtree_control", f"+{name}")
             enabled.append(name)
         except EngineFault as fault:
-            refusals[name] = Refused(f"{fault}; {mend_v2()}")
+            refusals[name] = _refused(fault)
     if not enabled and not is_root:
-        _leave_leaf(parent, pid)
+        with suppress(EngineFault):
+            _leave_leaf(parent, pid)
     return enabled, refusals
 
 
 def _enter_leaf(parent: Path, pid: int) -> Refused | None:
     others = sorted(int(word) for word in _words(parent / "cgroup.procs") if int(word) != pid)
     if others:
-        return Refused(
+        return _refused(
             f"{len(others)} other processes (pid {others[0]} …) are in {parent}, and the kernel "
-            f"divides only a group without processes; {mend_v2()}"
+            "divides only a group without processes"
         )
     try:
-        make_directory(parent / MANAGER_LEAF)
-        write_value(parent / MANAGER_LEAF / "cgroup.procs", str(pid))
+        make_directory(parent / _LEAF)
+        write_value(parent / _LEAF / "cgroup.procs", str(pid))
     except EngineFault as fault:
-        return Refused(f"{fault}; {mend_v2()}")
+        return _refused(fault)
     return None
 
 
 def _leave_leaf(parent: Path, pid: int) -> None:
-    with suppress(EngineFault):
-        write_value(parent / "cgroup.procs", str(pid))
-        remove_directory(parent / MANAGER_LEAF)
+    write_value(parent / "cgroup.procs", str(pid))
+    remove_directory(parent / _LEAF)

@@ -1,7 +1,7 @@
-"""Kernel files: read and written in one unbuffered call, every error in one clear line.
+"""Kernel files, read and written in one unbuffered call, with every error in one clear line.
 
-A control file's error comes from the ``write`` itself, so a buffered file would report it
-late, at close, or twice. Called by everything in ``wharfinger.host.cgroups``.
+A control file's error comes from the ``write`` itself: a buffered file would report it late, at
+close, or twice. Called by everything in ``wharfinger.host.cgroups``.
 """
 
 import errno
@@ -14,30 +14,22 @@ from wharfinger.errors import EngineFault
 
 _READ_BYTES = 1 << 16
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
-# Deeper than a path is long only hostile groups lie; the kernel's own kill reaches them.
+# Only hostile groups nest deeper than a path is long; the kernel's own kill reaches them.
 _OUT_OF_REACH = _GONE | {errno.ENAMETOOLONG}
 _PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
 _POLL_SECONDS_FIRST = 0.0005
 _POLL_SECONDS_MOST = 0.02
 
 
-def error_name(error: OSError) -> str:
-    """``"EBUSY (Device or resource busy)"``."""
+def fault(action: str, error: OSError) -> EngineFault:
+    """One line: what was tried, and why the kernel refused; retryable where that may pass."""
     number = error.errno or 0
-    return f"{errno.errorcode.get(number, number)} ({os.strerror(number)})"
-
-
-def fault(did: str, error: OSError) -> EngineFault:
-    """One line of what was tried and why the kernel refused; retryable where that may pass."""
-    return EngineFault(f"cannot {did}: {error_name(error)}", retryable=error.errno in _PASSING)
+    why = f"{errno.errorcode.get(number, number)} ({os.strerror(number)})"
+    return EngineFault(f"cannot {action}: {why}", retryable=number in _PASSING)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole file.
-
-    Raises:
-        OSError: As the kernel says it.
-    """
+    """The whole file; ``OSError`` as the kernel gives it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         chunks = []
@@ -49,11 +41,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str | None:
-    """The whole file, or ``None`` where there is no such file, e.g. because its group is gone.
-
-    Raises:
-        EngineFault: It is there and cannot be read.
-    """
+    """The whole file; ``None`` where there is none, e.g. because its group is gone."""
     try:
         return os.fsdecode(read_bytes(path)).strip()
     except OSError as error:
@@ -69,7 +57,7 @@ def read_int(path: Path) -> int | None:
 
 
 def read_field(path: Path, name: str) -> int | None:
-    """The number beside ``name`` in a file of ``name number`` lines; ``None`` where not there."""
+    """The number of ``name`` in a file of ``name number`` lines; ``None`` where it is missing."""
     for line in (read_text(path) or "").splitlines():
         key, _, value = line.partition(" ")
         if key == name and value.isdigit():
@@ -78,11 +66,7 @@ def read_field(path: Path, name: str) -> int | None:
 
 
 def write_raw(path: Path, value: str) -> None:
-    """Write ``value`` in one call.
-
-    Raises:
-        OSError: As the kernel says it.
-    """
+    """Write ``value`` in one call; ``OSError`` as the kernel gives it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:
         os.write(descriptor, value.encode())
@@ -91,11 +75,7 @@ def write_raw(path: Path, value: str) -> None:
 
 
 def write_value(path: Path, value: str) -> None:
-    """Write ``value`` in one call.
-
-    Raises:
-        EngineFault: One line that names the file, the value and the kernel's error.
-    """
+    """Write ``value`` in one call."""
     try:
         write_raw(path, value)
     except OSError as error:
@@ -103,11 +83,7 @@ def write_value(path: Path, value: str) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a group, or find it there.
-
-    Raises:
-        EngineFault: It cannot be made; also when the name is taken by one of the kernel's files.
-    """
+    """Make a group where there is none."""
     try:
         path.mkdir(exist_ok=True)
     except FileExistsError as error:
@@ -131,20 +107,8 @@ def subdirectories(path: Path) -> tuple[Path, ...]:
     return tuple(path / name for name in names)
 
 
-def subtree(path: Path) -> tuple[Path, ...]:
-    """The group and every group beneath it, parents first."""
-    found = [path]
-    for group in found:
-        found.extend(subdirectories(group))
-    return tuple(found)
-
-
 def remove_directory(path: Path) -> bool:
-    """Remove one group; whether it is gone. A group that is not empty stays.
-
-    Raises:
-        EngineFault: The kernel refuses for another reason, e.g. permission.
-    """
+    """Remove one group; whether it is gone. A group that is not empty stays."""
     try:
         path.rmdir()
     except OSError as error:
@@ -157,13 +121,7 @@ def remove_directory(path: Path) -> bool:
 
 
 def remove_tree(path: Path) -> bool:
-    """Remove a group and all that its processes made beneath it; whether all are gone.
-
-    By descriptors: a workload that may make groups can nest them deeper than any path is long.
-
-    Raises:
-        EngineFault: The kernel refuses for another reason than that something is in use.
-    """
+    """Remove a group and all beneath it, however deeply nested; whether all are gone."""
     try:
         _remove_beneath(path)
     except OSError as error:
@@ -176,7 +134,8 @@ def remove_tree(path: Path) -> bool:
 
 def _remove_beneath(path: Path) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Down to a group without any beneath it, then up by "..", with one descriptor at a time.
+    # Groups may nest deeper than a path is long. So by one descriptor at a time: down to a group
+    # without children, then up by "..".
     names: list[str] = []
     here = os.open(path, flags)
     try:
@@ -196,7 +155,7 @@ def _remove_beneath(path: Path) -> None:
 
 
 def wait_until(condition: Callable[[], bool], timeout_seconds: float) -> bool:
-    """Whether ``condition`` came true in time; looked at once even with no time at all."""
+    """Whether ``condition`` came true in time; it is tested at least once."""
     deadline = time.monotonic() + timeout_seconds
     pause_seconds = _POLL_SECONDS_FIRST
     while not condition():

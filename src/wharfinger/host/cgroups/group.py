@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wharfinger.errors import EngineFault, InvalidInput
-from wharfinger.host.cgroups import kill, memory
 from wharfinger.host.cgroups.claim import BASE_PREFIX
-from wharfinger.host.cgroups.files import (
-    read_field,
-    read_int,
-    remove_tree,
-    wait_until,
+from wharfinger.host.cgroups.files import read_field, read_int, remove_tree, wait_until
+from wharfinger.host.cgroups.kill import Freezer, kill_until_empty, pids_beneath
+from wharfinger.host.cgroups.limits import (
+    UNIFIED,
+    Limits,
+    Means,
+    Paths,
+    ResizeRefused,
+    file_of,
+    limit_writes,
+    memory_limit_bytes,
+    memory_use_bytes,
+    resize_memory,
+    write_all,
 )
-from wharfinger.host.cgroups.limits import UNIFIED, Limits, limit_writes, write_all
-from wharfinger.host.cgroups.memory import ResizeRefused
 
-# A process is put into the groups in this order. Those by which it can be found and killed
-# come first, so that one that dies half-way leaves nothing behind that can't be found.
+# A process enters the groups in this order. Those by which it can be found and killed come first:
+# one that dies half-way leaves nothing that can't be found.
 _ENTRY_ORDER = (UNIFIED, "freezer", "pids", "memory", "cpuset", "cpuacct", "cpu")
 
 
 class GroupUsage(NamedTuple):
-    """What a group uses; ``None`` = not measured, or the group is gone.
-
-    Attributes:
-        cpu_seconds: CPU time of all processes that ever were in it.
-        memory_bytes: What counts against its limit now, page cache included.
-        processes: Processes now.
-    """
+    """What a group uses, memory with page cache; ``None`` = not measured, or the group is gone."""
 
     cpu_seconds: float | None
     memory_bytes: int | None
@@ -43,13 +43,9 @@ class GroupUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One workload's directories, one in each hierarchy that has a say.
+    """One workload's directory in each controller's hierarchy; v2's also under ``"unified"``."""
 
-    Attributes:
-        paths: The directory in each controller's hierarchy; v2's also under ``"unified"``.
-    """
-
-    paths: Mapping[str, Path]
+    paths: Paths
 
     @property
     def server(self) -> str:
@@ -74,18 +70,15 @@ class Group:
 
     @property
     def has_quota(self) -> bool:
-        """Whether the kernel holds it to a share of CPU time."""
-        directory = self.paths.get("cpu")
-        files = ("cpu.max", "cpu.cfs_quota_us")
-        return directory is not None and any((directory / file).exists() for file in files)
+        """Whether the kernel can limit its CPU time."""
+        quota = file_of(self.paths, Means.QUOTA)
+        return quota is not None and quota.exists()
 
     @property
     def kill_file(self) -> Path | None:
         """``cgroup.kill``; ``None`` where the kernel has none (before 5.14, or v1 only)."""
-        if UNIFIED not in self.paths:
-            return None
-        path = self.paths[UNIFIED] / "cgroup.kill"
-        return path if path.exists() else None
+        path = file_of(self.paths, Means.KILL)
+        return path if path and path.exists() else None
 
     @property
     def freezer(self) -> Path | None:
@@ -98,11 +91,7 @@ class Group:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, str]) -> "Group":
-        """The group that ``to_plain`` wrote down, also when it is gone by now.
-
-        Raises:
-            InvalidInput: A path that no group of ours can have; nothing there is touched.
-        """
+        """The group that ``to_plain`` wrote down; ``InvalidInput`` for a path that is not ours."""
         for name, path in plain.items():
             parts = Path(path).parts
             ours = len(parts) > 4 and parts[0] == "/" and parts[-3].startswith(BASE_PREFIX)
@@ -114,26 +103,23 @@ class Group:
         return cls({name: Path(path) for name, path in plain.items()})
 
     def exists(self) -> bool:
-        """Whether any of its directories is there."""
+        """Whether any of its directories exists."""
         return any(directory.is_dir() for directory in self.directories)
 
     def resize(self, limits: Limits) -> ResizeRefused | None:
-        """Change the limits in place; all of them, or none.
+        """Change all the limits in place, or none.
 
         Lowering memory below what can't be reclaimed is refused; it never kills.
-
-        Raises:
-            EngineFault: The kernel refuses something else; the former limits are back.
         """
-        former = memory.limit_bytes(self.paths)
-        refused = memory.resize(self.paths, limits.memory_bytes)
+        former = memory_limit_bytes(self.paths)
+        refused = resize_memory(self.paths, limits.memory_bytes)
         if refused is not None:
             return refused
         try:
             write_all(limit_writes(self.paths, limits))
         except EngineFault:
             if former is not None:
-                memory.resize(self.paths, former)
+                resize_memory(self.paths, former)
             raise
         return None
 
@@ -141,103 +127,79 @@ class Group:
         """What it uses now."""
         tracked = next((path for path in self.directories if path.is_dir()), None)
         return GroupUsage(
-            cpu_seconds=self._cpu_seconds(),
-            memory_bytes=memory.current_bytes(self.paths),
-            processes=None if tracked is None else len(kill.pids_beneath(tracked)),
+            cpu_seconds=_cpu_seconds(self.paths),
+            memory_bytes=memory_use_bytes(self.paths),
+            processes=None if tracked is None else len(pids_beneath(tracked)),
         )
 
-    def _cpu_seconds(self) -> float | None:
-        if UNIFIED in self.paths:  # v2 counts CPU time with no controller at all
-            microseconds = read_field(self.paths[UNIFIED] / "cpu.stat", "usage_usec")
-            if microseconds is not None:
-                return microseconds / 1e6
-        if "cpuacct" in self.paths:
-            nanoseconds = read_int(self.paths["cpuacct"] / "cpuacct.usage")
-            if nanoseconds is not None:
-                return nanoseconds / 1e9
-        return None
-
     def out_of_memory_kills(self) -> int | None:
-        """Processes killed for going beyond the limit on memory; ``None`` = not known."""
-        return memory.out_of_memory_kills(self.paths)
+        """Processes killed for exceeding the limit on memory; ``None`` = unknown."""
+        events = file_of(self.paths, Means.MEMORY_EVENTS)
+        return read_field(events, "oom_kill") if events else None
 
     def freeze(self, timeout_seconds: float = 1.0) -> bool:
-        """Suspend all its processes; whether none runs any more after that time.
-
-        Raises:
-            EngineFault: Nothing here can freeze, or the kernel refuses.
-        """
-        group, version = self._need_freezer()
-        kill.set_frozen(group, frozen=True, version=version)
-        return wait_until(lambda: kill.is_frozen(group, version=version), timeout_seconds)
+        """Suspend all its processes; whether none runs any more after that time."""
+        freezer = self._need_freezer()
+        freezer.set(frozen=True)
+        return wait_until(freezer.is_frozen, timeout_seconds)
 
     def thaw(self) -> None:
-        """Let its processes go on.
-
-        Raises:
-            EngineFault: Nothing here can freeze, or the kernel refuses.
-        """
-        group, version = self._need_freezer()
-        kill.set_frozen(group, frozen=False, version=version)
+        """Resume its processes."""
+        self._need_freezer().set(frozen=False)
 
     def pids(self) -> tuple[int, ...]:
-        """Its processes now, those in groups that it made itself included."""
-        found = {pid for directory in self.directories for pid in kill.pids_beneath(directory)}
-        return tuple(sorted(found))
+        """Its processes now, including those in groups that it made itself."""
+        return tuple(sorted({pid for path in self.directories for pid in pids_beneath(path)}))
 
     def kill_all(self, timeout_seconds: float = 2.0) -> bool:
-        """Kill every process in it, whoever they descend from; also when it is frozen.
+        """Kill every process in it, whatever its parent, even when the group is frozen.
 
-        A group that was killed may not fork any more; ``create`` makes it usable again.
-
-        Args:
-            timeout_seconds: How long to wait for the last to be gone; 0 = deal the blow only.
+        A group that was killed may not fork any more; ``create`` makes it usable again. With a
+        timeout of 0 it does not wait for the last to be gone.
 
         Returns:
             Whether it is empty now. Without any directory nothing is known, so ``False``.
-
-        Raises:
-            EngineFault: The kernel refuses.
         """
         if not self.paths:
             return False
-        return kill.kill_until_empty(
+        return kill_until_empty(
             self.pids,
             kill_file=self.kill_file,
             freezer=self._freezer(),
-            pids_max=self.paths["pids"] / "pids.max" if "pids" in self.paths else None,
+            pids_max=file_of(self.paths, Means.PROCESSES),
             timeout_seconds=timeout_seconds,
         )
 
     def remove(self, timeout_seconds: float = 1.0) -> bool:
-        """Remove its directories once they are empty; whether they all are gone.
+        """Remove its directories once they are empty; whether all are gone.
 
-        Args:
-            timeout_seconds: How long to wait for emptiness: a process that was killed leaves
-                its group a little later.
-
-        Raises:
-            EngineFault: The kernel refuses for another reason than that it is not empty.
+        A killed process leaves its group a little later: the timeout is for that.
         """
-        return wait_until(self._try_to_remove, timeout_seconds)
+        # Each is tried, even when one before it stays.
+        return wait_until(lambda: all([*map(remove_tree, self.directories)]), timeout_seconds)
 
-    def _try_to_remove(self) -> bool:
-        # Each is tried, also when one before it stays.
-        gone = {directory: remove_tree(directory) for directory in self.directories}
-        return all(gone.values())
-
-    def _freezer(self) -> tuple[Path, int] | None:
+    def _freezer(self) -> Freezer | None:
         if UNIFIED in self.paths and (self.paths[UNIFIED] / "cgroup.freeze").exists():
-            return self.paths[UNIFIED], 2
-        if "freezer" in self.paths:
-            return self.paths["freezer"], 1
-        return None
+            return Freezer(self.paths[UNIFIED], 2)
+        return Freezer(self.paths["freezer"], 1) if "freezer" in self.paths else None
 
-    def _need_freezer(self) -> tuple[Path, int]:
-        found = self._freezer()
-        if found is None:
+    def _need_freezer(self) -> Freezer:
+        freezer = self._freezer()
+        if freezer is None:
             raise EngineFault(
                 f"cannot suspend {self.key or 'the workload'}: neither cgroup v2 nor the v1 "
                 "freezer is there for it; see the server's conditions"
             )
-        return found
+        return freezer
+
+
+def _cpu_seconds(paths: Paths) -> float | None:
+    if UNIFIED in paths:  # v2 counts CPU time with no controller at all
+        microseconds = read_field(paths[UNIFIED] / "cpu.stat", "usage_usec")
+        if microseconds is not None:
+            return microseconds / 1e6
+    if "cpuacct" in paths:
+        nanoseconds = read_int(paths["cpuacct"] / "cpuacct.usage")
+        if nanoseconds is not None:
+            return nanoseconds / 1e9
+    return None

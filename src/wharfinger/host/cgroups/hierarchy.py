@@ -1,8 +1,8 @@
-"""Where this process stands in each mounted cgroup hierarchy, and what limits it there.
+"""This process's own group in each mounted cgroup hierarchy, and what limits it there.
 
-Pure reading of ``/proc/self/cgroup`` and ``/proc/self/mountinfo``; nothing is made or changed.
-Called by ``control`` (which then makes our own groups) and by ``wharfinger.host.topology``
-(which may not give away more than the manager itself was given).
+Reads ``/proc/self/cgroup`` and ``/proc/self/mountinfo``, and changes nothing. Called by
+``control``, which makes our groups there, and by ``wharfinger.host.topology``, which may not offer
+more than the manager itself has.
 """
 
 import os
@@ -28,9 +28,7 @@ class Hierarchy:
     """One mounted hierarchy, as this process sees it.
 
     Attributes:
-        version: 1 or 2.
-        controllers: v1: those mounted here; v2: those that our own group may hand down.
-        mount: Where it is mounted.
+        controllers: v1: those mounted here; v2: those that our own group may delegate.
         own: The directory of the group that this process is in.
     """
 
@@ -42,7 +40,7 @@ class Hierarchy:
 
 @dataclass(frozen=True, slots=True)
 class OwnLimits:
-    """What limits the manager itself; ``None`` = nothing that can be seen."""
+    """What limits the manager itself; ``None`` = no visible limit."""
 
     cpu_millicpus: int | None = None
     memory_bytes: int | None = None
@@ -60,15 +58,14 @@ def _lines(path: Path) -> list[bytes]:
     try:
         return read_bytes(path).splitlines()
     except OSError:
-        return []  # no procfs, no cgroups in this kernel: nothing is there to control
+        return []  # no procfs, or no cgroups in this kernel
 
 
 def _unescape(field: bytes) -> str:
-    return os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8) & 0xFF]), field))
+    return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8) & 0xFF]), field))
 
 
 def _mounts(lines: Iterable[bytes]) -> tuple[_Mount, ...]:
-    """The cgroup mounts in sight; a later mount on the same point hides an earlier one."""
     visible: dict[str, _Mount] = {}
     for line in lines:
         before, separator, after = line.partition(b" - ")
@@ -76,7 +73,7 @@ def _mounts(lines: Iterable[bytes]) -> tuple[_Mount, ...]:
         if not separator or len(fields) < 6 or len(source) < 3:
             continue
         root, point = _unescape(fields[3]), _unescape(fields[4])
-        visible.pop(point, None)
+        visible.pop(point, None)  # a later mount on the same point hides an earlier one
         if source[0] == b"cgroup2":
             visible[point] = _Mount(2, frozenset(), root, point)
         elif source[0] == b"cgroup":
@@ -86,7 +83,6 @@ def _mounts(lines: Iterable[bytes]) -> tuple[_Mount, ...]:
 
 
 def _memberships(lines: Iterable[bytes]) -> Iterator[tuple[int, frozenset[str], str]]:
-    """``(version, controllers, path)`` of each line of ``/proc/self/cgroup``."""
     for line in lines:
         number, _, rest = os.fsdecode(line).partition(":")
         names, separator, path = rest.partition(":")  # the path may hold colons, the names not
@@ -96,11 +92,8 @@ def _memberships(lines: Iterable[bytes]) -> Iterator[tuple[int, frozenset[str], 
 
 
 def _own_directory(mount: _Mount, path: str) -> Path | None:
-    """The directory of ``path`` in ``mount``; ``None`` where it is out of sight.
-
-    A container may see only a part of a hierarchy (the mount's root), and a process moved
-    into a cgroup namespace from outside has a path that climbs out of it.
-    """
+    # A container may see only a part of a hierarchy (the mount's root), and a process moved into
+    # a cgroup namespace from outside has a path that climbs out of it.
     if ".." in PurePosixPath(path).parts or ".." in PurePosixPath(mount.root).parts:
         return None
     try:
@@ -121,9 +114,9 @@ def _offered(directory: Path) -> frozenset[str]:
 def find_hierarchies(
     cgroup_file: Path = CGROUP_FILE, mountinfo_file: Path = MOUNTINFO_FILE
 ) -> tuple[Hierarchy, ...]:
-    """The hierarchies in which this process's own group can be seen; unreadable = none."""
+    """The hierarchies in which this process's own group is visible; unreadable = none."""
     mounts = _mounts(_lines(mountinfo_file))
-    found = []
+    hierarchies = []
     for version, controllers, path in _memberships(_lines(cgroup_file)):
         for mount in mounts:
             if mount.version != version or (version == 1 and not controllers <= mount.controllers):
@@ -131,16 +124,9 @@ def find_hierarchies(
             own = _own_directory(mount, path)
             if own is not None:
                 offered = controllers if version == 1 else _offered(own)
-                found.append(Hierarchy(version, offered, Path(mount.point), own))
+                hierarchies.append(Hierarchy(version, offered, Path(mount.point), own))
                 break
-    return tuple(found)
-
-
-def _lineage(hierarchy: Hierarchy) -> tuple[Path, ...]:
-    """Our own group and those above it that can be seen."""
-    own = hierarchy.own
-    above = [group for group in own.parents if group.is_relative_to(hierarchy.mount)]
-    return (own, *above)
+    return tuple(hierarchies)
 
 
 def _quota_millicpus(group: Path, version: int) -> int | None:
@@ -157,16 +143,17 @@ def _quota_millicpus(group: Path, version: int) -> int | None:
 def _memory_limit_bytes(group: Path, version: int) -> int | None:
     if version == 2:
         return read_int(group / "memory.max")
-    # Counts the limits of groups above that a container cannot see.
+    # This includes the limits of groups above that a container cannot see.
     limit = read_field(group / "memory.stat", "hierarchical_memory_limit")
     return limit if limit is not None and limit < _NO_LIMIT_BYTES else None
 
 
 def own_limits(hierarchies: Iterable[Hierarchy]) -> OwnLimits:
-    """The tightest CPU quota and memory limit over our own group and those above it."""
+    """The tightest CPU quota and memory limit over our own group and its visible ancestors."""
     quotas, limits = [], []
     for hierarchy in hierarchies:
-        for group in _lineage(hierarchy):
+        own, mount = hierarchy.own, hierarchy.mount
+        for group in (own, *(above for above in own.parents if above.is_relative_to(mount))):
             if hierarchy.version == 2 or "cpu" in hierarchy.controllers:
                 quotas.append(_quota_millicpus(group, hierarchy.version))
             if hierarchy.version == 2 or "memory" in hierarchy.controllers:

@@ -10,13 +10,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.host.cgroups.files import (
     fault,
     read_field,
     read_text,
-    subtree,
+    subdirectories,
     wait_until,
     write_raw,
     write_value,
@@ -27,55 +28,55 @@ _FREEZE_SECONDS = 0.5
 
 def pids_beneath(group: Path) -> tuple[int, ...]:
     """The processes in a group and in the groups that it made beneath itself."""
-    listed = (read_text(part / "cgroup.procs") or "" for part in subtree(group))
-    return tuple(sorted({int(pid) for text in listed for pid in text.split()}))
+    pids: set[int] = set()
+    groups = [group]
+    for part in groups:
+        groups.extend(subdirectories(part))
+        pids.update(map(int, (read_text(part / "cgroup.procs") or "").split()))
+    return tuple(sorted(pids))
 
 
-def set_frozen(group: Path, *, frozen: bool, version: int) -> None:
-    """Ask the kernel to freeze or thaw a group; it takes effect a little later.
+@dataclass(frozen=True, slots=True)
+class Freezer:
+    """What suspends a group: its directory in a hierarchy that can, and that one's version."""
 
-    Raises:
-        EngineFault: The kernel refuses.
-    """
-    if version == 2:
-        write_value(group / "cgroup.freeze", "1" if frozen else "0")
-    else:
-        write_value(group / "freezer.state", "FROZEN" if frozen else "THAWED")
+    group: Path
+    version: int
 
+    def set(self, *, frozen: bool) -> None:
+        """Ask the kernel to freeze or thaw the group; it takes effect a little later."""
+        if self.version == 2:
+            write_value(self.group / "cgroup.freeze", "1" if frozen else "0")
+        else:
+            write_value(self.group / "freezer.state", "FROZEN" if frozen else "THAWED")
 
-def is_frozen(group: Path, *, version: int) -> bool:
-    """Whether no process of the group runs any more."""
-    if version == 2:
-        return read_field(group / "cgroup.events", "frozen") == 1
-    return read_text(group / "freezer.state") == "FROZEN"
+    def is_frozen(self) -> bool:
+        """Whether no process of the group runs any more."""
+        if self.version == 2:
+            return read_field(self.group / "cgroup.events", "frozen") == 1
+        return read_text(self.group / "freezer.state") == "FROZEN"
 
 
 def kill_until_empty(
     pids: Callable[[], tuple[int, ...]],
     *,
     kill_file: Path | None,
-    freezer: tuple[Path, int] | None,
+    freezer: Freezer | None,
     pids_max: Path | None,
     timeout_seconds: float,
 ) -> bool:
-    """Kill all, again and again until none is left or the time is over.
+    """Kill all, repeatedly and at least once, until the time is over; whether none is left.
 
     Args:
-        pids: Whom; asked again before each blow.
+        pids: The processes now.
         kill_file: The group's ``cgroup.kill``, where the kernel has it.
-        freezer: The group's directory in a hierarchy that can freeze, and that one's version.
+        freezer: The group's, where it has one.
         pids_max: The group's ``pids.max``, where there is one.
-        timeout_seconds: How long to go on; the first blow is dealt in any case.
-
-    Returns:
-        Whether none is left.
-
-    Raises:
-        EngineFault: The kernel refuses.
+        timeout_seconds: From the first kill.
     """
     struck = kill_file is not None and _strike(kill_file)
     if not struck and pids_max is not None:
-        with suppress(OSError):  # gone, and everybody with it; else the blows below tell
+        with suppress(OSError):  # the group is gone, or the kills below report it
             write_raw(pids_max, "0")
 
     def none_left() -> bool:
@@ -90,41 +91,36 @@ def kill_until_empty(
 
 
 def _strike(kill_file: Path) -> bool:
-    """Whether the kernel took it; no such file = an older kernel, or the group is gone."""
+    """Whether the kernel accepted it."""
     try:
         write_raw(kill_file, "1")
-    except FileNotFoundError:
-        return False
     except OSError as error:
-        if error.errno in {errno.ENODEV, errno.EOPNOTSUPP}:  # gone; threaded
+        # No such file: an older kernel, or the group is gone. EOPNOTSUPP: it is threaded.
+        if error.errno in {errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP}:
             return False
         raise fault(f"write '1' to {kill_file}", error) from error
     return True
 
 
 @contextmanager
-def _frozen(freezer: tuple[Path, int] | None) -> Iterator[None]:
-    """The group frozen, as far as it can be; thawed at the end, so that what is killed dies.
-
-    A process in uninterruptible sleep may not freeze in time; it can't fork meanwhile either.
-    """
-    if freezer is None or not freezer[0].is_dir():
+def _frozen(freezer: Freezer | None) -> Iterator[None]:
+    if freezer is None or not freezer.group.is_dir():
         yield
         return
-    group, version = freezer
-    set_frozen(group, frozen=True, version=version)
+    freezer.set(frozen=True)
     try:
-        wait_until(lambda: is_frozen(group, version=version), _FREEZE_SECONDS)
+        # A process in uninterruptible sleep may not freeze in time, but can't fork either.
+        wait_until(freezer.is_frozen, _FREEZE_SECONDS)
         yield
     finally:
-        set_frozen(group, frozen=False, version=version)
+        freezer.set(frozen=False)  # what is killed dies only when it is thawed
 
 
 def _kill_each(pids: Callable[[], tuple[int, ...]]) -> None:
-    """SIGKILL to each process, never to another that was given its number.
+    """SIGKILL to each process, never to another that reuses its pid.
 
-    A number is killed only when it is listed before and after its pidfd was opened: then the
-    pidfd holds a process of this group, or one that is dead already.
+    A pid that is listed before and after its pidfd was opened is a process of this group, or one
+    that is dead already.
     """
     with ExitStack() as opened:
         descriptors: dict[int, int] = {}

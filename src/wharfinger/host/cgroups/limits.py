@@ -1,47 +1,92 @@
-"""What a workload may use, and the kernel files that say so.
+"""What a workload may use, and the kernel's files that limit and report it, on v1 and v2.
 
-From ``Limits`` to ``Write`` is a pure function, ``write_all`` carries the writes out. The order
-of the writes matters to the kernel and is explained where it does. Memory, which the kernel may
-refuse for good reasons, is in ``memory``. Called by ``control`` and ``group``.
+``FILES`` is the table of both. A group's ``Paths`` are its directories by controller, v2's also
+under ``UNIFIED``; on a hybrid machine some controllers are on v2 and some are not. Called by
+``control`` and ``group``.
 """
 
+import errno
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault
-from wharfinger.host.cgroups.files import read_text, write_raw, write_value
+from wharfinger.host.cgroups.files import read_int, read_text, write_raw, write_value
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 
 UNIFIED = "unified"
 """The key of the v2 directory among a group's paths."""
 
 PERIOD_MICROSECONDS = 100_000
-LEAST_QUOTA_MICROSECONDS = 1_000
-SHARES_PER_CPU = 1024
-LEAST_SHARES, MOST_SHARES = 2, 262_144
-WEIGHT_PER_CPU = 100
-LEAST_WEIGHT, MOST_WEIGHT = 1, 10_000
+_MIN_QUOTA_MICROSECONDS = 1_000
+# Per CPU (what one ordinary process weighs), smallest, largest: cpu.shares and cpu.weight.
+_WEIGHTS = {1: (1024, 2, 262_144), 2: (100, 1, 10_000)}
 
-_LEAST_MILLICPUS = LEAST_QUOTA_MICROSECONDS * MILLICPUS_PER_CPU // PERIOD_MICROSECONDS
+Paths = Mapping[str, Path]
+
+
+class Means(StrEnum):
+    """What can be limited, done or read through cgroups."""
+
+    QUOTA = "quota"
+    WEIGHT = "weight"
+    MEMORY = "memory"
+    MEMORY_USE = "memory use"
+    MEMORY_EVENTS = "memory events"
+    CPUSET = "cpuset"
+    PROCESSES = "processes"
+    KILL = "kill"
+    FREEZER = "freezer"
+
+
+FILES: Mapping[Means, Mapping[int, tuple[str, str]]] = {
+    Means.QUOTA: {1: ("cpu", "cpu.cfs_quota_us"), 2: ("cpu", "cpu.max")},
+    Means.WEIGHT: {1: ("cpu", "cpu.shares"), 2: ("cpu", "cpu.weight")},
+    Means.MEMORY: {1: ("memory", "memory.limit_in_bytes"), 2: ("memory", "memory.max")},
+    Means.MEMORY_USE: {1: ("memory", "memory.usage_in_bytes"), 2: ("memory", "memory.current")},
+    Means.MEMORY_EVENTS: {1: ("memory", "memory.oom_control"), 2: ("memory", "memory.events")},
+    Means.CPUSET: {1: ("cpuset", "cpuset.cpus"), 2: ("cpuset", "cpuset.cpus")},
+    Means.PROCESSES: {1: ("pids", "pids.max"), 2: ("pids", "pids.max")},
+    Means.KILL: {2: (UNIFIED, "cgroup.kill")},
+    Means.FREEZER: {1: ("freezer", "freezer.state"), 2: (UNIFIED, "cgroup.freeze")},
+}
+"""Controller and file by version. What v2 does without a controller is under ``UNIFIED``."""
+
+
+def file_of(paths: Paths, means: Means) -> Path | None:
+    """The group's file for a means; ``None`` where no hierarchy of it has the controller."""
+    for version, (controller, file) in FILES[means].items():
+        if controller in paths and (version == 2) == on_v2(paths, controller):
+            return paths[controller] / file
+    return None
+
+
+def on_v2(paths: Paths, controller: str) -> bool:
+    """Whether the group has the controller on v2."""
+    return controller in paths and paths[controller] == paths.get(UNIFIED)
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRefused:
+    """The group keeps the limits that it had, and why."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one workload may use on one server.
+    """What one workload may use on one server; ``ValueError`` for numbers that no kernel accepts.
 
     Attributes:
         cpu_millicpus: CPU time per second in thousandths of a CPU: the quota, and in proportion
-            the weight. Not looked at for best-effort work.
+            the weight. Ignored for best-effort work.
         best_effort: No quota, the lowest weight, and idle scheduling where the kernel has it.
-        memory_bytes: The limit on memory, page cache included; swap is no way around it.
-        cpus: The CPUs it may run on; empty = wherever its parent may.
-        memory_nodes: The NUMA nodes it may take memory from; empty = wherever its parent may.
+        memory_bytes: The limit on memory, page cache included; swap does not extend it.
+        cpus: The CPUs it may run on; empty = its parent's.
+        memory_nodes: The NUMA nodes it may take memory from; empty = its parent's.
         max_processes: Processes and threads together: the guard against fork bombs.
-
-    Raises:
-        ValueError: A number that no kernel could keep; a fault of the caller.
     """
 
     cpu_millicpus: int
@@ -54,10 +99,9 @@ class Limits:
     def __post_init__(self) -> None:
         if self.cpu_millicpus < 0 or (self.cpu_millicpus == 0 and not self.best_effort):
             raise ValueError(f"cpu_millicpus is {self.cpu_millicpus}; guaranteed work needs some")
-        if self.memory_bytes <= 0:
-            raise ValueError(f"memory_bytes is {self.memory_bytes}; it must be positive")
-        if self.max_processes <= 0:
-            raise ValueError(f"max_processes is {self.max_processes}; it must be positive")
+        for name in ("memory_bytes", "max_processes"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
 
     @property
     def quota_microseconds(self) -> int | None:
@@ -65,127 +109,30 @@ class Limits:
         if self.best_effort:
             return None
         asked = self.cpu_millicpus * PERIOD_MICROSECONDS // MILLICPUS_PER_CPU
-        return max(LEAST_QUOTA_MICROSECONDS, asked)
+        return max(_MIN_QUOTA_MICROSECONDS, asked)
 
-    @property
-    def note(self) -> str:
-        """One sentence where the kernel gives something else than was asked, else empty."""
-        if self.best_effort or self.cpu_millicpus >= _LEAST_MILLICPUS:
-            return ""
-        return (
-            f"cpu_millicpus {self.cpu_millicpus} is below the kernel's smallest quota; "
-            f"the workload gets {_LEAST_MILLICPUS}"
-        )
-
-    @property
-    def shares(self) -> int:
-        """v1: ``cpu.shares``."""
-        if self.best_effort:
-            return LEAST_SHARES
-        return shares_of(self.cpu_millicpus)
-
-    @property
-    def weight(self) -> int:
-        """v2: ``cpu.weight``."""
-        if self.best_effort:
-            return LEAST_WEIGHT
-        return weight_of(self.cpu_millicpus)
+    def weight(self, version: int) -> int:
+        """v1's ``cpu.shares`` or v2's ``cpu.weight``."""
+        return weight_of(0 if self.best_effort else self.cpu_millicpus, version)
 
 
-def shares_of(cpu_millicpus: int) -> int:
-    """v1 weight: 1024 for each CPU, which is what one ordinary process weighs."""
-    shares = cpu_millicpus * SHARES_PER_CPU // MILLICPUS_PER_CPU
-    return min(MOST_SHARES, max(LEAST_SHARES, shares))
-
-
-def weight_of(cpu_millicpus: int) -> int:
-    """v2 weight: 100 for each CPU, which is what one ordinary process weighs."""
-    weight = cpu_millicpus * WEIGHT_PER_CPU // MILLICPUS_PER_CPU
-    return min(MOST_WEIGHT, max(LEAST_WEIGHT, weight))
+def weight_of(cpu_millicpus: int, version: int) -> int:
+    """The weight in proportion: a whole CPU weighs as much as one ordinary process."""
+    per_cpu, smallest, largest = _WEIGHTS[version]
+    return min(largest, max(smallest, cpu_millicpus * per_cpu // MILLICPUS_PER_CPU))
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One value for one kernel file.
-
-    Attributes:
-        optional: The file depends on the kernel's version or configuration; where it is not,
-            nothing is written.
-    """
+    """One value for one kernel file; one that is ``optional`` may not exist in this kernel."""
 
     path: Path
     value: str
     optional: bool = False
 
 
-def cpu_list(numbers: tuple[int, ...]) -> str:
-    """The kernel's list format, without ranges: ``"0,2,3"``."""
-    return ",".join(str(number) for number in sorted(numbers))
-
-
-def limit_writes(paths: Mapping[str, Path], limits: Limits) -> tuple[Write, ...]:
-    """All limits but memory, in the order the kernel wants.
-
-    Args:
-        paths: The group's directory in each controller's hierarchy, v2's under ``UNIFIED``.
-        limits: What to set.
-    """
-    writes: list[Write] = []
-    if "cpuset" in paths:
-        writes += _cpuset_writes(paths["cpuset"], limits)
-    if "cpu" in paths:
-        write_cpu = _cpu_writes_v2 if on_v2(paths, "cpu") else _cpu_writes_v1
-        writes += write_cpu(paths["cpu"], limits)
-    if "pids" in paths:
-        writes.append(Write(paths["pids"] / "pids.max", str(limits.max_processes)))
-    return tuple(writes)
-
-
-def on_v2(paths: Mapping[str, Path], controller: str) -> bool:
-    """Whether the controller is on v2 here; on a hybrid machine some are and some are not."""
-    return paths[controller] == paths.get(UNIFIED)
-
-
-def _cpuset_writes(group: Path, limits: Limits) -> list[Write]:
-    writes = []
-    if limits.memory_nodes:
-        writes.append(Write(group / "cpuset.mems", cpu_list(limits.memory_nodes)))
-    if limits.cpus:
-        writes.append(Write(group / "cpuset.cpus", cpu_list(limits.cpus)))
-    return writes
-
-
-def _cpu_writes_v1(group: Path, limits: Limits) -> list[Write]:
-    quota = limits.quota_microseconds
-    return [
-        *_weight_writes(group, "cpu.shares", limits.shares, idle=limits.best_effort),
-        Write(group / "cpu.cfs_period_us", str(PERIOD_MICROSECONDS)),
-        Write(group / "cpu.cfs_quota_us", "-1" if quota is None else str(quota)),
-    ]
-
-
-def _cpu_writes_v2(group: Path, limits: Limits) -> list[Write]:
-    quota = limits.quota_microseconds
-    return [
-        *_weight_writes(group, "cpu.weight", limits.weight, idle=limits.best_effort),
-        Write(group / "cpu.max", f"{'max' if quota is None else quota} {PERIOD_MICROSECONDS}"),
-    ]
-
-
-def _weight_writes(group: Path, file: str, value: int, *, idle: bool) -> list[Write]:
-    # The kernel refuses a weight while a group is idle, so idle is left first and entered last.
-    writes = [Write(group / "cpu.idle", "0", optional=True), Write(group / file, str(value))]
-    if idle:
-        writes.append(Write(group / "cpu.idle", "1", optional=True))
-    return writes
-
-
 def write_all(writes: Iterable[Write]) -> None:
-    """Carry out all writes in order; where one fails, the files before it get their values back.
-
-    Raises:
-        EngineFault: The first failure; its cause is the kernel's ``OSError``.
-    """
+    """Carry out all writes in order; after a failure, restore the files before it."""
     done: list[Write] = []
     for write in writes:
         former = read_text(write.path)
@@ -194,14 +141,110 @@ def write_all(writes: Iterable[Write]) -> None:
         try:
             write_value(write.path, write.value)
         except EngineFault:
-            _put_back(done)
+            for earlier in reversed(done):
+                with suppress(OSError):  # the first failure is reported
+                    write_raw(earlier.path, earlier.value)
             raise
         if former:
             done.append(Write(write.path, former))
 
 
-def _put_back(done: list[Write]) -> None:
-    for write in reversed(done):
-        # What failed first is what the caller is told.
-        with suppress(OSError):
-            write_raw(write.path, write.value)
+def limit_writes(paths: Paths, limits: Limits) -> tuple[Write, ...]:
+    """All limits but memory, in the order that the kernel requires."""
+    writes: list[Write] = []
+    if cpuset := paths.get("cpuset"):
+        numbers = {"cpuset.mems": limits.memory_nodes, "cpuset.cpus": limits.cpus}
+        for file, allowed in numbers.items():
+            if allowed:
+                writes.append(Write(cpuset / file, ",".join(map(str, sorted(allowed)))))
+    if cpu := paths.get("cpu"):
+        writes += _cpu_writes(cpu, limits, 2 if on_v2(paths, "cpu") else 1)
+    if pids := paths.get("pids"):
+        writes.append(Write(pids / "pids.max", str(limits.max_processes)))
+    return tuple(writes)
+
+
+def _cpu_writes(group: Path, limits: Limits, version: int) -> list[Write]:
+    quota = limits.quota_microseconds
+    weight = Write(group / FILES[Means.WEIGHT][version][1], str(limits.weight(version)))
+    # The kernel refuses a weight while a group is idle, so idle is left first and entered last.
+    writes = [Write(group / "cpu.idle", "0", optional=True), weight]
+    if version == 2:
+        writes.append(Write(group / "cpu.max", f"{quota or 'max'} {PERIOD_MICROSECONDS}"))
+    else:
+        writes.append(Write(group / "cpu.cfs_period_us", str(PERIOD_MICROSECONDS)))
+        writes.append(Write(group / "cpu.cfs_quota_us", str(quota or -1)))
+    if limits.best_effort:
+        writes.append(Write(group / "cpu.idle", "1", optional=True))
+    return writes
+
+
+def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
+    """Move the limit on memory, swap included; refused where that would have to kill."""
+    if "memory" not in paths:
+        return None
+    group, value = paths["memory"], str(memory_bytes)
+    former = memory_limit_bytes(paths)
+    rising = former is not None and memory_bytes > former
+    if not on_v2(paths, "memory"):
+        alone = Write(group / "memory.limit_in_bytes", value)
+        with_swap = Write(group / "memory.memsw.limit_in_bytes", value, optional=True)
+        try:
+            # Memory + swap may never be limited below memory alone.
+            write_all((with_swap, alone) if rising else (alone, with_swap))
+        except EngineFault as fault:
+            # v1 reclaims what it can, and says EBUSY when that is not enough.
+            if isinstance(fault.__cause__, OSError) and fault.__cause__.errno == errno.EBUSY:
+                return _refused(paths, memory_bytes)
+            raise
+        return None
+    writes = (
+        Write(group / "memory.max", value),
+        Write(group / "memory.swap.max", "0", optional=True),
+        # After one process is killed for memory, the state of the others is unknown: the kernel
+        # then kills all of them, and the kill is reported.
+        Write(group / "memory.oom.group", "1", optional=True),
+    )
+    if not rising:
+        return _lower_memory(paths, memory_bytes, writes)
+    write_all(writes)
+    return None
+
+
+def _lower_memory(
+    paths: Paths, memory_bytes: int, writes: tuple[Write, ...]
+) -> ResizeRefused | None:
+    """v2 kills to reach a lower ``memory.max``, so the use is brought down first.
+
+    ``memory.high`` reclaims and throttles and never kills: with it at the new limit the group
+    can't grow past it between the look at its use and the write.
+    """
+    high = paths["memory"] / "memory.high"
+    former_high = read_text(high) or "max"
+    write_value(high, str(memory_bytes))
+    try:
+        if (memory_use_bytes(paths) or 0) > memory_bytes:
+            return _refused(paths, memory_bytes)
+        write_all(writes)
+    finally:
+        write_value(high, former_high)
+    return None
+
+
+def _refused(paths: Paths, memory_bytes: int) -> ResizeRefused:
+    return ResizeRefused(
+        f"memory cannot be limited to {memory_bytes} bytes: {memory_use_bytes(paths)} bytes are "
+        "in use and the kernel could not reclaim enough of them"
+    )
+
+
+def memory_limit_bytes(paths: Paths) -> int | None:
+    """The limit now; ``None`` = none."""
+    file = file_of(paths, Means.MEMORY)
+    return read_int(file) if file else None
+
+
+def memory_use_bytes(paths: Paths) -> int | None:
+    """What counts against the limit now, page cache included; ``None`` = unknown."""
+    file = file_of(paths, Means.MEMORY_USE)
+    return read_int(file) if file else None

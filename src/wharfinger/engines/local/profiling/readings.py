@@ -20,8 +20,9 @@ from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.model.performance import Quantity
 from wharfinger.monitor.client import MARK
 from wharfinger.monitor.inside import Inside
+from wharfinger.monitor.source import COMMAND, HTTP, LINES
 from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
-from wharfinger.monitor.watch import COMMAND, HTTP, LINES, Watch
+from wharfinger.monitor.watch import Watch
 from wharfinger.profiling.steps import PERFORMANCES, Stretch
 
 STALL_GAPS, STALL_SECONDS = 4.0, 0.5

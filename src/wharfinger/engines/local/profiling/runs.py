@@ -18,12 +18,10 @@ from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.engines.local.start import launch_spec, limits, pace_of
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
-from wharfinger.host.pacing import request_pace
-from wharfinger.host.processes import has_ended
-from wharfinger.host.run_dir import ExitRecord, read_run
+from wharfinger.host.processes import children_of, descendants, has_ended
+from wharfinger.host.run_dir import ExitRecord, read_output, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
-from wharfinger.host.supervisor import Supervisor, launch, read_output, request_stop
-from wharfinger.host.tree import children_of, descendants
+from wharfinger.host.supervisor import Supervisor, launch, request_pace, request_stop
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.monitor.counters import cpu_seconds
 from wharfinger.profiling.steps import RunFailed

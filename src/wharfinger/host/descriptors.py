@@ -1,0 +1,87 @@
+"""Calls of the C library, and two descriptors for the local engine's loop that save polling."""
+
+import ctypes
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLOCK_MONOTONIC = 1
+_IN_MOVED_TO = 0x80
+_IN_ONLYDIR = 0x01000000
+_IN_DONT_FOLLOW = 0x02000000
+
+
+def call_libc(function: str, *arguments: object) -> int:
+    """The result of a function of the C library; ``OSError`` where it is below 0."""
+    result: int = getattr(_LIBC, function)(*arguments)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+class _Descriptor:
+    """A kernel descriptor made through the C library; ``OSError`` where there is none left."""
+
+    def __init__(self, function: str, *arguments: int) -> None:
+        self._fd = call_libc(function, *arguments)
+
+    def fileno(self) -> int:
+        """Readable when there is news, until ``drain``."""
+        return self._fd
+
+    def drain(self) -> None:
+        """Take in the news."""
+        with suppress(BlockingIOError):
+            while os.read(self._fd, 65536):
+                pass
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._fd)
+
+
+class _Times(ctypes.Structure):
+    """``struct itimerspec``: the interval, then the first time."""
+
+    _fields_ = (
+        ("interval_seconds", ctypes.c_long),
+        ("interval_nanoseconds", ctypes.c_long),
+        ("first_seconds", ctypes.c_long),
+        ("first_nanoseconds", ctypes.c_long),
+    )
+
+
+class Alarm(_Descriptor):
+    """A timer, at which the local engine retries; Python 3.13 has ``os.timerfd_create``."""
+
+    def __init__(self) -> None:
+        super().__init__("timerfd_create", _CLOCK_MONOTONIC, os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def set(self, seconds: float) -> None:
+        """Ring once, this much later (above 0); replaces an earlier setting."""
+        whole = int(seconds)
+        times = _Times(0, 0, whole, int((seconds - whole) * 1e9))
+        call_libc("timerfd_settime", self._fd, 0, ctypes.byref(times), None)
+
+
+class DirectoryWatch(_Descriptor):
+    """Tells when an entry is renamed into one of some directories (inotify).
+
+    The local engine watches the run directories of supervisors that an earlier manager launched
+    and that had not started their program yet: their notice went to a process that is gone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("inotify_init1", os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def add(self, directory: Path) -> int:
+        """Watch a directory; returns the argument for ``remove``."""
+        mask = ctypes.c_uint32(_IN_MOVED_TO | _IN_ONLYDIR | _IN_DONT_FOLLOW)
+        return call_libc("inotify_add_watch", self._fd, os.fsencode(directory), mask)
+
+    def remove(self, watch: int) -> None:
+        """Stop watching a directory; one that is gone is no error."""
+        with suppress(OSError):
+            call_libc("inotify_rm_watch", self._fd, watch)
