@@ -31,11 +31,10 @@ class Procedure:
         stretch_seconds: Of one reading; infinite = a whole run.
         sample_seconds: Of one reading beside a source.
         source_seconds: Of each source at most.
-        warm_up_seconds: Discarded at the beginning.
         min_stretches: Readings that a performance alone needs.
-        by_rate: The program tells how it performs while it runs; else its whole runs are timed.
-        sources_last: After all allocations, and not when the first one was just measured.
-        probes: How often each source is looked at as a probe, before it is raised.
+        by_rate: The program reports its performance while it runs; else whole runs are timed.
+        sources_last: After all allocations, not directly after the first one.
+        probes: Readings of each source as a probe, before it is raised.
 
     >>> procedure = Procedure.timed(8.0, allocations=2, sources=2)
     >>> round(procedure.share_seconds, 3), round(procedure.stretch_seconds, 3)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from wharfinger.ibench.ramp import Tolerance
 from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
@@ -15,17 +16,16 @@ from wharfinger.model.profile import Entry
 
 @dataclass(frozen=True, slots=True)
 class ScoreSettings:
-    """What entries are worth.
+    """Relative errors of entries, and thresholds.
 
     Attributes:
-        single_error: Relative error of what was measured once: its noise is not known.
-        min_error: No performance is known better: the machine's own drift.
-        use_error: Relative error of CPU time.
-        capacity_error: Relative error of what a service could answer, told from what it did.
-        saturated_share: Of its CPU, above which a service is taken to be saturated.
+        single_error: Of what was measured once, with unknown noise.
+        min_error: Lower bound, for the machine's own drift.
+        use_error: Of CPU time.
+        capacity_error: Of a capacity estimate.
+        saturated_share: Share of its CPU above which a service counts as saturated.
         congested_share: A source that achieves less of what it was asked for had to share.
-        min_io_bytes_per_second: With less, it is for want of CPU time, not of the device, that a
-            source falls short.
+        min_io_bytes_per_second: With less I/O, a source falls short for want of CPU time.
     """
 
     single_error: float = 0.1
@@ -41,10 +41,9 @@ SETTINGS = ScoreSettings()
 
 
 def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
-    """The mean over time, with its relative standard error; ``None`` = nothing was told.
+    """The mean over time, with its relative standard error; ``None`` without values.
 
-    Args:
-        told: Seconds, and the value in them.
+    ``told`` holds pairs of seconds and the value in them.
 
     >>> entry = mean([(1.0, 9.0), (1.0, 11.0)])
     >>> entry.value, round(entry.error, 6)
@@ -62,15 +61,10 @@ def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
 
 
 def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
-    """What a service could answer, of which less was asked than its CPU allows.
+    """Capacity estimate of a service that answered ``entry`` requests/s with ``used_cpus``.
 
     By the utilisation law (U = X * D): the CPU time of a request is the same however many come.
     Not beyond one CPU, since its number of threads is unknown.
-
-    Args:
-        entry: Requests a second that it answered.
-        cpu_millicpus: Its allocation.
-        used_cpus: CPU seconds per second meanwhile.
 
     >>> [capacity(Entry(40.0, 0.03), 500, used_cpus).value for used_cpus in (0.05, 0.45)]
     [400.0, 40.0]
@@ -98,12 +92,23 @@ def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) 
     return min(ratios) if ratios else None
 
 
-def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
-    """The score from one look at each of a few intensities, too few to judge a noise by.
+def tolerated(ramp: Tolerance) -> Entry:
+    """A ramp's result: uncertain by the step that it lies in, and by the noise at its ends."""
+    if ramp.censored:
+        return Entry(ramp.low, 0.0, censored=True)
+    points = {point.intensity: point for point in ramp.curve}
+    high, low = points.get(ramp.high), points.get(ramp.low)
+    drop = (low.relative_performance if low else 1.0) - (high.relative_performance if high else 1.0)
+    noise = math.hypot(*(point.standard_error for point in (high, low) if point))
+    step = ramp.high - ramp.low
+    points_of_noise = min(step / 2, noise * step / drop) if drop > 0 else step / 2
+    return Entry(ramp.score, math.hypot(step / math.sqrt(12), points_of_noise))
 
-    Args:
-        ratios: Performance relative to that alone, by intensity; at least one.
-        tolerance: How far it may drop.
+
+def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
+    """Tolerated interference from one reading at each of a few intensities.
+
+    ``ratios`` is performance relative to that alone, by intensity; not empty.
 
     >>> round(tolerated_of_few({50.0: 1.0, 100.0: 0.9}, 0.05).value, 6)
     75.0
@@ -125,9 +130,7 @@ def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
 def caused_on_cpu(used_cpus: Sequence[float], cpus: int) -> Entry:
     """CPU time as a share of what an integer source at 100 takes: all of each of the CPUs.
 
-    Args:
-        used_cpus: CPU seconds per second, in some stretches; at least one.
-        cpus: Of the server.
+    ``used_cpus`` is CPU seconds per second, in at least one stretch.
 
     >>> caused_on_cpu([0.5, 0.5], 2).value
     25.0
@@ -138,9 +141,9 @@ def caused_on_cpu(used_cpus: Sequence[float], cpus: int) -> Entry:
 
 
 def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
-    """What a source could not achieve beside the workload, where they shared in proportion.
+    """Caused interference, from what a source achieved of what it was asked for.
 
-    Of a congested resource each gets its part of what both want: achieved / asked is
+    Of a congested resource each gets its proportion of what both want: achieved / asked is
     100 / (asked + caused). ``None`` = it was not congested.
 
     >>> round(caused_by_sharing(100.0, [50.0, 50.0]).value)
@@ -163,12 +166,12 @@ def caused_on_device(
     io_bytes_per_second: float | None,
     shared: Entry | None,
 ) -> Entry | None:
-    """The larger of the workload's own I/O over the most that the source reaches, and its share.
+    """Caused interference on a device: by the workload's I/O alone, or by sharing if larger.
 
     Args:
         maximum_per_second: Of the source.
-        io_bytes_per_second: The workload's own, alone; ``None`` = not known.
-        shared: What the source was kept from, where the workload was slowed, too.
+        io_bytes_per_second: The workload's own, alone.
+        shared: By sharing, where the workload was slowed, too.
     """
     if io_bytes_per_second is None or not maximum_per_second:
         return shared

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.core import events as ev
+from wharfinger.engines.local.machine import groups_of, pace_of
 from wharfinger.engines.local.records import (
     EndRecord,
     StartRecord,
@@ -18,7 +19,6 @@ from wharfinger.engines.local.records import (
     save_end,
 )
 from wharfinger.engines.local.reports import end_of
-from wharfinger.engines.local.start import groups_of, pace_of
 from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import ExitRecord

@@ -5,7 +5,6 @@ from math import inf
 import pytest
 
 from wharfinger.ibench.ramp import RampPlan, RampSample
-from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan
@@ -19,6 +18,7 @@ from wharfinger.profiling.scores import (
     caused_on_device,
     mean,
     relative,
+    tolerated,
     tolerated_of_few,
 )
 from wharfinger.profiling.steps import (
@@ -100,13 +100,7 @@ def measured(plan: ProfilingPlan, port: Formula, *, by_rate: bool = True) -> Mea
     if not by_rate:
         procedure = Procedure.whole(plan.seconds)
     observations = Observations(plan, wanted=(RATE,), cpus=2, seen_at_source=frozenset({STORAGE}))
-    interpreter = Interpreter(plan, procedure, observations, port)
-    outcome: Stretch | Interruption | None = None
-    while (wanted := interpreter.advance(outcome)) is not None:
-        try:
-            outcome = port.read(wanted)
-        except Interruption as interruption:
-            outcome = interruption
+    Interpreter(plan, procedure, observations, port).complete(port.read)
     return observations.measurements(runs=1, seconds=port.now())
 
 
@@ -128,10 +122,7 @@ def test_the_source_comes_at_the_first_allocation_and_is_raised_until_performanc
 def test_each_source_is_a_probe_first_where_that_is_asked():
     plan, port = make_plan(INTEGER), Formula()
     observations = Observations(plan, wanted=(RATE,))
-    interpreter = Interpreter(plan, Procedure.probing(10.0, 1.0), observations, port)
-    outcome = None
-    while (wanted := interpreter.advance(outcome)) is not None:
-        outcome = port.read(wanted)
+    Interpreter(plan, Procedure.probing(10.0, 1.0), observations, port).complete(port.read)
     assert observations.is_slowed(INTEGER)
     injected = [step.intensity for step in port.steps if isinstance(step, Inject)]
     assert injected[:4] == [0.0, 50.0, 0.0, 10.0]

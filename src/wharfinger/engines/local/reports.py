@@ -1,7 +1,4 @@
-"""From a supervisor's record to the report that the core is given, in words for people.
-
-Pure: what is known goes in, a report comes out. Called by ``run``.
-"""
+"""Makes a supervisor's record into the report that the core gets, in words for people: pure."""
 
 import errno
 import os
@@ -36,10 +33,10 @@ def end_of(
     Args:
         key: The start's.
         record: The supervisor's.
-        command: What was to run, for the message; empty where it is not known any more.
+        command: For the message; empty where it is no longer known.
         working_directory: Likewise.
         out_of_memory_kills: Processes that the kernel killed for the group's memory limit.
-        cpu_seconds: What the group counted; ``None`` = take the supervisor's count.
+        cpu_seconds: As the group counted; ``None`` = take the supervisor's count.
     """
     if record.failed_step is not None:
         return _start_failed(key, record, command, working_directory)

@@ -1,9 +1,8 @@
 """Clears away what a plan's runs have left, whichever process died.
 
-A plan has one directory: the run directories of its copies and sources, the record of the worker
-that is at it, and the name of the directory of upper layers. All of it is written down before
-the thing itself is made. Blocks for as long as processes take to die: called by the worker for
-itself, and by a process of its own for a worker that is dead.
+A plan has one directory: the run directories of its copies and sources, the record of its worker,
+and the name of the directory of upper layers, each written before the thing itself is made. Blocks
+until processes have died: called by the worker, or by a process of its own after a dead one.
 """
 
 import logging
@@ -14,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from wharfinger.engines.local.machine import groups_of
 from wharfinger.engines.local.records import list_keys, read_start, remove_run
-from wharfinger.engines.local.start import groups_of
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.processes import (
     ProcessIdentity,
@@ -51,7 +50,7 @@ def begin(directory: Path, upper_base: Path) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Let nothing be left of a plan: processes, cgroups, layers, files."""
+    """Remove everything of a plan: processes, cgroups, layers, files."""
     if not directory.is_dir():
         return
     _end_worker(directory)
@@ -64,7 +63,7 @@ def clear(directory: Path) -> None:
 
 
 def clear_run(run_dir: Path) -> None:
-    """Let nothing be left of one run."""
+    """Remove everything of one run."""
     start = read_start(run_dir)
     if start is None:
         return  # A file of ours, or a directory that the copies' layers lie in.

@@ -1,8 +1,7 @@
-"""A source of interference beside a copy: started, withdrawn at once, and gone.
+"""A source of interference as a copy's co-runner: started, withdrawn at once, and removed.
 
-Called by ``session``. The source stands for neighbors, so it runs on the copy's CPUs and is given
-what the copy leaves of them: no neighbor ever gets what a workload has. I/O goes to a nameless
-file on the storage that the copy's writes go to.
+Called by ``session``. The source stands for neighbors, so it runs on the copy's CPUs and gets what
+the copy leaves of them. I/O goes to a nameless file on the storage that the copy's writes go to.
 """
 
 from collections.abc import Iterator
@@ -11,9 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.profiling.cleanup import clear_run
-from wharfinger.engines.local.profiling.job import ProfilingJob
-from wharfinger.engines.local.profiling.lifeline import Lifeline
-from wharfinger.engines.local.profiling.runs import make_run
+from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.ibench.driver import Report, RunningSource, begin_maximum, start_supervised
@@ -28,10 +25,9 @@ SOURCE_MEMORY_BYTES = 256 << 20
 LOOK_SECONDS = 0.02
 
 KEPT_BACK = 0.05
-"""Of a server's CPU, for the kernel, the manager and the profiler: with none left for them a copy
-is slowed by them, and that would be taken for interference."""
+"""Share of a server's CPU for the kernel, the manager and the profiler: without it they slow the
+copy, which would be taken for interference."""
 MIN_LEFT_MILLICPUS = 100
-"""With less no source could do anything."""
 EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 """Shared by all servers of this machine, and seen at the source."""
 
@@ -54,7 +50,8 @@ def begin_source(
     allocation = Allocation(left_millicpus, SOURCE_MEMORY_BYTES)
     try:
         setting = _setting(job, resource, upper_base, lifeline)
-        group = make_run(job, name, Placement(job.plan.server, allocation))
+        placement = Placement(job.plan.server, allocation)
+        group = job.machine.create_run(job.directory, name, placement)
         source = start_supervised(
             setting,
             job.directory / name,
@@ -91,17 +88,12 @@ def _setting(
     if not setting.source.measures_maximum:
         return setting
     device = upper_base.stat().st_dev
-    known = job.maxima_per_second.get(device)
-    return replace(setting, maximum_per_second=known) if known else _measured(setting, lifeline)
-
-
-def _measured(setting: SourceSetting, lifeline: Lifeline) -> SourceSetting:
-    """With what the device gives at most; remembered by the engine."""
+    if maximum := job.maxima_per_second.get(device):
+        return replace(setting, maximum_per_second=maximum)
     with lifeline.injecting(everywhere=True), begin_maximum(setting) as source:
         while not source.ready_within(LOOK_SECONDS):
             lifeline.wait(0.0)
-    device = setting.directory.stat().st_dev
-    lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})
+    lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})  # For later plans.
     return source.setting
 
 

@@ -1,34 +1,32 @@
-"""SandboxedRuns of a workload: each under a supervisor and in cgroups, in a sandbox.
+"""Runs of a copy: each under a supervisor and in cgroups, in a sandbox.
 
 Called by ``session``. What a copy writes lies in the plan's upper layers and goes with it; its
 output and records lie in a run directory of its own, which ``cleanup`` finds after a crash.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wharfinger.core import actions as act
-from wharfinger.engines.local.loads import LOAD_ALLOCATION
-from wharfinger.engines.local.measuring import cpu_file
+from wharfinger.engines.local.machine import groups_of, limits, pace_of
+from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file
 from wharfinger.engines.local.profiling.cleanup import clear_run
-from wharfinger.engines.local.profiling.job import ProfilingJob
+from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
-from wharfinger.engines.local.start import launch_spec, limits, pace_of
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.pacing import request_pace
 from wharfinger.host.processes import has_ended
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
-from wharfinger.host.supervisor import Supervisor, launch, read_output, request_stop
+from wharfinger.host.supervisor import Supervisor, read_output, request_stop
 from wharfinger.host.tree import children_of, descendants
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.monitor.counters import cpu_seconds
 from wharfinger.profiling.steps import RunFailed
 
-LOG_CAP_BYTES = 1 << 20
+BEGIN_SECONDS = 20.0
+"""For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 END_SECONDS = 10.0
 _LAST_WORDS_BYTES = 400
 
@@ -42,7 +40,7 @@ class RunEnd:
 
     Attributes:
         ran_seconds: From its exec to its end.
-        cpu_seconds: What it used, set-up of the sandbox included.
+        cpu_seconds: Set-up of the sandbox included.
         problem: Why this is not the end of a whole run; empty where it is.
     """
 
@@ -94,20 +92,16 @@ class SandboxedRun:
 
     def io_bytes(self) -> dict[int, int] | None:
         """Bytes to and from devices until now, by process; ``None`` = the kernel does not say."""
-        found = {}
+        moved = {}
         for pid in descendants(self.supervisor_pid):
             with suppress(OSError, ValueError, KeyError):
                 lines = Path(f"/proc/{pid}/io").read_text().splitlines()
                 fields = dict(line.split(": ") for line in lines)
-                found[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
-        return found or None
+                moved[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
+        return moved or None
 
     def resize(self, cpu_millicpus: int) -> None:
-        """Give it another share of CPU.
-
-        Raises:
-            RunFailed: It can't be done.
-        """
+        """Give it another allocation of CPU; raises ``RunFailed``."""
         allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
         server = self._job.server
         start = StartRecord(Placement(server.server.name, allocation), server.cpus)
@@ -133,8 +127,10 @@ class SandboxedRun:
     def _problem(self, record: ExitRecord | None, report: SandboxReport | None) -> str:
         if record is None:
             return "the copy's supervisor was killed"
+        if report is None and record.failed_step is not None:
+            return f"the copy could not be started: {record.failed_step.replace('_', ' ')}"
         if report is None:
-            return self._why_no_report(record)
+            return self._out_of_memory() or f"the copy was killed{self._words()}"
         if report.outcome is SandboxOutcome.CAP:
             return (
                 f"the copy was killed: it had written {report.used_bytes} bytes, "
@@ -144,23 +140,18 @@ class SandboxedRun:
             return f"the copy could not be run: {report.reason}"
         if report.outcome is SandboxOutcome.LOAD_ENDED:
             return f"the load generator ended with status {report.load_exit_code}{self._words()}"
-        if self.group.out_of_memory_kills():
-            return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
-        if report.exit_code is None:
-            return f"the copy was killed{self._words()}"
-        if report.exit_code != 0:
-            return f"the copy ended with status {report.exit_code}{self._words()}"
-        return ""
+        if report.exit_code == 0:
+            return self._out_of_memory()
+        how = "was killed" if report.exit_code is None else f"ended with status {report.exit_code}"
+        return self._out_of_memory() or f"the copy {how}{self._words()}"
 
-    def _why_no_report(self, record: ExitRecord) -> str:
-        if record.failed_step is not None:
-            return f"the copy could not be started: {record.failed_step.replace('_', ' ')}"
-        if self.group.out_of_memory_kills():
-            return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
-        return f"the copy was killed{self._words()}"
+    def _out_of_memory(self) -> str:
+        if not self.group.out_of_memory_kills():
+            return ""
+        return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
 
     def _words(self) -> str:
-        """The last line that it said."""
+        """The last line of its output."""
         data, _ = read_output(self.run_dir, -_LAST_WORDS_BYTES, _LAST_WORDS_BYTES)
         lines = data.decode(errors="replace").strip().splitlines()
         return f": {lines[-1]}" if lines else ""
@@ -172,7 +163,7 @@ class SandboxedRun:
             has_ended(self.pidfd, END_SECONDS)
 
     def clear(self) -> None:
-        """End it and let nothing of it be left."""
+        """End it and remove everything of it."""
         self.kill()
         self._supervisor.poll()
         self._supervisor.close()
@@ -181,13 +172,7 @@ class SandboxedRun:
 
 
 class SandboxedRuns:
-    """Starts copies, and counts them.
-
-    Args:
-        job: What to copy.
-        upper_base: Where their layers lie.
-        cap_bytes: How much each may write.
-    """
+    """Starts copies, with layers in ``upper_base`` that hold up to ``cap_bytes``; counts them."""
 
     def __init__(self, job: ProfilingJob, upper_base: Path, cap_bytes: int) -> None:
         self.started = 0
@@ -201,40 +186,28 @@ class SandboxedRuns:
             RunFailed: It can't be started.
         """
         self.started += 1
-        name = f"{self._job.key}.p{self.started}"
+        job, name = self._job, f"{self._job.key}.p{self.started}"
+        placement = Placement(job.plan.server, Allocation(cpu_millicpus, job.plan.memory_bytes))
         try:
             clean_up(self._upper_base)
-            return self._launch(name, Allocation(cpu_millicpus, self._job.plan.memory_bytes))
+            start = job.machine.plan(name, placement)
+            run_dir = create_run(job.directory, name, start)
+            run = replace(job.workload.run, command=self._command(name))
+            workload, group = replace(job.workload, run=run), groups_of(start.groups, name)
+            supervisor = job.machine.launch(run_dir, workload, start, group, placement)
         except (EngineFault, OSError) as error:
             raise RunFailed(f"the copy can't be started: {error}") from error
-
-    def _launch(self, name: str, allocation: Allocation) -> SandboxedRun:
-        job = self._job
-        placement = Placement(job.plan.server, allocation)
-        group = make_run(job, name, placement)
-        run_dir = job.directory / name
-        run = replace(job.workload.run, command=self._command(name))
-        action = act.StartWorkload(name, replace(job.workload, run=run), (placement,))
-        start = StartRecord(placement, job.server.cpus)
-        spec = launch_spec(
-            action,
-            group,
-            job.server.cpus,
-            log_cap_bytes=LOG_CAP_BYTES,
-            open_files=job.open_files,
-            cpu_millicpus=pace_of(start, group),
-        )
-        return SandboxedRun(job, run_dir, group, launch(run_dir, spec))
+        return SandboxedRun(job, run_dir, group, supervisor)
 
     def _command(self, name: str) -> tuple[str, ...]:
         job = self._job
         load = job.workload.measure.load_command
         load_group, output = Group({}), None
         if load is not None:
-            beside = load_dir(job.directory / name)
+            run_dir = load_dir(job.directory / name)
             placement = Placement(job.plan.server, LOAD_ALLOCATION)
-            load_group = make_run(job, beside.name, placement)
-            output = beside / "load-output"
+            load_group = job.machine.create_run(job.directory, run_dir.name, placement)
+            output = load_output(job.directory / name)
             load = ("/bin/sh", "-c", AGAIN, "sh", *load)
         return sandboxed(
             job.workload.run.command,
@@ -258,22 +231,7 @@ def load_output(run_dir: Path) -> Path:
     return load_dir(run_dir) / "load-output"
 
 
-def make_run(job: ProfilingJob, name: str, placement: Placement) -> Group:
-    """A run directory, and then the cgroups that it names.
-
-    Raises:
-        OutOfSpace: The directory can't be made.
-        EngineFault: The kernel refuses.
-    """
-    group, cpus = job.control.group(placement.server, name), job.server.cpus
-    create_run(job.directory, name, StartRecord(placement, cpus, group.to_plain()))
-    wanted = limits(placement.allocation, job.server, cpus)
-    return job.control.create(placement.server, name, wanted)
-
-
-def wait_until_begun(
-    copy: SandboxedRun, wait: Callable[[float], object], timeout_seconds: float
-) -> int:
+def wait_until_begun(copy: SandboxedRun, lifeline: Lifeline) -> int:
     """Wait until the program has begun; process 1 of its namespaces.
 
     Raises:
@@ -281,8 +239,8 @@ def wait_until_begun(
     """
     waited = 0.0
     while not (init := copy.init_pid()) and not copy.over:
-        if waited > timeout_seconds:
-            raise RunFailed(f"the copy has not begun within {timeout_seconds:g} s")
-        wait(0.005)
+        if waited > BEGIN_SECONDS:
+            raise RunFailed(f"the copy has not begun within {BEGIN_SECONDS:g} s")
+        lifeline.wait(0.005)
         waited += 0.005
     return init

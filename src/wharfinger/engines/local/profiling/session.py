@@ -12,11 +12,14 @@ from math import inf
 from pathlib import Path
 
 from wharfinger.engines.local.profiling.injection import EVERYWHERE, begin_source, reports_at_most
-from wharfinger.engines.local.profiling.job import ProfilingJob
-from wharfinger.engines.local.profiling.lifeline import Lifeline
+from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
-from wharfinger.engines.local.profiling.runs import RunEnd, SandboxedRun, SandboxedRuns
-from wharfinger.engines.local.profiling.runs import wait_until_begun as _wait_until_begun
+from wharfinger.engines.local.profiling.runs import (
+    RunEnd,
+    SandboxedRun,
+    SandboxedRuns,
+    wait_until_begun,
+)
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.ibench.driver import RunningSource
 from wharfinger.model.performance import Quantity
@@ -29,7 +32,6 @@ from wharfinger.profiling.procedure import Procedure
 from wharfinger.profiling.scores import caused_by_sharing, caused_on_device
 from wharfinger.profiling.steps import (
     Inject,
-    Interruption,
     ProgramEnded,
     ReadFor,
     RunAt,
@@ -43,8 +45,6 @@ from wharfinger.profiling.steps import (
 POLL_SECONDS = 0.01
 LOOK_SECONDS = 0.1
 """Between two looks at the I/O of a run whose end is awaited."""
-BEGIN_SECONDS = 20.0
-"""For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 MIN_STARTS = 4
 """Of a plan: Quasar's has at most four runs; one with more to measure has as many."""
 FIRST_NUMBER_SECONDS, SOON_SECONDS = 30.0, 1e-6
@@ -58,7 +58,7 @@ def measure(
 
     Raises:
         RunFailed: Nothing could be measured; the message says why.
-        ManagerGone: The result is no longer wanted.
+        ManagerGone: The manager has died.
     """
     began, plan = time.monotonic(), job.plan
     observations = Observations(
@@ -69,37 +69,22 @@ def measure(
         total=job.workload.measure.progress_total,
     )
     session = ProfilingSession(job, runs, upper_base, lifeline)
-    procedure = (
-        Procedure.timed(
-            plan.seconds, allocations=len(plan.cpu_millicpus), sources=len(plan.sources)
-        )
-        if session.by_rate
-        else Procedure.whole(plan.seconds)
-    )
-    interpreter = Interpreter(plan, procedure, observations, session)
+    procedure = Procedure.whole(plan.seconds)
+    if session.by_rate:
+        allocations, sources = len(plan.cpu_millicpus), len(plan.sources)
+        procedure = Procedure.timed(plan.seconds, allocations=allocations, sources=sources)
     try:
-        outcome: Stretch | Interruption | None = None
-        while (wanted := interpreter.advance(outcome)) is not None:
-            try:
-                outcome = session.read(wanted)
-            except Interruption as interruption:
-                outcome = interruption
+        Interpreter(plan, procedure, observations, session).complete(session.read)
     finally:
         session.close()
     return observations.measurements(runs=runs.started, seconds=time.monotonic() - began)
 
 
 class ProfilingSession:
-    """One run at a time.
-
-    Args:
-        job: What is measured.
-        runs: Starts them.
-        upper_base: Where a storage source works.
-        lifeline: To wait at.
+    """The port: one run at a time, and a source in ``upper_base`` beside it.
 
     Attributes:
-        by_rate: The program tells how it performs while it runs.
+        by_rate: The program reports its performance while it runs.
     """
 
     def __init__(
@@ -124,7 +109,7 @@ class ProfilingSession:
     # --- what the interpreter asks for -----------------------------------------------------------
 
     def run(self, step: RunAt) -> bool:
-        """Start the program, or let it go on with another share of CPU.
+        """Start the program, or resize it.
 
         A program whose whole runs are timed, or that has ended, is started by the next reading.
         """
@@ -157,7 +142,7 @@ class ProfilingSession:
         return gap or 0.0
 
     def withdraw(self, step: Withdraw) -> Entry | str | None:
-        """On the storage: what the source was kept from, and what the program itself moves."""
+        """On storage: by sharing with the source, and by the program's own I/O."""
         source, self._source = self._source, None
         assert source is not None
         with suppress(Unavailable):
@@ -173,11 +158,11 @@ class ProfilingSession:
         return caused or "the kernel does not say its I/O, and the device was not congested"
 
     def now(self) -> float:
-        """On the clock of ``time.monotonic``."""
+        """See ``time.monotonic``."""
         return time.monotonic()
 
     def why_silent(self) -> str:
-        """Why there is no number of what is wanted most."""
+        """Why the first wanted quantity is unknown."""
         return self._heard.why_silent(wanted_of(self._job.workload)[0])
 
     def read(self, wanted: ReadFor) -> Stretch | None:
@@ -208,7 +193,7 @@ class ProfilingSession:
                 self._lifeline.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Let no run and no source be left."""
+        """Remove the run and the source."""
         self._source_ends.close()
         self._clear()
 
@@ -234,10 +219,10 @@ class ProfilingSession:
         return next(iter((*wanted, *told)), None)
 
     def _next_stretch(self, seconds: float, began: float, *, over: bool) -> Stretch | None:
-        """What was heard, if it is long enough.
+        """The stretch that was heard, if it is long enough.
 
-        Beside a source a silent counter is a performance of 0. Else it is waited for, since what
-        it says next tells of that time, too.
+        Beside a source a silent counter is a performance of 0. Else it is waited for, since its
+        next number covers that time, too.
         """
         primary = self._primary
         if primary is None:
@@ -262,7 +247,6 @@ class ProfilingSession:
         return time.monotonic() - newest > max(STALL_SECONDS, STALL_GAPS * gap)
 
     def _warm_up(self, seconds: float) -> None:
-        """Once it has told something."""
         patience = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
         if self.read(ReadFor(SOON_SECONDS, time.monotonic() + patience, None)) is None:
             raise RunFailed(f"nothing was heard in {patience:.0f} s: {self.why_silent()}")
@@ -271,7 +255,7 @@ class ProfilingSession:
             self.read(ReadFor(left, until, None))
 
     def _mark(self) -> None:
-        """What was heard until now does not count any more."""
+        """Count only what is heard from now on."""
         self._since = time.monotonic()
         if self._run is not None:
             self._use.begin(self._run)
@@ -279,27 +263,19 @@ class ProfilingSession:
     # --- runs ------------------------------------------------------------------------------------
 
     def _begin(self, reserved_starts: int) -> None:
-        """Start the program with the present share of CPU, and listen to it.
-
-        Raises:
-            RunFailed: It can't be.
-            StartsUsedUp: It was started as often as it may be.
-        """
+        """Start the program with the present allocation, and read it."""
         if self._max_starts - self._runs.started <= reserved_starts:
             raise StartsUsedUp(f"it ended, and was started {self._runs.started} times, the most")
         self._clear()
         self._run = run = self._runs.start(self._cpu_millicpus)
-        init = _wait_until_begun(run, self._lifeline.wait, BEGIN_SECONDS)
+        init = wait_until_begun(run, self._lifeline)
         if not init and run.end().problem:
             raise RunFailed(run.end().problem)
         self._readings = Readings(self._job, run, init)
         self._mark()
 
     def _whole_run(self, until: float) -> Stretch | None:
-        """One run from its start to its own end.
-
-        A sandbox that is gone before it has seen its program's end tells no time: once more then.
-        """
+        """One run from its start to its own end; again if the sandbox died before it saw that."""
         while time.monotonic() < until:
             try:
                 self._begin(0)
@@ -322,7 +298,6 @@ class ProfilingSession:
         return self._whole()
 
     def _program_ended(self) -> ProgramEnded:
-        """What the first run was, as a whole, once it is over."""
         self._work = self._heard.heard.work() or 1.0
         stretch = self._whole()
         if stretch.seconds <= 0:
@@ -330,11 +305,6 @@ class ProfilingSession:
         return ProgramEnded(stretch, self._work)
 
     def _whole(self) -> Stretch:
-        """The run that is over.
-
-        Raises:
-            RunFailed: It ended otherwise than well.
-        """
         end = self._end_well()
         seconds = end.ran_seconds
         if seconds <= 0:
@@ -357,11 +327,7 @@ class ProfilingSession:
 
 
 class _Use:
-    """What a run uses of CPUs and devices.
-
-    Attributes:
-        io_bytes_per_second: Alone at the first allocation; ``None`` = not known.
-    """
+    """A run's use of CPUs and devices; ``io_bytes_per_second`` is alone at the first allocation."""
 
     def __init__(self) -> None:
         self.io_bytes_per_second: float | None = None
@@ -370,12 +336,11 @@ class _Use:
         self._io_bytes: Mapping[int, int] | None = None
 
     def begin(self, run: SandboxedRun) -> None:
-        """From now on."""
         self._began = self._looked = time.monotonic()
         self._cpu_seconds, self._io_bytes = run.cpu_seconds(), run.io_bytes()
 
     def look(self, run: SandboxedRun) -> float | None:
-        """CPU seconds per second since the look before; ``None`` = not known."""
+        """CPU seconds per second since the last look; ``None`` = unknown."""
         before, looked = self._cpu_seconds, self._looked
         self._cpu_seconds, self._looked = run.cpu_seconds(), time.monotonic()
         if before is None or self._cpu_seconds is None:
@@ -383,7 +348,7 @@ class _Use:
         return (self._cpu_seconds - before) / (self._looked - looked)
 
     def look_at_io(self, run: SandboxedRun) -> None:
-        """Of all processes that there are, since the beginning."""
+        """Take in the I/O of all processes since the beginning."""
         if moved := run.io_bytes():
             before = self._io_bytes or {}
             total = sum(max(0, count - before.get(pid, 0)) for pid, count in moved.items())
@@ -391,7 +356,7 @@ class _Use:
 
 
 def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
-    """What is to be measured: what its target is about, or what its measure tells."""
+    """The quantities to measure: those of its target, or what its ``measure`` tells."""
     stated = wanted_quantities(workload) or (main_quantity(workload),)
     # How long the rest takes follows from the rate and the total.
     rates = (Quantity.RATE if q is Quantity.REMAINING else q for q in stated)
