@@ -23,10 +23,7 @@ from wharfinger.model.view import Capabilities
 class Usage:
     """What a running workload has used so far; ``None`` = not measured.
 
-    Attributes:
-        cpu_seconds: CPU time of its whole tree since it started.
-        memory_bytes: Memory it holds now.
-        processes: Number of processes now.
+    CPU time of its whole tree since its start, and memory and processes that it holds now.
     """
 
     cpu_seconds: float | None
@@ -38,10 +35,8 @@ class Usage:
 class LogChunk:
     """A piece of a workload's output, as the program wrote it.
 
-    Attributes:
-        next_offset: Where to read on. Offsets count from the program's first byte; bytes that
-            rotation dropped are skipped.
-        ended: The program has ended and nothing more will come.
+    ``next_offset`` is where to read on; offsets count from the program's first byte, and bytes that
+    rotation dropped are skipped. ``ended`` says that nothing more will come.
     """
 
     data: bytes
@@ -74,11 +69,7 @@ class Engine(Protocol):
         """Begin to carry out an action; ``poll`` reports the outcome."""
 
     def poll(self, timeout_seconds: float = 0.0) -> Sequence[Report]:
-        """Reports since the last call, oldest first.
-
-        Waits up to ``timeout_seconds`` for the first report; returns an empty sequence when there
-        is none.
-        """
+        """Reports since the last call, oldest first; waits up to that long for the first."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when ``poll`` has something to report."""

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from wharfinger.errors import InvalidInput, Unavailable
+from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import (
     LaunchSpec,
     Supervisor,
@@ -60,12 +61,9 @@ class Report:
 
 
 class SourceProcess(ABC):
-    """A source's process: its input, its output, its end.
+    """A source's process, its input and its lines of output; ``pidfd`` tells its end.
 
-    Args:
-        control_fd: Writing end of its input; duplicated, as the next one.
-        report_fd: Where its lines come out.
-        pidfd: Of the process whose end is the source's.
+    The two descriptors are duplicated.
     """
 
     def __init__(self, control_fd: int, report_fd: int, pidfd: int) -> None:
@@ -174,7 +172,7 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
     Attributes:
         setting: As it was started; with the maximum that was measured.
         intensity: What it was asked for last.
-        reports: All of them that were read, oldest first.
+        reports: All that were read, oldest first.
     """
 
     def __init__(self, setting: SourceSetting, process: SourceProcess) -> None:
@@ -218,21 +216,13 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
         return self.set_intensity(0.0)
 
     def next_report(self, timeout_seconds: float = ANSWER_SECONDS) -> Report:
-        """Wait for a new report; see ``SourceSetting.report_seconds``.
-
-        Raises:
-            Unavailable: None came, or the source has ended.
-        """
+        """Wait for a new report; raises ``Unavailable`` if none comes, or the source has ended."""
         count = len(self.reports)
         self._wait_for(lambda: len(self.reports) > count, timeout_seconds)
         return self.reports[count]
 
     def reports_until(self, end_seconds: float) -> Iterator[Report]:
-        """Reports as they come, until that time on the clock of ``time.monotonic``.
-
-        Raises:
-            Unavailable: The source has ended before.
-        """
+        """Reports as they come, until that time of ``time.monotonic``; raises ``Unavailable``."""
         count = len(self.reports)
         while (left := end_seconds - time.monotonic()) > 0:
             if self._process.wait_for_output(left):
@@ -251,22 +241,13 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
         self._process.stop()
 
     def ready_within(self, timeout_seconds: float) -> bool:
-        """Whether all is prepared and measured, within the time.
-
-        Raises:
-            Unavailable: It has ended.
-        """
+        """Whether all is prepared and measured, within the time; raises ``Unavailable``."""
         if not self._ready and self._process.wait_for_output(timeout_seconds):
             self._take_in_or_fail()
         return self._ready
 
     def wait_until_ready(self, *, acknowledged: bool = False) -> None:
-        """Wait until all is prepared and measured; ``start`` has done so.
-
-        Args:
-            acknowledged: And until it has said that it is at intensity 0, as it does before it
-                listens for another.
-        """
+        """Wait until all is prepared and measured, and if so asked until it is at intensity 0."""
         self._wait_for(lambda: self._ready and (self._acknowledged > 0 or not acknowledged))
 
     def _wait_for(
@@ -322,9 +303,7 @@ def start_supervised(
     run_dir: Path,
     *,
     env: Mapping[str, str],
-    cgroup_procs: tuple[Path, ...] = (),
-    cgroup_kill: Path | None = None,
-    freezer: Path | None = None,
+    group: Group | None = None,
 ) -> RunningSource:
     """Start a source under a supervisor, at intensity 0: in cgroups, like a workload.
 
@@ -332,24 +311,23 @@ def start_supervised(
         setting: Which, and where.
         run_dir: The supervisor's, as for ``host.supervisor.launch``; the caller removes it.
         env: The source's whole environment; put ``KEY_VARIABLE`` in it.
-        cgroup_procs: As in ``LaunchSpec``, as the next two.
-        cgroup_kill: Its ``cgroup.kill``, where there is one.
-        freezer: Its freezer, where there is one.
+        group: Its cgroups, if any.
 
     Raises:
         InvalidInput: The setting is wrong.
         EngineFault: There could be no supervisor.
         Unavailable: There is no signal here, or it could not be started; the message says why.
     """
+    group = group or Group({})
     with _named_pipes(run_dir) as (control_fd, report_fd, options):
         spec = LaunchSpec(
             command=setting.command(*options),
             env=env,
             working_directory=Path("/"),
             stop_grace_seconds=1.0,
-            cgroup_procs=cgroup_procs,
-            cgroup_kill=cgroup_kill,
-            freezer=freezer,
+            cgroup_procs=group.procs_files,
+            cgroup_kill=group.kill_file,
+            freezer=group.freezer,
         )
         supervisor = launch(run_dir, spec)
         process = SupervisedProcess(run_dir, supervisor, control_fd, report_fd)
@@ -399,11 +377,6 @@ def measure_maximum(setting: SourceSetting) -> SourceSetting:
 
 
 def begin_maximum(setting: SourceSetting) -> RunningSource:
-    """Begin what ``measure_maximum`` does; whoever calls may stop it before it is ready.
-
-    Raises:
-        InvalidInput: The setting is wrong.
-        Unavailable: It could not be started.
-    """
+    """Begin what ``measure_maximum`` does; may be stopped before it is ready. Raises likewise."""
     unmeasured = replace(setting, maximum_per_second=None)
     return RunningSource(unmeasured, PlainProcess(unmeasured.command("--measure-maximum")))

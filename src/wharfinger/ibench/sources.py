@@ -64,7 +64,6 @@ class SourceSetting:
     """Where a source exerts its pressure.
 
     Attributes:
-        source: Which.
         cpus: Those it is bound to; empty = all that this process may use.
         directory: Whose file system it works on; read by those that ``uses_directory``.
         file_bytes: Of the file that it works on; the file has no name and leaves nothing.
@@ -103,11 +102,7 @@ class Signal:
 
 
 def source_named(name: str) -> Source:
-    """The source of that name.
-
-    Raises:
-        InvalidInput: There is none.
-    """
+    """The source of that name; raises ``InvalidInput``."""
     sources = {source.name: source for source in SOURCES}
     if name not in sources:
         raise InvalidInput(f"source: {name!r}; name one of: {', '.join(sources)}")

@@ -9,13 +9,13 @@ whole instead, run by run: runs per second, or work per second where it told of 
 from collections.abc import Callable, Generator, Sequence
 from math import inf
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from wharfinger.errors import InvalidInput
 from wharfinger.ibench.ramp import RampPlan, RampSample, TakeSample, next_step
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.profile import Entry, ProfilingPlan
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import (
     PROBE_INTENSITY,
@@ -24,29 +24,46 @@ from wharfinger.profiling.procedure import (
     looks_for,
     ramp_plan,
 )
-from wharfinger.profiling.scores import relative, tolerated_of_few
+from wharfinger.profiling.scores import PERFORMANCES, relative, tolerated_of_few
 from wharfinger.profiling.steps import (
-    PERFORMANCES,
     DoesNotFit,
     Inject,
     Interruption,
     NeighborFell,
-    ProfilingPort,
     ProgramEnded,
     ReadFor,
     RunAt,
     RunFailed,
     SourceSilent,
     StartsUsedUp,
-    Step,
     Stretch,
     Withdraw,
 )
 
+Step = RunAt | Inject | Withdraw | ReadFor
 _Result = TypeVar("_Result")
 Steps = Generator[Step, Any, _Result]
 
 NO_READING = "it tells too seldom how it performs, or ends too late, for the time that there is"
+
+
+class ProfilingPort(Protocol):
+    """What carries out all steps but readings; each may raise an :class:`Interruption`."""
+
+    def run(self, step: RunAt) -> bool:
+        """Whether the allocation was changed while the program ran."""
+
+    def inject(self, step: Inject) -> float:
+        """Seconds that one reading takes at least."""
+
+    def withdraw(self, step: Withdraw) -> Entry | str | None:
+        """Caused interference, or why that is unknown; ``None`` = not seen at the source."""
+
+    def now(self) -> float:
+        """Seconds, on the port's clock."""
+
+    def why_silent(self) -> str:
+        """Why the performance can't be read."""
 
 
 class Interpreter:
@@ -141,8 +158,11 @@ class Interpreter:
             yield from self._run_beside(known)
         if self._procedure.sources_last:
             yield from self._beside_sources()
-        if not self._procedure.by_rate:
-            yield from self._run_again(first)
+        if not self._procedure.by_rate:  # Further whole runs in the time left: the noise shows.
+            yield RunAt(first)
+            while again := (yield ReadFor(inf, self._end)):
+                self._alone.append(again)
+                self._observations.add_performance(first, self._alone)
 
     # --- the workload alone -----------------------------------------------------------------------
 
@@ -208,13 +228,6 @@ class Interpreter:
         """When the allocations after this one need the rest of the time."""
         left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
         return self._end - left * self._procedure.share_seconds
-
-    def _run_again(self, first: int) -> Steps[None]:
-        """Further whole runs, as time and starts are left, to measure the noise."""
-        yield RunAt(first)
-        while stretch := (yield ReadFor(inf, self._end)):
-            self._alone.append(stretch)
-            self._observations.add_performance(first, self._alone)
 
     def _run_beside(self, known: str) -> Steps[None]:
         """A known program alone, and then the two."""

@@ -7,8 +7,15 @@ from wharfinger.model.configuration import Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
-from wharfinger.profiling.scores import SETTINGS, capacity, caused_on_cpu, mean, tolerated
-from wharfinger.profiling.steps import PERFORMANCES, RunFailed, Stretch
+from wharfinger.profiling.scores import (
+    PERFORMANCES,
+    SETTINGS,
+    capacity,
+    caused_on_cpu,
+    mean,
+    tolerated,
+)
+from wharfinger.profiling.steps import RunFailed, Stretch
 
 Judge = Callable[[Sequence[tuple[float, float]], tuple[str | int, ...]], Entry | None]
 """Makes an entry of values, each with its seconds, and of what they are of."""
@@ -179,11 +186,7 @@ class Observations:
         return not any(entry.value > 0 for row in rows for entry in row.values())
 
     def measurements(self, *, runs: int, seconds: float, platform: str = "") -> Measurements:
-        """All of it, with a reason for each number that should be there and is not.
-
-        Raises:
-            RunFailed: There is nothing at all.
-        """
+        """All of it, with a reason for each missing number; raises ``RunFailed`` without any."""
         if not self._performance and not self.caused:
             raise RunFailed(self.stopped or "; ".join(self._silent.values()) or "nothing was read")
         for what in self._missing():

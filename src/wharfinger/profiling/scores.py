@@ -13,6 +13,8 @@ from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
 
+PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreSettings:
@@ -166,12 +168,9 @@ def caused_on_device(
     io_bytes_per_second: float | None,
     shared: Entry | None,
 ) -> Entry | None:
-    """Caused interference on a device: by the workload's I/O alone, or by sharing if larger.
+    """Caused interference on a device: by the workload's own I/O, or by sharing if that is larger.
 
-    Args:
-        maximum_per_second: Of the source.
-        io_bytes_per_second: The workload's own, alone.
-        shared: By sharing, where the workload was slowed, too.
+    The first is its I/O alone over the source's maximum; the second is seen where it was slowed.
     """
     if io_bytes_per_second is None or not maximum_per_second:
         return shared

@@ -7,13 +7,9 @@ by waiting or by an event, and passes the result on.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
 
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry
-
-PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +58,8 @@ class Inject:
 class Withdraw:
     """Remove the source, and tell the interference that the workload causes.
 
-    Attributes:
-        probed: Readings of the source's rate beside the workload over that alone.
-        slowed: The workload was slowed by the source.
+    ``probed`` has readings of the source's rate beside the workload over that alone. ``slowed``:
+    the workload was slowed by the source.
     """
 
     resource: SharedResource
@@ -86,9 +81,6 @@ class ReadFor:
     seconds: float
     until: float = inf
     reserved_starts: int | None = 0
-
-
-Step = RunAt | Inject | Withdraw | ReadFor
 
 
 class Interruption(Exception):
@@ -118,31 +110,10 @@ class DoesNotFit(Interruption):
 class ProgramEnded(Interruption):
     """The program ended well before it reported enough of its performance.
 
-    Attributes:
-        stretch: The whole run.
-        work: That it does; 1 where it reported none.
+    ``stretch`` is the whole run, ``work`` what it does; 1 where it reported none.
     """
 
     def __init__(self, stretch: Stretch, work: float) -> None:
         super().__init__("it ended before it told how it performs")
         self.stretch = stretch
         self.work = work
-
-
-class ProfilingPort(Protocol):
-    """What carries out all steps but readings; each may raise an :class:`Interruption`."""
-
-    def run(self, step: RunAt) -> bool:
-        """Whether the allocation was changed while the program ran."""
-
-    def inject(self, step: Inject) -> float:
-        """Seconds that one reading takes at least."""
-
-    def withdraw(self, step: Withdraw) -> Entry | str | None:
-        """Caused interference, or why that is unknown; ``None`` = not seen at the source."""
-
-    def now(self) -> float:
-        """Seconds, on the port's clock."""
-
-    def why_silent(self) -> str:
-        """Why the performance can't be read."""

@@ -61,7 +61,7 @@ class LocalEngine:
         identity: Names this manager's cgroups: unique on this machine, and the same after a
             restart; ``None`` = made from the directory's path.
         log_cap_bytes: Of each workload's output, what is kept.
-        report_seconds: Between two reports of how everything performs.
+        report_seconds: Between two performance reports.
     """
 
     name = "local"
@@ -149,12 +149,9 @@ class LocalEngine:
         self._open_machine = None
 
     def refresh(self, servers: str | None) -> None:
-        """Divide the machine again, e.g. after its CPUs have changed.
+        """Divide the machine again (see the constructor), e.g. after its CPUs have changed.
 
         What runs on a server that is gone goes on to its end; nothing new starts there.
-
-        Args:
-            servers: As for the constructor.
 
         Raises:
             InvalidInput: The machine can't be divided so; everything stays as it was.
@@ -211,12 +208,7 @@ class LocalEngine:
             return {key: run.usage() for key, run in self._runs.items() if run.running}
 
     def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
-        """Output of a start, as far as rotation keeps it.
-
-        Raises:
-            NotFound: There is no such start.
-            InvalidInput: No output can be so long.
-        """
+        """Output of a start, as far as rotation keeps it; see ``Engine.read_log``."""
         run = self._runs.get(key)
         if run is None:
             raise NotFound(f"no start has the key {key!r}")
@@ -288,11 +280,7 @@ class LocalEngine:
 
 
 class _Starts:
-    """The starts of one engine: each key has one effect, whoever was asked for it, however often.
-
-    Attributes:
-        runs: Those that are known, by key.
-    """
+    """The starts of one engine by key: each has one effect, however often it is asked for."""
 
     def __init__(
         self,

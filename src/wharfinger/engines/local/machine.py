@@ -45,11 +45,7 @@ class Machine:
     log_cap_bytes: int
 
     def only(self, server: str, *, log_cap_bytes: int) -> "Machine":
-        """With one server.
-
-        Raises:
-            KeyError: There is none of that name.
-        """
+        """With one server; raises ``KeyError`` if there is none of that name."""
         return replace(self, servers={server: self.servers[server]}, log_cap_bytes=log_cap_bytes)
 
     def plan(self, key: str, placement: Placement) -> StartRecord:
@@ -92,7 +88,7 @@ class Machine:
             workload: What to run.
             start: As planned, perhaps by an earlier engine.
             group: The cgroups that it names.
-            placement: What it is given now.
+            placement: Its allocation now.
             paced: Without a quota, its supervisor paces it.
 
         Raises:
@@ -154,11 +150,7 @@ def environment(workload: Workload, key: str) -> dict[str, str]:
 
 
 def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -> Limits:
-    """What the cgroups must hold it to.
-
-    Raises:
-        InvalidInput: An allocation that no kernel could keep.
-    """
+    """The cgroups' limits; raises ``InvalidInput`` for an allocation that no kernel could keep."""
     try:
         return Limits(
             cpu_millicpus=allocation.cpu_millicpus,
@@ -185,11 +177,7 @@ def pace_of(start: StartRecord, group: Group) -> int | None:
 
 @cache
 def raise_open_files() -> tuple[int, int]:
-    """Raise our own limit as far as we may; each workload takes some descriptors to watch.
-
-    Returns:
-        The limit before, which is what workloads are to have; the same at every call.
-    """
+    """The limits on open files for workloads; our own, which watches them all, is raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -197,10 +185,7 @@ def raise_open_files() -> tuple[int, int]:
 
 
 def groups_of(plain: Mapping[str, str], key: str) -> Group:
-    """The groups that a start record names.
-
-    A record that was meddled with must not lead us to a neighbor's groups.
-    """
+    """The groups in a start record; none in one that was meddled with to name a neighbor's."""
     try:
         group = Group.from_plain(plain)
     except InvalidInput:

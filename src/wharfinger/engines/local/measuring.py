@@ -49,16 +49,7 @@ MAX_WORDS = 120
 
 
 class LocalMonitor:
-    """Measures the engine's runs.
-
-    Args:
-        directory: The engine's.
-        runs: The engine's, by key; looked at when samples come.
-        machine: The engine's while it is open.
-        watcher: Tells of samples and of generators' ends.
-        tell: Takes a report for the core.
-        report_seconds: Between two reports on a server.
-    """
+    """Measures the engine's runs: reports each server every ``report_seconds`` to ``tell``."""
 
     def __init__(
         self,

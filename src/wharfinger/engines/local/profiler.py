@@ -104,14 +104,9 @@ class LocalProfiler:
 def profile_workload(
     directory: Path, workload: Workload, plan: ProfilingPlan, *, servers: str | None = None
 ) -> Measurements:
-    """Run a copy of it by the plan, and leave nothing behind.
+    """Run a copy of it by the plan, and leave nothing behind; see ``LocalProfiler``.
 
-    Args:
-        directory: For an engine's records meanwhile; made when it is not there. No other engine
-            may use it at the same time.
-        workload: What to copy.
-        plan: What to measure; see ``LocalProfiler.measure``.
-        servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
+    No other engine may use the directory at the same time.
 
     Raises:
         InvalidInput: The machine can't be divided so.

@@ -54,11 +54,7 @@ class EndRecord:
 
 
 def check_key(key: str) -> None:
-    """Check that a key can be a file's name.
-
-    Raises:
-        InvalidInput: It can't.
-    """
+    """Raise ``InvalidInput`` for a key that can't be a file's name."""
     if not _KEY.fullmatch(key):
         raise InvalidInput(f"key {key[:40]!r}: use 1 to 200 of A-Z a-z 0-9 . _ -, not . or - first")
 
@@ -66,8 +62,7 @@ def check_key(key: str) -> None:
 def create_run(directory: Path, key: str, start: StartRecord) -> Path:
     """Make a run directory, durably; there must be none of that key.
 
-    Raises:
-        OutOfSpace: It can't be made; nothing is left behind.
+    Raises ``OutOfSpace`` if it can't be made; then nothing is left behind.
     """
     unfinished, run_dir = directory / f"{_UNFINISHED}{key}", directory / key
     try:

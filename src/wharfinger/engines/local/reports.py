@@ -30,13 +30,8 @@ def end_of(
 ) -> End:
     """The report of an end that the supervisor saw.
 
-    Args:
-        key: The start's.
-        record: The supervisor's.
-        command: For the message; empty where it is no longer known.
-        working_directory: Likewise.
-        out_of_memory_kills: Processes that the kernel killed for the group's memory limit.
-        cpu_seconds: As the group counted; ``None`` = take the supervisor's count.
+    ``command`` and ``working_directory`` are for the message, if still known. CPU time as the group
+    counted precedes the supervisor's.
     """
     if record.failed_step is not None:
         return _start_failed(key, record, command, working_directory)

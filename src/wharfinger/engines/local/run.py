@@ -53,14 +53,7 @@ _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 class SupervisedTree:
     """A run's processes, controlled and measured through its cgroups and its supervisor.
 
-    Args:
-        key: Its identity.
-        run_dir: Its directory.
-        start: Where it was to run.
-        group: Its cgroups; without paths where it has none.
-
-    Attributes:
-        settled: Its end; ``None`` while it is not over.
+    ``settled`` is its end; ``None`` while it is not over. ``group`` may be without paths.
     """
 
     def __init__(self, key: str, run_dir: Path, start: StartRecord, group: Group) -> None:
@@ -93,11 +86,7 @@ class SupervisedTree:
                 request_suspend(self.run_dir, self._pidfd)
 
     def resume(self) -> None:
-        """Give it CPU time again.
-
-        Raises:
-            NotFound: Its run directory is gone.
-        """
+        """Give it CPU time again; raises ``NotFound`` if its run directory is gone."""
         if self.settled is not None:
             return
         with suppress(EngineFault):
@@ -207,14 +196,6 @@ class SupervisedTree:
 
 class LocalRun(SupervisedTree):
     """One start, from its launch or adoption to its settled end.
-
-    Args:
-        key: As for ``SupervisedTree``, as the next three.
-        run_dir: Its directory.
-        start: Where it was to run.
-        group: Its cgroups.
-        watcher: Tells of news.
-        tell: Takes a report for the core.
 
     Attributes:
         workload: What was to run, for messages; ``None`` when an earlier engine started it.

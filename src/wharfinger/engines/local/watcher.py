@@ -76,11 +76,7 @@ class Watcher:
             self._opened().unregister(descriptor)
 
     def await_entry(self, directory: Path, callback: Callback) -> None:
-        """Call back when an entry has appeared in the directory.
-
-        Raises:
-            OSError: The directory can't be watched.
-        """
+        """Call back when an entry has appeared in the directory; raises ``OSError``."""
         if self._directories is None:
             self._directories = DirectoryWatch()
             self.add(self._directories.fileno(), partial(self._entries_appeared, self._directories))

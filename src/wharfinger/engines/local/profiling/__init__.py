@@ -3,6 +3,5 @@
 The engine holds a ``client.ProfilingClient``. For each plan that starts ``worker`` with a ``job``;
 there ``wharfinger.profiling`` interprets the plan, and ``session`` carries its steps out: with
 ``runs`` (the workload under a supervisor, in a sandbox), ``readings`` (its performance, unsmoothed)
-and ``injection`` (sources of interference beside it). ``cleanup`` removes what is left, whatever
-died. docs/profiling.md says what happens and why.
+and sources of interference. ``cleanup`` removes what is left, whatever died; docs/profiling.md.
 """

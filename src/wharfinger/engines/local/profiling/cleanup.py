@@ -38,11 +38,7 @@ _WORKER, _UPPER = "worker", "upper-base"
 
 
 def begin(directory: Path, upper_base: Path) -> None:
-    """Make a plan's directory and write down which process uses it and where its layers will lie.
-
-    Raises:
-        OSError: There is no room.
-    """
+    """Make a plan's directory and write down its worker and where its layers will lie."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / _UPPER).write_bytes(os.fsencode(upper_base))
     identity = identity_of(os.getpid())

@@ -106,15 +106,9 @@ class _Plan:
 
 
 class ProfilingClient:
-    """All plans of one engine.
+    """All plans of one engine, beside its ``runs``; ``measuring`` tells how these perform.
 
-    Args:
-        directory: The engine's; theirs is ``.profiles`` within, made when it is needed.
-        runs: The engine's, by key: the neighbors.
-        machine: The engine's while it is open.
-        watcher: Tells of workers.
-        measuring: Tells of neighbors' performance.
-        tell: Takes a report for the core.
+    Files are in ``.profiles`` within the engine's directory, made when it is needed.
     """
 
     def __init__(

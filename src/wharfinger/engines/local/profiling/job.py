@@ -28,8 +28,6 @@ class ProfilingJob:
     """One plan to be run.
 
     Attributes:
-        key: The core's.
-        workload: What is copied.
         machine: The engine's, with the plan's server alone.
         directory: Of all that the plan's runs leave while they run; made by the worker.
         cap_bytes: How much a copy may write at most, if there is as much room.
@@ -83,8 +81,7 @@ class ManagerGone(Exception):
 class Lifeline:
     """The worker's channel to the manager, at which it waits.
 
-    When it breaks the manager is gone, and so must be the copy. On it come the neighbors that fall
-    below their targets.
+    Neighbors that fall below their targets come on it. Its break says that the manager is gone.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -124,11 +121,7 @@ class Lifeline:
 
     @contextmanager
     def injecting(self, *, everywhere: bool) -> Iterator[None]:
-        """Within it neighbors may be slowed; those that were before are not counted.
-
-        Args:
-            everywhere: On all of this machine, not only on the workload's server.
-        """
+        """Within it neighbors may be slowed, everywhere or on the workload's server."""
         self.tell({"injecting": True, "everywhere": everywhere})
         self._injecting = True
         try:

@@ -21,7 +21,8 @@ from wharfinger.monitor.client import MARK
 from wharfinger.monitor.inside import Inside
 from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
 from wharfinger.monitor.watch import COMMAND, HTTP, LINES, Watch
-from wharfinger.profiling.steps import PERFORMANCES, Stretch
+from wharfinger.profiling.scores import PERFORMANCES
+from wharfinger.profiling.steps import Stretch
 
 STALL_GAPS, STALL_SECONDS = 4.0, 0.5
 """A counter that is silent for so many of its usual gaps, and so long, stands still."""
@@ -76,10 +77,12 @@ class Heard:
         gaps = [after - before for before, after in itertools.pairwise(times)]
         return sorted(gaps)[(len(gaps) - 1) * 19 // 20] if gaps else None
 
-    def counts(self, quantity: Quantity) -> bool:
-        """Whether it counts work done, so that silence means that none was."""
-        points = self._of(quantity)
-        return bool(points) and points[-1][2]
+    def stands_still(self, quantity: Quantity, since: float, now: float) -> bool:
+        """Whether it counts work done, and was silent for so long that none was."""
+        points, gap = self._of(quantity), self.usual_gap(quantity)
+        if gap is None or not points[-1][2]:
+            return False
+        return now - max(since, points[-1][0]) > max(STALL_SECONDS, STALL_GAPS * gap)
 
     def work(self) -> float:
         """Work done at the end, as far as it was counted."""

@@ -4,18 +4,19 @@ Called by ``session``. What a copy writes lies in the plan's upper layers and go
 output and records lie in a run directory of its own, which ``cleanup`` finds after a crash.
 """
 
+import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.machine import groups_of, limits, pace_of
+from wharfinger.engines.local.machine import groups_of, limits
 from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
+from wharfinger.engines.local.run import SupervisedTree
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
-from wharfinger.host.pacing import request_pace
 from wharfinger.host.processes import has_ended
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
@@ -34,42 +35,22 @@ AGAIN = 'while "$@"; do :; done'
 """A load generator is started again when it has come to its end, but not when it has failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
-    """How a copy ended by itself.
+class SandboxedRun(SupervisedTree):
+    """One start of the copy, until it is ended by :meth:`clear`.
 
     Attributes:
-        ran_seconds: From its exec to its end.
-        cpu_seconds: Set-up of the sandbox included.
-        problem: Why this is not the end of a whole run; empty where it is.
+        pidfd: Readable once it is over.
     """
 
-    ran_seconds: float
-    cpu_seconds: float
-    problem: str
-
-
-class SandboxedRun:
-    """One start of the copy, until it is ended by :meth:`clear`."""
-
     def __init__(
-        self, job: ProfilingJob, run_dir: Path, group: Group, supervisor: Supervisor
+        self, job: ProfilingJob, start: StartRecord, group: Group, supervisor: Supervisor, name: str
     ) -> None:
-        self.run_dir = run_dir
-        self.group = group
+        super().__init__(name, job.directory / name, start, group)
+        self.pidfd = self._pidfd = supervisor.pidfd
         self._job = job
         self._supervisor = supervisor
         self._init = 0
-
-    @property
-    def supervisor_pid(self) -> int:
-        """Root of its tree of processes."""
-        return self._supervisor.pid
-
-    @property
-    def pidfd(self) -> int:
-        """Readable once it is over."""
-        return self._supervisor.pidfd
+        self.mark()
 
     @property
     def over(self) -> bool:
@@ -86,43 +67,61 @@ class SandboxedRun:
                 self._init = init
         return self._init
 
-    def cpu_seconds(self) -> float | None:
-        """CPU time of all of it until now."""
-        return cpu_seconds(cpu_file(self.group), self.supervisor_pid)
+    def mark(self) -> None:
+        """Measure its use of CPUs and devices from now on."""
+        self._marked = self._looked = time.monotonic()
+        self._cpu_seconds, self._io_bytes = self._read_cpu_seconds(), self._read_io_bytes()
 
-    def io_bytes(self) -> dict[int, int] | None:
-        """Bytes to and from devices until now, by process; ``None`` = the kernel does not say."""
+    def used_cpus(self) -> float | None:
+        """CPU seconds per second since the last call or mark; ``None`` = unknown."""
+        before, looked = self._cpu_seconds, self._looked
+        self._cpu_seconds, self._looked = self._read_cpu_seconds(), time.monotonic()
+        if before is None or self._cpu_seconds is None:
+            return None
+        return (self._cpu_seconds - before) / (self._looked - looked)
+
+    def io_bytes_per_second(self) -> float | None:
+        """To and from devices, of all processes since the mark; ``None`` = unknown."""
+        if not (moved := self._read_io_bytes()):
+            return None
+        total = sum(max(0, count - self._io_bytes.get(pid, 0)) for pid, count in moved.items())
+        return total / (time.monotonic() - self._marked)
+
+    def _read_cpu_seconds(self) -> float | None:
+        return cpu_seconds(cpu_file(self.group), self._supervisor.pid)
+
+    def _read_io_bytes(self) -> dict[int, int]:
         moved = {}
-        for pid in descendants(self.supervisor_pid):
+        for pid in descendants(self._supervisor.pid):
             with suppress(OSError, ValueError, KeyError):
                 lines = Path(f"/proc/{pid}/io").read_text().splitlines()
                 fields = dict(line.split(": ") for line in lines)
                 moved[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
-        return moved or None
+        return moved
 
-    def resize(self, cpu_millicpus: int) -> None:
+    def set_cpu(self, cpu_millicpus: int) -> None:
         """Give it another allocation of CPU; raises ``RunFailed``."""
-        allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
         server = self._job.server
-        start = StartRecord(Placement(server.server.name, allocation), server.cpus)
+        allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
+        start = replace(self.start, placement=Placement(server.server.name, allocation))
         try:
-            refused = self.group.resize(limits(allocation, server, server.cpus))
-            if not self.group.has_quota:
-                request_pace(self.run_dir, self.pidfd, pace_of(start, self.group))
+            refused = self.resize(start, limits(allocation, server, server.cpus))
         except (EngineFault, OutOfSpace) as fault:
             raise RunFailed(str(fault)) from fault
         if refused is not None:
             raise RunFailed(refused.reason)
+        self.start = start
 
-    def end(self) -> RunEnd:
-        """How it ended; to be asked once it is over."""
+    def end(self) -> tuple[float, float]:
+        """Seconds from its exec to its end, and of CPU time, set-up of the sandbox included.
+
+        To be called once it is over. Raises ``RunFailed`` if it did not end well by itself.
+        """
         record = read_run(self.run_dir).exit
         report = read_report(self.run_dir / "report")
-        return RunEnd(
-            report.ran_seconds if report else 0.0,
-            record.cpu_seconds if record else 0.0,
-            self._problem(record, report),
-        )
+        if problem := self._problem(record, report):
+            raise RunFailed(problem)
+        return report.ran_seconds if report else 0.0, record.cpu_seconds if record else 0.0
 
     def _problem(self, record: ExitRecord | None, report: SandboxReport | None) -> str:
         if record is None:
@@ -176,20 +175,16 @@ class SandboxedRuns:
 
     def __init__(self, job: ProfilingJob, upper_base: Path, cap_bytes: int) -> None:
         self.started = 0
+        self.upper_base = upper_base
         self._job = replace(job, cap_bytes=cap_bytes)
-        self._upper_base = upper_base
 
     def start(self, cpu_millicpus: int) -> SandboxedRun:
-        """Start another one; what its predecessor wrote is gone.
-
-        Raises:
-            RunFailed: It can't be started.
-        """
+        """Start another one; what its predecessor wrote is gone. Raises ``RunFailed``."""
         self.started += 1
         job, name = self._job, f"{self._job.key}.p{self.started}"
         placement = Placement(job.plan.server, Allocation(cpu_millicpus, job.plan.memory_bytes))
         try:
-            clean_up(self._upper_base)
+            clean_up(self.upper_base)
             start = job.machine.plan(name, placement)
             run_dir = create_run(job.directory, name, start)
             run = replace(job.workload.run, command=self._command(name))
@@ -197,7 +192,7 @@ class SandboxedRuns:
             supervisor = job.machine.launch(run_dir, workload, start, group, placement)
         except (EngineFault, OSError) as error:
             raise RunFailed(f"the copy can't be started: {error}") from error
-        return SandboxedRun(job, run_dir, group, supervisor)
+        return SandboxedRun(job, start, group, supervisor, name)
 
     def _command(self, name: str) -> tuple[str, ...]:
         job = self._job
@@ -212,7 +207,7 @@ class SandboxedRuns:
         return sandboxed(
             job.workload.run.command,
             working_directory=Path(job.workload.run.working_directory),
-            upper_base=self._upper_base,
+            upper_base=self.upper_base,
             cap_bytes=job.cap_bytes,
             report=job.directory / name / "report",
             load_command=load,
@@ -232,11 +227,7 @@ def load_output(run_dir: Path) -> Path:
 
 
 def wait_until_begun(copy: SandboxedRun, lifeline: Lifeline) -> int:
-    """Wait until the program has begun; process 1 of its namespaces.
-
-    Raises:
-        RunFailed: It has not.
-    """
+    """Process 1 of its namespaces, once the program has begun; raises ``RunFailed``."""
     waited = 0.0
     while not (init := copy.init_pid()) and not copy.over:
         if waited > BEGIN_SECONDS:

@@ -1,28 +1,30 @@
 """One plan's runs on this machine, one at a time: the port of its interpreter.
 
 A run is started, started again when its program has ended, resized and listened to; a source of
-interference comes beside it. The worker calls ``measure``.
+interference comes beside it. That stands for neighbors, so it runs on the copy's CPUs and gets what
+the copy leaves of them; its I/O goes to a nameless file on the storage of the copy's writes. The
+worker calls ``measure``.
 """
 
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.injection import EVERYWHERE, begin_source, reports_at_most
+from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
-from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
-from wharfinger.engines.local.profiling.runs import (
-    RunEnd,
-    SandboxedRun,
-    SandboxedRuns,
-    wait_until_begun,
-)
-from wharfinger.errors import InvalidInput, Unavailable
-from wharfinger.ibench.driver import RunningSource
+from wharfinger.engines.local.profiling.readings import Readings
+from wharfinger.engines.local.profiling.runs import SandboxedRun, SandboxedRuns, wait_until_begun
+from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
+from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.ibench.driver import RunningSource, begin_maximum, start_supervised
+from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.monitor.spec import main_quantity, spec_of, wanted_quantities
@@ -50,10 +52,19 @@ MIN_STARTS = 4
 FIRST_NUMBER_SECONDS, SOON_SECONDS = 30.0, 1e-6
 """For a program to get ready until it says its first number; and between that and the next."""
 
+_REPORT_SECONDS = 0.1
+_SOURCE_MEMORY_BYTES = 256 << 20
+_READY_LOOK_SECONDS = 0.02
 
-def measure(
-    job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
-) -> Measurements:
+KEPT_BACK = 0.05
+"""Share of a server's CPU for the kernel, the manager and the profiler: without it they slow the
+copy, which would be taken for interference."""
+_MIN_LEFT_MILLICPUS = 100
+EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
+"""Shared by all servers of this machine, and seen at the source."""
+
+
+def measure(job: ProfilingJob, runs: SandboxedRuns, lifeline: Lifeline) -> Measurements:
     """Carry the plan out.
 
     Raises:
@@ -68,7 +79,7 @@ def measure(
         seen_at_source=EVERYWHERE,
         total=job.workload.measure.progress_total,
     )
-    session = ProfilingSession(job, runs, upper_base, lifeline)
+    session = ProfilingSession(job, runs, lifeline)
     procedure = Procedure.whole(plan.seconds)
     if session.by_rate:
         allocations, sources = len(plan.cpu_millicpus), len(plan.sources)
@@ -81,26 +92,23 @@ def measure(
 
 
 class ProfilingSession:
-    """The port: one run at a time, and a source in ``upper_base`` beside it.
+    """The port: one run at a time, and a source beside it.
 
     Attributes:
         by_rate: The program reports its performance while it runs.
     """
 
-    def __init__(
-        self, job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
-    ) -> None:
+    def __init__(self, job: ProfilingJob, runs: SandboxedRuns, lifeline: Lifeline) -> None:
         self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
         self._job = job
         self._plan = job.plan
         self._runs = runs
-        self._upper_base = upper_base
         self._lifeline = lifeline
         self._run: SandboxedRun | None = None
         self._readings: Readings | None = None
         self._cpu_millicpus = 0
         self._since = 0.0
-        self._use = _Use()
+        self._io_bytes_per_second: float | None = None
         self._work = 1.0
         self._source: RunningSource | None = None
         self._source_ends = ExitStack()
@@ -119,7 +127,7 @@ class ProfilingSession:
             self._begin(0)
             self._warm_up(step.warm_up_seconds)
         elif self._run is not None and not self._run.over:
-            self._run.resize(step.cpu_millicpus)
+            self._run.set_cpu(step.cpu_millicpus)
             changes = True
         self._mark()
         return changes
@@ -129,7 +137,7 @@ class ProfilingSession:
         self._cpu_millicpus = self._plan.cpu_millicpus[0]
         if self._source is None:
             self._source = self._source_ends.enter_context(
-                begin_source(self._job, step.resource, self._upper_base, self._lifeline)
+                _begin_source(self._job, step.resource, self._runs.upper_base, self._lifeline)
             )
         if step.intensity != self._source.intensity:
             try:
@@ -147,14 +155,14 @@ class ProfilingSession:
         assert source is not None
         with suppress(Unavailable):
             source.withdraw()
-        asked, achieved = reports_at_most(source)
+        asked, achieved = _reports_at_most(source)
         self._source_ends.close()
         self._mark()
         if step.resource not in EVERYWHERE:
             return None
         shared = caused_by_sharing(asked, achieved) if step.slowed else None
         maximum = source.setting.maximum_per_second
-        caused = caused_on_device(maximum, self._use.io_bytes_per_second, shared)
+        caused = caused_on_device(maximum, self._io_bytes_per_second, shared)
         return caused or "the kernel does not say its I/O, and the device was not congested"
 
     def now(self) -> float:
@@ -183,11 +191,14 @@ class ProfilingSession:
             if stretch := self._next_stretch(wanted.seconds, began, over=over):
                 return stretch
             if over and wanted.reserved_starts is None:
-                raise self._program_ended()
+                self._work = self._heard.heard.work() or 1.0
+                if (whole := self._whole()).seconds <= 0:
+                    raise RunFailed("it ended before its time could be taken")
+                raise ProgramEnded(whole, self._work)
             if time.monotonic() >= wanted.until:
                 return None
             if over:
-                self._end_well()
+                self._present.end()
                 self._begin(wanted.reserved_starts or 0)
             else:
                 self._lifeline.wait(POLL_SECONDS)
@@ -231,20 +242,13 @@ class ProfilingSession:
         if heard is not None:
             self._since, stretch = heard
             if self._source is None and self._cpu_millicpus == self._plan.cpu_millicpus[0]:
-                self._use.look_at_io(self._present)
-            return replace(stretch, used_cpus=self._use.look(self._present))
+                self._look_at_io()
+            return replace(stretch, used_cpus=self._present.used_cpus())
         may_stall = self._source is not None and self._source.intensity > 0
-        if may_stall and not over and self._stands_still(primary, began):
-            return Stretch(time.monotonic() - began, {primary: 0.0})
+        now = time.monotonic()
+        if may_stall and not over and self._heard.heard.stands_still(primary, began, now):
+            return Stretch(now - began, {primary: 0.0})
         return None
-
-    def _stands_still(self, primary: Quantity, began: float) -> bool:
-        heard = self._heard.heard
-        gap = heard.usual_gap(primary)
-        if gap is None or not heard.counts(primary):
-            return False
-        newest = max((began, *heard.times(primary, began)[-1:]))
-        return time.monotonic() - newest > max(STALL_SECONDS, STALL_GAPS * gap)
 
     def _warm_up(self, seconds: float) -> None:
         patience = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
@@ -254,11 +258,16 @@ class ProfilingSession:
         while (left := until - time.monotonic()) > 0:
             self.read(ReadFor(left, until, None))
 
+    def _look_at_io(self) -> None:
+        moved = self._present.io_bytes_per_second()
+        if moved is not None:
+            self._io_bytes_per_second = moved
+
     def _mark(self) -> None:
         """Count only what is heard from now on."""
         self._since = time.monotonic()
         if self._run is not None:
-            self._use.begin(self._run)
+            self._run.mark()
 
     # --- runs ------------------------------------------------------------------------------------
 
@@ -269,8 +278,8 @@ class ProfilingSession:
         self._clear()
         self._run = run = self._runs.start(self._cpu_millicpus)
         init = wait_until_begun(run, self._lifeline)
-        if not init and run.end().problem:
-            raise RunFailed(run.end().problem)
+        if not init:
+            run.end()
         self._readings = Readings(self._job, run, init)
         self._mark()
 
@@ -291,31 +300,17 @@ class ProfilingSession:
         while not self._present.over:
             left = until - time.monotonic()
             if left <= 0:
-                return Stretch(time.monotonic() - began, {}, self._use.look(self._present))
+                return Stretch(time.monotonic() - began, {}, self._present.used_cpus())
             self._lifeline.wait(min(left, LOOK_SECONDS), self._present.pidfd)
             if self._source is None and self._runs.started == 1:
-                self._use.look_at_io(self._present)
+                self._look_at_io()
         return self._whole()
 
-    def _program_ended(self) -> ProgramEnded:
-        self._work = self._heard.heard.work() or 1.0
-        stretch = self._whole()
-        if stretch.seconds <= 0:
-            raise RunFailed("it ended before its time could be taken")
-        return ProgramEnded(stretch, self._work)
-
     def _whole(self) -> Stretch:
-        end = self._end_well()
-        seconds = end.ran_seconds
+        seconds, cpu_seconds = self._present.end()
         if seconds <= 0:
             return Stretch(0.0)
-        return Stretch(seconds, {Quantity.RATE: self._work / seconds}, end.cpu_seconds / seconds)
-
-    def _end_well(self) -> RunEnd:
-        end = self._present.end()
-        if end.problem:
-            raise RunFailed(end.problem)
-        return end
+        return Stretch(seconds, {Quantity.RATE: self._work / seconds}, cpu_seconds / seconds)
 
     def _clear(self) -> None:
         readings, self._readings = self._readings, None
@@ -326,38 +321,75 @@ class ProfilingSession:
             run.clear()
 
 
-class _Use:
-    """A run's use of CPUs and devices; ``io_bytes_per_second`` is alone at the first allocation."""
-
-    def __init__(self) -> None:
-        self.io_bytes_per_second: float | None = None
-        self._began = self._looked = 0.0
-        self._cpu_seconds: float | None = None
-        self._io_bytes: Mapping[int, int] | None = None
-
-    def begin(self, run: SandboxedRun) -> None:
-        self._began = self._looked = time.monotonic()
-        self._cpu_seconds, self._io_bytes = run.cpu_seconds(), run.io_bytes()
-
-    def look(self, run: SandboxedRun) -> float | None:
-        """CPU seconds per second since the last look; ``None`` = unknown."""
-        before, looked = self._cpu_seconds, self._looked
-        self._cpu_seconds, self._looked = run.cpu_seconds(), time.monotonic()
-        if before is None or self._cpu_seconds is None:
-            return None
-        return (self._cpu_seconds - before) / (self._looked - looked)
-
-    def look_at_io(self, run: SandboxedRun) -> None:
-        """Take in the I/O of all processes since the beginning."""
-        if moved := run.io_bytes():
-            before = self._io_bytes or {}
-            total = sum(max(0, count - before.get(pid, 0)) for pid, count in moved.items())
-            self.io_bytes_per_second = total / (time.monotonic() - self._began)
-
-
 def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
     """The quantities to measure: those of its target, or what its ``measure`` tells."""
     stated = wanted_quantities(workload) or (main_quantity(workload),)
     # How long the rest takes follows from the rate and the total.
     rates = (Quantity.RATE if q is Quantity.REMAINING else q for q in stated)
     return tuple(dict.fromkeys(rates))
+
+
+@contextmanager
+def _begin_source(
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> Iterator[RunningSource]:
+    """A source at intensity 0; afterwards nothing of it is left.
+
+    Raises:
+        SourceSilent: There is none, or it has no signal here.
+        NeighborFell: While a device's maximum was measured.
+    """
+    name = f"{job.key}.{resource.value}"
+    all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
+    left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
+    if left_millicpus < _MIN_LEFT_MILLICPUS:
+        raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbors")
+    allocation = Allocation(left_millicpus, _SOURCE_MEMORY_BYTES)
+    try:
+        setting = _setting(job, resource, upper_base, lifeline)
+        placement = Placement(job.plan.server, allocation)
+        group = job.machine.create_run(job.directory, name, placement)
+        env = {KEY_VARIABLE: name}
+        source = start_supervised(setting, job.directory / name, env=env, group=group)
+    except (InvalidInput, EngineFault, OutOfSpace, Unavailable) as error:
+        clear_run(job.directory / name)
+        raise SourceSilent(str(error)) from error
+    try:
+        with lifeline.injecting(everywhere=resource in EVERYWHERE):
+            yield source
+    finally:
+        with suppress(Unavailable):
+            source.withdraw()
+        source.stop()
+        clear_run(job.directory / name)
+
+
+def _setting(
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> SourceSetting:
+    setting = SourceSetting(
+        source_named(resource.value),
+        cpus=job.server.cpus,
+        directory=upper_base,
+        report_seconds=_REPORT_SECONDS,
+    )
+    signal = signal_here(setting)
+    if not signal.there:
+        raise SourceSilent(signal.reason)
+    if not setting.source.measures_maximum:
+        return setting
+    device = upper_base.stat().st_dev
+    if maximum := job.maxima_per_second.get(device):
+        return replace(setting, maximum_per_second=maximum)
+    with lifeline.injecting(everywhere=True), begin_maximum(setting) as source:
+        while not source.ready_within(_READY_LOOK_SECONDS):
+            lifeline.wait(0.0)
+    lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})  # For later plans.
+    return source.setting
+
+
+def _reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
+    """The highest intensity that the source was at, and what it achieved there."""
+    reports = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
+    highest = max((report.intensity for report in reports), default=0.0)
+    return highest, [report.achieved for report in reports if report.intensity == highest]

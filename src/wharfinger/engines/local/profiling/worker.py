@@ -33,15 +33,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingFailed:
-    """Run the plan.
-
-    Raises:
-        ManagerGone: The manager has died.
-    """
+    """Run the plan; raises ``ManagerGone``."""
     try:
         upper_base = _prepare(job)
         runs = SandboxedRuns(job, upper_base, cap(upper_base, job.cap_bytes))
-        return ev.ProfilingFinished(job.key, measure(job, runs, upper_base, lifeline))
+        return ev.ProfilingFinished(job.key, measure(job, runs, lifeline))
     except (RunFailed, WharfingerError) as error:
         return ev.ProfilingFailed(job.key, str(error))
     except OSError as error:
@@ -75,13 +71,8 @@ def choose_upper(working_directory: Path, own: Path, name: str) -> Path:
     """Where to make the directory of the upper layers, which take a copy's writes.
 
     On the file system of the working directory, since elsewhere its I/O would have another cost:
-    in our own directory if that is there, else in the highest directory of it that we may write
-    to. Where there is none the program can't write there either, and our own directory does.
-
-    Args:
-        working_directory: The workload's.
-        own: The directory of the plan's runs.
-        name: The plan's key, for a directory outside of our own.
+    in our own directory if that is there, else as ``PREFIX + name`` in the highest directory of it
+    that we may write to. Where there is none the program can't write there either, and ours does.
     """
     device = working_directory.stat().st_dev
     if own.stat().st_dev == device:
