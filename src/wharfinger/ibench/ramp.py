@@ -44,25 +44,19 @@ class RampPlan:
 
     def __post_init__(self) -> None:
         rising = all(a < b for a, b in zip((0.0, *self.levels), self.levels, strict=False))
-        for right, problem in (
-            (0 < self.tolerance < 1, f"tolerance: {self.tolerance}; give a share between 0 and 1"),
-            (
-                self.levels and rising and self.levels[-1] <= 100,
-                f"levels: {self.levels}; give ascending intensities above 0, up to 100",
+        ascending = rising and bool(self.levels) and self.levels[-1] <= 100
+        visits = 3 <= self.samples_per_visit <= self.max_samples_per_visit
+        counts = self.discard_samples >= 0 and self.confirmations >= 0
+        problems = {
+            f"tolerance: {self.tolerance}; give a share between 0 and 1": 0 < self.tolerance < 1,
+            f"levels: {self.levels}; give ascending intensities above 0, up to 100": ascending,
+            f"samples_per_visit: {self.samples_per_visit}; give 3 to max_samples_per_visit": visits,
+            "discard_samples, confirmations: give 0 or more": counts,
+            f"confidence: {self.confidence}; give a probability between 0.5 and 1": (
+                0.5 < self.confidence < 1
             ),
-            (
-                3 <= self.samples_per_visit <= self.max_samples_per_visit,
-                f"samples_per_visit: {self.samples_per_visit}; give 3 to max_samples_per_visit",
-            ),
-            (
-                self.discard_samples >= 0 and self.confirmations >= 0,
-                "discard_samples, confirmations: give 0 or more",
-            ),
-            (
-                0.5 < self.confidence < 1,
-                f"confidence: {self.confidence}; give a probability between 0.5 and 1",
-            ),
-        ):
+        }
+        for problem, right in problems.items():
             if not right:
                 raise InvalidInput(problem)
 

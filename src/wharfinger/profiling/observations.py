@@ -9,7 +9,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
 from wharfinger.profiling.scores import (
     PERFORMANCES,
-    SETTINGS,
+    USE_ERROR,
     capacity,
     caused_on_cpu,
     mean,
@@ -67,8 +67,6 @@ class Observations:
         self._further: dict[Quantity, list[SettingEntry]] = {}
         self._silent: dict[str, str] = {}
         self._used_cpus: dict[int, float] = {}
-
-    # --- performance -----------------------------------------------------------------------------
 
     def entries(
         self, stretches: Sequence[Stretch], at: int, *, further: bool = False
@@ -128,8 +126,6 @@ class Observations:
         if used_cpus and SharedResource.INTEGER in self._plan.sources:
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
 
-    # --- interference ----------------------------------------------------------------------------
-
     def add_ramp(self, resource: SharedResource, ramped: Tolerance) -> None:
         """Add a ramp's result, if there is any."""
         if ramped.low > 0 or not ramped.censored:
@@ -177,8 +173,6 @@ class Observations:
         self.silence(f"tolerated/{resource.value}", reason)
         self.stopped = f"{name} fell below its target beside {resource.value}"
 
-    # --- all of it -------------------------------------------------------------------------------
-
     @property
     def is_idle(self) -> bool:
         """Whether no performance above 0 was seen."""
@@ -191,7 +185,7 @@ class Observations:
             raise RunFailed(self.stopped or "; ".join(self._silent.values()) or "nothing was read")
         for what in self._missing():
             self._silent.setdefault(what, self.stopped or "time was over")
-        used = {cpu: Entry(u, SETTINGS.use_error) for cpu, u in self._used_cpus.items() if u > 0}
+        used = {cpu: Entry(u, USE_ERROR) for cpu, u in self._used_cpus.items() if u > 0}
         return Measurements(
             performance={**self._performance, Quantity.CPU: used} if used else self._performance,
             tolerated=self.tolerated,

@@ -5,7 +5,6 @@ Source: Paragon (TOCS) 2.3 and iBench (dissertation chapter 5) for tolerated and
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from wharfinger.ibench.ramp import Tolerance
@@ -14,32 +13,17 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
 
 PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreSettings:
-    """Relative errors of entries, and thresholds.
-
-    Attributes:
-        single_error: Of what was measured once, with unknown noise.
-        min_error: Lower bound, for the machine's own drift.
-        use_error: Of CPU time.
-        capacity_error: Of a capacity estimate.
-        saturated_share: Share of its CPU above which a service counts as saturated.
-        congested_share: A source that achieves less of what it was asked for had to share.
-        min_io_bytes_per_second: With less I/O, a source falls short for want of CPU time.
-    """
-
-    single_error: float = 0.1
-    min_error: float = 0.005
-    use_error: float = 0.05
-    capacity_error: float = 0.2
-    saturated_share: float = SATURATED_SHARE
-    congested_share: float = 0.95
-    min_io_bytes_per_second: float = 16384.0
-
-
-SETTINGS = ScoreSettings()
+SINGLE_ERROR = 0.1
+"""Relative error of what was measured once, with unknown noise."""
+USE_ERROR = 0.05
+CAPACITY_ERROR = 0.2
+"""Relative errors of CPU time and of a capacity estimate."""
+_MIN_ERROR = 0.005
+"""Lower bound of relative errors, for the machine's own drift."""
+_CONGESTED_SHARE = 0.95
+"""A source that achieves less of what it was asked for had to share."""
+_MIN_IO_BYTES_PER_SECOND = 16384.0
+"""With less I/O, a source falls short for want of CPU time."""
 
 
 def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
@@ -57,9 +41,9 @@ def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
     if average <= 0:
         return None
     if len(told) == 1:
-        return Entry(average, SETTINGS.single_error)
+        return Entry(average, SINGLE_ERROR)
     error = stdev(value for _, value in told) / math.sqrt(len(told)) / average
-    return Entry(average, max(SETTINGS.min_error, error))
+    return Entry(average, max(_MIN_ERROR, error))
 
 
 def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
@@ -72,10 +56,10 @@ def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
     [400.0, 40.0]
     """
     used_millicpus = used_cpus * MILLICPUS_PER_CPU
-    if not 0 < used_millicpus < SETTINGS.saturated_share * cpu_millicpus:
+    if not 0 < used_millicpus < SATURATED_SHARE * cpu_millicpus:
         return entry
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, used_millicpus))
-    return Entry(entry.value * usable / used_millicpus, max(entry.error, SETTINGS.capacity_error))
+    return Entry(entry.value * usable / used_millicpus, max(entry.error, CAPACITY_ERROR))
 
 
 def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) -> float | None:
@@ -156,7 +140,7 @@ def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
     if not achieved or asked <= 0:
         return None
     reached = fmean(achieved)
-    if not 0 < reached < SETTINGS.congested_share * asked:
+    if not 0 < reached < _CONGESTED_SHARE * asked:
         return None
     error = stdev(achieved) / math.sqrt(len(achieved)) if len(achieved) > 1 else reached / 4
     slope = 100 * asked / reached**2
@@ -176,6 +160,6 @@ def caused_on_device(
         return shared
     value = min(100.0, 100 * io_bytes_per_second / maximum_per_second)
     own = Entry(value, max(1.0, value / 10))
-    if io_bytes_per_second < SETTINGS.min_io_bytes_per_second or shared is None:
+    if io_bytes_per_second < _MIN_IO_BYTES_PER_SECOND or shared is None:
         return own
     return max(shared, own, key=lambda entry: entry.value)

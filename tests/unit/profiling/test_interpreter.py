@@ -12,7 +12,8 @@ from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import COARSE, Procedure, cut_short, looks_for, ramp_plan
 from wharfinger.profiling.scores import (
-    SETTINGS,
+    CAPACITY_ERROR,
+    SINGLE_ERROR,
     caused_by_sharing,
     caused_on_cpu,
     caused_on_device,
@@ -173,7 +174,7 @@ def test_a_silent_source_is_said_to_be_one_and_the_next_follows():
 
 def test_one_value_says_nothing_of_its_noise():
     entry = mean([(1.0, 5.0)])
-    assert entry is not None and entry.error == SETTINGS.single_error
+    assert entry is not None and entry.error == SINGLE_ERROR
     assert mean([]) is None
     assert mean([(1.0, 0.0)]) is None
 
@@ -243,7 +244,7 @@ def test_a_service_is_told_by_what_it_could_answer_not_by_what_it_was_asked():
     observations.add_performance(500, answered, 0.47)
     found = observations.measurements(runs=1, seconds=8.0).performance
     assert found[THROUGHPUT][1000].value == pytest.approx(400)
-    assert found[THROUGHPUT][1000].error == SETTINGS.capacity_error
+    assert found[THROUGHPUT][1000].error == CAPACITY_ERROR
     assert found[THROUGHPUT][500].value == pytest.approx(40), "busy: it can do no more"
     assert [entry.value for entry in found[LATENCY].values()] == pytest.approx([0.004, 0.004])
 

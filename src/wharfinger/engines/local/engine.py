@@ -97,8 +97,6 @@ class LocalEngine:
         )
         self._can_copy = False
 
-    # --- life ------------------------------------------------------------------------------
-
     @property
     def capabilities(self) -> Capabilities:
         """As this machine's controls allow; known once it is open."""
@@ -179,8 +177,6 @@ class LocalEngine:
             raise EngineFault("the local engine is not open")
         return self._open_machine
 
-    # --- reports -----------------------------------------------------------------------------
-
     def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
         """Reports since the last call, oldest first."""
         deadline = time.monotonic() + timeout_seconds
@@ -214,8 +210,6 @@ class LocalEngine:
             raise NotFound(f"no start has the key {key!r}")
         with self._watcher.spare_descriptors():
             return run.read_log(offset, limit_bytes)
-
-    # --- actions -----------------------------------------------------------------------------
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry out an action; ``poll`` reports the outcome."""
@@ -265,11 +259,8 @@ class LocalEngine:
         wanted = action.placements[0]
         start = replace(run.start, placement=wanted, cpus=server.cpus)
         refused = run.resize(start, limits(wanted.allocation, server, start.cpus))
-        if refused is None:
-            self._keep_resized(run, start)
-        return refused
-
-    def _keep_resized(self, run: LocalRun, start: StartRecord) -> None:
+        if refused is not None:
+            return refused
         if start.cpus != run.start.cpus and run.supervisor_pid is not None:
             bind_tree(run.supervisor_pid, start.cpus)
         run.start = start
@@ -277,6 +268,7 @@ class LocalEngine:
             save_start(run.run_dir, start)
         except (OSError, NotFound) as error:
             log.warning("%s: its new allocation is not on disk: %s", run.key, error)
+        return None
 
 
 class _Starts:

@@ -61,12 +61,7 @@ class Machine:
         return StartRecord(placement, server.cpus, groups)
 
     def create_run(self, directory: Path, key: str, placement: Placement) -> Group:
-        """Make a run directory, and then the cgroups that it names.
-
-        Raises:
-            OutOfSpace: The directory can't be made.
-            EngineFault: The kernel refuses.
-        """
+        """Make a run directory, and then the cgroups that it names; raises as :meth:`launch`."""
         start = self.plan(key, placement)
         create_run(directory, key, start)
         return self._prepare(key, start, groups_of(start.groups, key), placement)

@@ -314,15 +314,16 @@ def _failure(end: End, run: LocalRun) -> str:
         if end.signal is None
         else f"was ended by signal {end.signal}"
     )
-    words = _last_line(run)
+    words = last_line(run.run_dir, MAX_WORDS)
     return f"the load generator {how}" + (f": {words}" if words else " and printed nothing")
 
 
-def _last_line(run: LocalRun) -> str:
+def last_line(run_dir: Path, max_characters: int) -> str:
+    """The last line of a run's output that is not empty, in printable characters."""
     try:
-        data, _ = read_output(run.run_dir, -LAST_WORDS_BYTES, LAST_WORDS_BYTES)
+        data, _ = read_output(run_dir, -LAST_WORDS_BYTES, LAST_WORDS_BYTES)
     except (WharfingerError, OSError):
         return ""
     lines = data.decode(errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return "".join(c if c.isprintable() else " " for c in last)[:MAX_WORDS]
+    return "".join(c if c.isprintable() else " " for c in last)[:max_characters]

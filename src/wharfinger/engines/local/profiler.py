@@ -69,7 +69,7 @@ class LocalProfiler:
         """Run a plan to its end.
 
         Args:
-            key: The same for the same program, so that what a killed run left is found.
+            key: The same for the same program, so that what a killed run left is cleared.
             workload: What is profiled.
             plan: On a server of this engine; an empty ``server`` stands for the first one.
 

@@ -73,9 +73,7 @@ class SupervisedTree:
     def suspend(self) -> None:
         """Stop giving it CPU time: by a freezer, else by its supervisor.
 
-        Raises:
-            NotFound: Its run directory is gone.
-            OutOfSpace: There is no room to tell its supervisor; it goes on.
+        Raises ``NotFound`` without its run directory, ``OutOfSpace`` without room to tell.
         """
         if self.settled is not None:
             return
@@ -98,15 +96,8 @@ class SupervisedTree:
     def resize(self, start: StartRecord, wanted: Limits) -> ResizeRefused | None:
         """Hold it to other limits: all of them, or those that hold now.
 
-        Args:
-            start: Its record as it will be; the caller keeps it.
-            wanted: The same in the cgroups' terms.
-
-        Raises:
-            EngineFault: The kernel refuses.
-            InvalidInput: A share of CPU time that is out of range.
-            NotFound: Its run directory is gone.
-            OutOfSpace: There is no room to tell its supervisor.
+        ``start`` is its record as it will be, which the caller keeps; ``wanted`` the same in the
+        cgroups' terms. Raises ``EngineFault``, ``InvalidInput``, ``NotFound`` or ``OutOfSpace``.
         """
         self._set_pace(start)
         try:
@@ -277,8 +268,6 @@ class LocalRun(SupervisedTree):
             os.close(self._pidfd)
         self._supervisor, self._pidfd = None, -1
 
-    # --- news ------------------------------------------------------------------------------------
-
     def look(self) -> None:
         """Report what is new in the run directory."""
         if self.settled is None:
@@ -350,8 +339,6 @@ class LocalRun(SupervisedTree):
         else:
             self._take_in(record)
             self._settle(record)
-
-    # --- the end -------------------------------------------------------------------------------
 
     def _refused_to_start(self, status: SupervisorStatus, fault: str) -> None:
         """The supervisor gave up, or was killed, before its claim: nothing was started."""
@@ -429,8 +416,6 @@ class LocalRun(SupervisedTree):
             remove_run(self.run_dir)
         elif has_ended(self._pidfd, _DYING_SECONDS):
             self._supervisor_ended()
-
-    # --- what is asked of it -------------------------------------------------------------------
 
     def stop(self, grace_seconds: float) -> None:
         """Ask its supervisor to end it, or make sure that it never starts."""

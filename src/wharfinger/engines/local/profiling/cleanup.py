@@ -82,31 +82,31 @@ def _end_worker(directory: Path) -> None:
         identity = msgspec.json.decode(text, type=ProcessIdentity)
     except (OSError, msgspec.MsgspecError):
         return
-    if identity.pid == os.getpid():
-        return
-    pidfd = open_pidfd(identity)
-    if pidfd is not None:
-        send_signal(pidfd, signal.SIGKILL)
-        has_ended(pidfd, END_SECONDS)
-        os.close(pidfd)
+    if identity.pid != os.getpid():
+        _end(identity)
 
 
 def _end_supervisor(run_dir: Path) -> None:
     """One that has not claimed its run yet may not any more; one that has is ended."""
     with suppress(NotFound, OutOfSpace):
-        if cancel(run_dir):
-            return
-        supervisor = read_run(run_dir).supervisor
-        pidfd = open_pidfd(supervisor) if supervisor else None
-        if pidfd is None:
-            return
-        try:
+        if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
+            _end(supervisor, run_dir)
+
+
+def _end(process: ProcessIdentity, run_dir: Path | None = None) -> None:
+    """Kill a process; a supervisor, whose run directory is given, may end its tree first."""
+    pidfd = open_pidfd(process)
+    if pidfd is None:
+        return
+    try:
+        if run_dir is not None:
             request_stop(run_dir, pidfd, 0.0)
-            if not has_ended(pidfd, END_SECONDS):
-                send_signal(pidfd, signal.SIGKILL)
-                has_ended(pidfd, END_SECONDS)
-        finally:
-            os.close(pidfd)
+            if has_ended(pidfd, END_SECONDS):
+                return
+        send_signal(pidfd, signal.SIGKILL)
+        has_ended(pidfd, END_SECONDS)
+    finally:
+        os.close(pidfd)
 
 
 def _remove_upper(directory: Path) -> None:

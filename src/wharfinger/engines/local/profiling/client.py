@@ -155,8 +155,6 @@ class ProfilingClient:
         self._plans.clear()
         self._answers.clear()
 
-    # --- actions -----------------------------------------------------------------------------
-
     def profile(self, action: act.ProfileWorkload) -> None:
         """Run a plan once; a key whose plan is over gets the same answer again."""
         key = action.key
@@ -229,8 +227,6 @@ class ProfilingClient:
         self._watcher.add(channel.fileno(), partial(self._look, plan))
         return plan
 
-    # --- news of workers -------------------------------------------------------------------------
-
     def _look(self, plan: _Plan) -> None:
         """Read the worker's messages."""
         while plan.channel is not None:
@@ -301,8 +297,6 @@ class ProfilingClient:
         while len(self._answers) > MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
         self._tell(answer)
-
-    # --- neighbors ------------------------------------------------------------------------------
 
     def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
         """Note the workloads below their targets: the source slowed those that were not before."""

@@ -105,9 +105,7 @@ class Lifeline:
     def wait(self, seconds: float, *descriptors: int) -> bool:
         """Wait; whether one of the descriptors has become readable before the time was over.
 
-        Raises:
-            ManagerGone: It is.
-            NeighborFell: Within :meth:`injecting`.
+        Raises ``ManagerGone``, and within :meth:`injecting` ``NeighborFell``.
         """
         poll = select.poll()
         for descriptor in (self._channel.fileno(), *descriptors):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.machine import groups_of, limits
-from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file
+from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file, last_line
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
@@ -20,7 +20,7 @@ from wharfinger.host.cgroups import Group
 from wharfinger.host.processes import has_ended
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
-from wharfinger.host.supervisor import Supervisor, read_output, request_stop
+from wharfinger.host.supervisor import Supervisor, request_stop
 from wharfinger.host.tree import children_of, descendants
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.monitor.counters import cpu_seconds
@@ -29,7 +29,8 @@ from wharfinger.profiling.steps import RunFailed
 BEGIN_SECONDS = 20.0
 """For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 END_SECONDS = 10.0
-_LAST_WORDS_BYTES = 400
+MAX_WORDS = 400
+"""Characters of a copy's last line that are shown."""
 
 AGAIN = 'while "$@"; do :; done'
 """A load generator is started again when it has come to its end, but not when it has failed."""
@@ -150,10 +151,8 @@ class SandboxedRun(SupervisedTree):
         return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
 
     def _words(self) -> str:
-        """The last line of its output."""
-        data, _ = read_output(self.run_dir, -_LAST_WORDS_BYTES, _LAST_WORDS_BYTES)
-        lines = data.decode(errors="replace").strip().splitlines()
-        return f": {lines[-1]}" if lines else ""
+        line = last_line(self.run_dir, MAX_WORDS)
+        return f": {line}" if line else ""
 
     def kill(self) -> None:
         """End it, all of it, at once."""
@@ -170,50 +169,37 @@ class SandboxedRun(SupervisedTree):
         clear_run(load_dir(self.run_dir))
 
 
-class SandboxedRuns:
-    """Starts copies, with layers in ``upper_base`` that hold up to ``cap_bytes``; counts them."""
+def start_copy(job: ProfilingJob, upper_base: Path, name: str, cpu_millicpus: int) -> SandboxedRun:
+    """Start the copy; what its predecessor wrote is removed. Raises ``RunFailed``."""
+    placement = Placement(job.plan.server, Allocation(cpu_millicpus, job.plan.memory_bytes))
+    try:
+        clean_up(upper_base)
+        start = job.machine.plan(name, placement)
+        run_dir = create_run(job.directory, name, start)
+        run = replace(job.workload.run, command=_command(job, upper_base, run_dir))
+        workload, group = replace(job.workload, run=run), groups_of(start.groups, name)
+        supervisor = job.machine.launch(run_dir, workload, start, group, placement)
+    except (EngineFault, OSError) as error:
+        raise RunFailed(f"the copy can't be started: {error}") from error
+    return SandboxedRun(job, start, group, supervisor, name)
 
-    def __init__(self, job: ProfilingJob, upper_base: Path, cap_bytes: int) -> None:
-        self.started = 0
-        self.upper_base = upper_base
-        self._job = replace(job, cap_bytes=cap_bytes)
 
-    def start(self, cpu_millicpus: int) -> SandboxedRun:
-        """Start another one; what its predecessor wrote is gone. Raises ``RunFailed``."""
-        self.started += 1
-        job, name = self._job, f"{self._job.key}.p{self.started}"
-        placement = Placement(job.plan.server, Allocation(cpu_millicpus, job.plan.memory_bytes))
-        try:
-            clean_up(self.upper_base)
-            start = job.machine.plan(name, placement)
-            run_dir = create_run(job.directory, name, start)
-            run = replace(job.workload.run, command=self._command(name))
-            workload, group = replace(job.workload, run=run), groups_of(start.groups, name)
-            supervisor = job.machine.launch(run_dir, workload, start, group, placement)
-        except (EngineFault, OSError) as error:
-            raise RunFailed(f"the copy can't be started: {error}") from error
-        return SandboxedRun(job, start, group, supervisor, name)
-
-    def _command(self, name: str) -> tuple[str, ...]:
-        job = self._job
-        load = job.workload.measure.load_command
-        load_group, output = Group({}), None
-        if load is not None:
-            run_dir = load_dir(job.directory / name)
-            placement = Placement(job.plan.server, LOAD_ALLOCATION)
-            load_group = job.machine.create_run(job.directory, run_dir.name, placement)
-            output = load_output(job.directory / name)
-            load = ("/bin/sh", "-c", AGAIN, "sh", *load)
-        return sandboxed(
-            job.workload.run.command,
-            working_directory=Path(job.workload.run.working_directory),
-            upper_base=self.upper_base,
-            cap_bytes=job.cap_bytes,
-            report=job.directory / name / "report",
-            load_command=load,
-            load_output=output,
-            load_cgroup_procs=load_group.procs_files,
-        )
+def _command(job: ProfilingJob, upper_base: Path, run_dir: Path) -> tuple[str, ...]:
+    load, load_group = job.workload.measure.load_command, Group({})
+    if load is not None:
+        placement = Placement(job.plan.server, LOAD_ALLOCATION)
+        load_group = job.machine.create_run(job.directory, load_dir(run_dir).name, placement)
+        load = ("/bin/sh", "-c", AGAIN, "sh", *load)
+    return sandboxed(
+        job.workload.run.command,
+        working_directory=Path(job.workload.run.working_directory),
+        upper_base=upper_base,
+        cap_bytes=job.cap_bytes,
+        report=run_dir / "report",
+        load_command=load,
+        load_output=load_output(run_dir) if load else None,
+        load_cgroup_procs=load_group.procs_files,
+    )
 
 
 def load_dir(run_dir: Path) -> Path:

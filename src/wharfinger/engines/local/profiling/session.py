@@ -16,7 +16,7 @@ from pathlib import Path
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.profiling.readings import Readings
-from wharfinger.engines.local.profiling.runs import SandboxedRun, SandboxedRuns, wait_until_begun
+from wharfinger.engines.local.profiling.runs import SandboxedRun, start_copy, wait_until_begun
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.ibench.driver import RunningSource, begin_maximum, start_supervised
@@ -64,13 +64,8 @@ EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 """Shared by all servers of this machine, and seen at the source."""
 
 
-def measure(job: ProfilingJob, runs: SandboxedRuns, lifeline: Lifeline) -> Measurements:
-    """Carry the plan out.
-
-    Raises:
-        RunFailed: Nothing could be measured; the message says why.
-        ManagerGone: The manager has died.
-    """
+def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurements:
+    """Carry the plan out; raises ``RunFailed`` if nothing could be measured, and ``ManagerGone``."""
     began, plan = time.monotonic(), job.plan
     observations = Observations(
         plan,
@@ -79,7 +74,7 @@ def measure(job: ProfilingJob, runs: SandboxedRuns, lifeline: Lifeline) -> Measu
         seen_at_source=EVERYWHERE,
         total=job.workload.measure.progress_total,
     )
-    session = ProfilingSession(job, runs, lifeline)
+    session = ProfilingSession(job, upper_base, lifeline)
     procedure = Procedure.whole(plan.seconds)
     if session.by_rate:
         allocations, sources = len(plan.cpu_millicpus), len(plan.sources)
@@ -88,7 +83,7 @@ def measure(job: ProfilingJob, runs: SandboxedRuns, lifeline: Lifeline) -> Measu
         Interpreter(plan, procedure, observations, session).complete(session.read)
     finally:
         session.close()
-    return observations.measurements(runs=runs.started, seconds=time.monotonic() - began)
+    return observations.measurements(runs=session.started, seconds=time.monotonic() - began)
 
 
 class ProfilingSession:
@@ -96,13 +91,15 @@ class ProfilingSession:
 
     Attributes:
         by_rate: The program reports its performance while it runs.
+        started: How many runs.
     """
 
-    def __init__(self, job: ProfilingJob, runs: SandboxedRuns, lifeline: Lifeline) -> None:
+    def __init__(self, job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> None:
         self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
+        self.started = 0
         self._job = job
         self._plan = job.plan
-        self._runs = runs
+        self._upper_base = upper_base
         self._lifeline = lifeline
         self._run: SandboxedRun | None = None
         self._readings: Readings | None = None
@@ -137,7 +134,7 @@ class ProfilingSession:
         self._cpu_millicpus = self._plan.cpu_millicpus[0]
         if self._source is None:
             self._source = self._source_ends.enter_context(
-                _begin_source(self._job, step.resource, self._runs.upper_base, self._lifeline)
+                _begin_source(self._job, step.resource, self._upper_base, self._lifeline)
             )
         if step.intensity != self._source.intensity:
             try:
@@ -273,10 +270,12 @@ class ProfilingSession:
 
     def _begin(self, reserved_starts: int) -> None:
         """Start the program with the present allocation, and read it."""
-        if self._max_starts - self._runs.started <= reserved_starts:
-            raise StartsUsedUp(f"it ended, and was started {self._runs.started} times, the most")
+        if self._max_starts - self.started <= reserved_starts:
+            raise StartsUsedUp(f"it ended, and was started {self.started} times, the most")
         self._clear()
-        self._run = run = self._runs.start(self._cpu_millicpus)
+        self.started += 1
+        name = f"{self._job.key}.p{self.started}"
+        self._run = run = start_copy(self._job, self._upper_base, name, self._cpu_millicpus)
         init = wait_until_begun(run, self._lifeline)
         if not init:
             run.end()
@@ -302,7 +301,7 @@ class ProfilingSession:
             if left <= 0:
                 return Stretch(time.monotonic() - began, {}, self._present.used_cpus())
             self._lifeline.wait(min(left, LOOK_SECONDS), self._present.pidfd)
-            if self._source is None and self._runs.started == 1:
+            if self._source is None and self.started == 1:
                 self._look_at_io()
         return self._whole()
 
@@ -333,12 +332,7 @@ def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
 def _begin_source(
     job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
 ) -> Iterator[RunningSource]:
-    """A source at intensity 0; afterwards nothing of it is left.
-
-    Raises:
-        SourceSilent: There is none, or it has no signal here.
-        NeighborFell: While a device's maximum was measured.
-    """
+    """A source at intensity 0, removed afterwards; or ``SourceSilent``, ``NeighborFell``."""
     name = f"{job.key}.{resource.value}"
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]

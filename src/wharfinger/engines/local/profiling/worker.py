@@ -11,13 +11,13 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
 from wharfinger.engines.local.profiling import cleanup
 from wharfinger.engines.local.profiling.job import Lifeline, ManagerGone, ProfilingJob
-from wharfinger.engines.local.profiling.runs import SandboxedRuns
 from wharfinger.engines.local.profiling.session import measure
 from wharfinger.errors import WharfingerError
 from wharfinger.host.sandbox import SandboxKind, describe_support
@@ -36,8 +36,8 @@ def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.P
     """Run the plan; raises ``ManagerGone``."""
     try:
         upper_base = _prepare(job)
-        runs = SandboxedRuns(job, upper_base, cap(upper_base, job.cap_bytes))
-        return ev.ProfilingFinished(job.key, measure(job, runs, lifeline))
+        job = replace(job, cap_bytes=cap(upper_base, job.cap_bytes))
+        return ev.ProfilingFinished(job.key, measure(job, upper_base, lifeline))
     except (RunFailed, WharfingerError) as error:
         return ev.ProfilingFailed(job.key, str(error))
     except OSError as error:
