@@ -154,8 +154,8 @@ class Interpreter:
             yield RunAt(further.setting.configuration.cpu_millicpus, further=place)
             stretch = yield ReadFor(self._procedure.stretch_seconds)
             self._observations.add_further(place, further.setting, [stretch])
-        for known in self._plan.beside:
-            yield from self._run_beside(known)
+        for program in self._plan.beside:
+            yield from self._run_beside(program)
         if self._procedure.sources_last:
             yield from self._beside_sources()
         if not self._procedure.by_rate:  # Further whole runs in the time left: the noise shows.
@@ -229,21 +229,21 @@ class Interpreter:
         left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
         return self._end - left * self._procedure.share_seconds
 
-    def _run_beside(self, known: str) -> Steps[None]:
+    def _run_beside(self, program: str) -> Steps[None]:
         """A known program alone, and then the two."""
         alone: Stretch | None = None
         try:
-            yield RunAt(0, known)
+            yield RunAt(0, program)
             alone = yield ReadFor(self._procedure.stretch_seconds)
-            yield RunAt(self._plan.cpu_millicpus[0], known)
+            yield RunAt(self._plan.cpu_millicpus[0], program)
             both = yield ReadFor(self._procedure.stretch_seconds)
         except DoesNotFit as no_room:
             if alone is None:
-                self._observations.silence(f"beside/{known}", str(no_room))
+                self._observations.silence(f"beside/{program}", str(no_room))
             else:
-                self._observations.add_no_room_beside(known)
+                self._observations.add_no_room_beside(program)
         else:
-            self._observations.add_beside(known, alone.neighbor or 0.0, both)
+            self._observations.add_beside(program, alone.neighbor or 0.0, both)
 
     # --- beside sources of interference -----------------------------------------------------------
 

@@ -101,25 +101,25 @@ class Observations:
             if entry.value > 0:
                 self._further.setdefault(quantity, []).append(SettingEntry(setting, entry))
 
-    def add_beside(self, known: str, known_alone: float, both: Stretch) -> None:
+    def add_beside(self, program: str, program_alone: float, both: Stretch) -> None:
         """Add the performance of the workload and a known program together, over each alone."""
         first = self._plan.cpu_millicpus[0]
         for quantity, value in both.values.items():
             alone = self._performance.get(quantity, {}).get(first)
             if alone is not None and alone.value > 0:
-                self._put(self.beside, known, value / alone.value, "beside")
-                if known_alone > 0 and both.neighbor is not None:
-                    self._put(self.upon, known, both.neighbor / known_alone, "upon")
+                self._put(self.beside, program, value / alone.value, "beside")
+                if program_alone > 0 and both.neighbor is not None:
+                    self._put(self.upon, program, both.neighbor / program_alone, "upon")
 
-    def add_no_room_beside(self, known: str) -> None:
+    def add_no_room_beside(self, program: str) -> None:
         """Note that the two do not fit on one server."""
-        self._put(self.beside, known, 0.0, "beside")
-        self._put(self.upon, known, 0.0, "upon")
+        self._put(self.beside, program, 0.0, "beside")
+        self._put(self.upon, program, 0.0, "upon")
 
-    def _put(self, entries: dict[str, Entry], known: str, ratio: float, what: str) -> None:
-        entry = self._judge([(1.0, ratio)], (what, known))
+    def _put(self, entries: dict[str, Entry], program: str, ratio: float, what: str) -> None:
+        entry = self._judge([(1.0, ratio)], (what, program))
         if entry is not None:
-            entries[known] = entry
+            entries[program] = entry
 
     def add_cpu_use(self, used_cpus: Sequence[float]) -> None:
         """Add CPU seconds per second, alone at the first allocation."""

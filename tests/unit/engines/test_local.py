@@ -23,6 +23,7 @@ from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.supervisor import ExitRecord
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.workload import Run
 
 
 def exit_record(
@@ -70,7 +71,7 @@ def test_an_end_has_one_reason(record: ExitRecord, kills: int | None, reason: st
     ],
 )
 def test_a_failed_start_says_whether_to_try_again(step: str, number: int, retryable: bool) -> None:
-    end = end_of("k", exit_record(step=step, number=number), command=("foo",))
+    end = end_of("k", exit_record(step=step, number=number), Run(("foo",), {}, "/"))
     assert isinstance(end, ev.StartFailed)
     assert end.retryable is retryable
     assert end.reason

@@ -14,7 +14,7 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
-from wharfinger.engines.local import reports
+from wharfinger.engines.local import records, reports
 from wharfinger.engines.local.machine import (
     Machine,
     groups_of,
@@ -24,17 +24,7 @@ from wharfinger.engines.local.machine import (
 )
 from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.client import ProfilingClient
-from wharfinger.engines.local.records import (
-    End,
-    StartRecord,
-    check_key,
-    create_run,
-    list_keys,
-    read_end,
-    read_start,
-    remove_run,
-    save_start,
-)
+from wharfinger.engines.local.records import End, StartRecord
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
@@ -118,7 +108,7 @@ class LocalEngine:
         servers = discover_servers(self._spec)
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            keys = list_keys(self._directory)
+            keys = records.list_keys(self._directory)
         except OSError as error:
             raise EngineFault(f"{self._directory}: {error.strerror}") from error
         control = discover(self._identity, cpu_count=sum(len(s.cpus) for s in servers))
@@ -265,7 +255,7 @@ class LocalEngine:
             bind_tree(run.supervisor_pid, start.cpus)
         run.start = start
         try:
-            save_start(run.run_dir, start)
+            records.save_start(run.run_dir, start)
         except (OSError, NotFound) as error:
             log.warning("%s: its new allocation is not on disk: %s", run.key, error)
         return None
@@ -298,7 +288,7 @@ class _Starts:
     def adopt(self, key: str) -> None:
         """Take over one directory, if it is a run's and if anything was begun under its key."""
         run_dir = self._directory / key
-        start, end = read_start(run_dir), read_end(run_dir)
+        start, end = records.read_start(run_dir), records.read_end(run_dir)
         try:
             record = read_run(run_dir)
         except NotFound:
@@ -347,7 +337,7 @@ class _Starts:
             self._refuse(key, message, retryable=True)
         else:
             try:
-                check_key(key)
+                records.check_key(key)
                 self._launch(action)
             except (InvalidInput, EngineFault, Unavailable) as error:
                 self._refuse(key, str(error), retryable=error.retryable)
@@ -355,7 +345,7 @@ class _Starts:
                 self._refuse(key, f"cannot start it now: {error.strerror}", retryable=True)
 
     def _refuse(self, key: str, reason: str, *, retryable: bool) -> None:
-        start = read_start(self._directory / key)
+        start = records.read_start(self._directory / key)
         if key not in self.runs and start is not None:
             # The supervisor of an engine that died over this start may still come.
             self._make_run(key, start)
@@ -376,7 +366,7 @@ class _Starts:
         begun_here = start is None
         if start is None:
             start = machine.plan(action.key, placement)
-            create_run(self._directory, action.key, start)
+            records.create_run(self._directory, action.key, start)
         run = self._make_run(action.key, start)
         run.begun_here = begun_here
         run.workload = action.workload
@@ -384,14 +374,14 @@ class _Starts:
 
     def _planned_before(self, key: str) -> StartRecord | None:
         """The plan of an engine that died over this start, if its supervisor may still come."""
-        start = read_start(self._directory / key)
+        start = records.read_start(self._directory / key)
         if start is None or not start.groups:
             return start
         group = groups_of(start.groups, key)
         if group.exists() or group == self._machine().control.group(group.server, key):
             return start
         # It died before it made the groups, so before it launched anything: plan again.
-        remove_run(self._directory / key)
+        records.remove_run(self._directory / key)
         return None
 
     def stop(self, key: str, grace_seconds: float) -> None:
@@ -406,9 +396,9 @@ class _Starts:
     def _forbid(self, key: str, grace_seconds: float) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
         try:
-            check_key(key)
-            if read_start(self._directory / key) is None:
-                create_run(self._directory, key, StartRecord(None))
+            records.check_key(key)
+            if records.read_start(self._directory / key) is None:
+                records.create_run(self._directory, key, StartRecord(None))
         except (InvalidInput, OutOfSpace) as error:
             log.warning("%s: %s", key, error)
         self._refuse(key, reports.STOPPED_BEFORE_START, retryable=False)

@@ -12,15 +12,9 @@ from pathlib import Path
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.engines.local import records
 from wharfinger.engines.local.machine import Machine, environment, groups_of
-from wharfinger.engines.local.records import (
-    End,
-    StartRecord,
-    create_run,
-    list_keys,
-    read_start,
-    remove_run,
-)
+from wharfinger.engines.local.records import End, StartRecord
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import WharfingerError
@@ -177,9 +171,9 @@ class Loads:
 
     def adopt(self, running: set[str]) -> None:
         """Take over what an earlier engine left; what serves no running key is ended."""
-        for name in list_keys(self._directory) if self._directory.is_dir() else ():
+        for name in records.list_keys(self._directory) if self._directory.is_dir() else ():
             key, _, number = name.rpartition(".")
-            start = read_start(self._directory / name)
+            start = records.read_start(self._directory / name)
             if start is None or start.placement is None or not number.isdecimal():
                 continue
             run = self._make_run(name, start)
@@ -247,7 +241,7 @@ class Loads:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             machine = self._machine()
             start = machine.plan(name, placement)
-            run_dir = create_run(self._directory, name, start)
+            run_dir = records.create_run(self._directory, name, start)
             load.run = run = self._make_run(name, start)
             run.workload = workload
             # Not paced: what drives a load is not to be what stops and goes.
@@ -296,7 +290,7 @@ class Loads:
     def _clear(self, run: LocalRun) -> None:
         run.remove_groups()
         run.let_go()
-        remove_run(run.run_dir)
+        records.remove_run(run.run_dir)
         try:
             self._directory.rmdir()
         except OSError:

@@ -378,12 +378,10 @@ class LocalRun(SupervisedTree):
 
     def _settle(self, record: RunRecord) -> None:
         if record.exit is not None:
-            run = self.workload.run if self.workload else None
             end = reports.end_of(
                 self.key,
                 record.exit,
-                command=run.command if run else (),
-                working_directory=run.working_directory if run else "",
+                self.workload.run if self.workload else None,
                 out_of_memory_kills=self._grouped(self.group.out_of_memory_kills),
                 cpu_seconds=self._grouped_usage().cpu_seconds,
             )

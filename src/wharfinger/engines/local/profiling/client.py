@@ -95,7 +95,6 @@ class _Plan:
 
     key: str
     server: str
-    directory: Path
     process: _Process
     channel: Channel | None
     answer: Answer | None = None
@@ -223,7 +222,7 @@ class ProfilingClient:
         with suppress(OSError):  # Dead already: its end will be seen.
             channel.send({"job": job.encode()})
         ours.setblocking(False)
-        plan = _Plan(key, server, job.directory, process, channel)
+        plan = _Plan(key, server, process, channel)
         self._watcher.add(channel.fileno(), partial(self._look, plan))
         return plan
 
@@ -259,7 +258,7 @@ class ProfilingClient:
         status = plan.process.reap()
         if plan.answer is None:
             plan.answer = ev.ProfilingFailed(key, STOPPED if plan.stopped else _why(status))
-            clearing = self._clear(partial(self._ended, key), key, plan.directory)
+            clearing = self._clear(partial(self._ended, key), key, self._directory / key)
             if clearing is not None:
                 plan.process = clearing
                 return

@@ -65,7 +65,7 @@ EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
 
 
 def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurements:
-    """Carry the plan out; raises ``RunFailed`` if nothing could be measured, and ``ManagerGone``."""
+    """Carry the plan out; raises ``RunFailed`` if nothing was measured, and ``ManagerGone``."""
     began, plan = time.monotonic(), job.plan
     observations = Observations(
         plan,
