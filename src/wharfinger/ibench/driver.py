@@ -112,12 +112,12 @@ class PlainProcess(SourceProcess):
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr_fd
             )
+            assert self._child.stdin is not None and self._child.stdout is not None
+            with self._child.stdin as control, self._child.stdout as report:
+                super().__init__(control.fileno(), report.fileno(), os.pidfd_open(self._child.pid))
         except OSError as error:
             os.close(self._stderr_fd)
             raise Unavailable(f"cannot start {command[0]}: {error.strerror}") from error
-        assert self._child.stdin is not None and self._child.stdout is not None
-        with self._child.stdin as control, self._child.stdout as report:
-            super().__init__(control.fileno(), report.fileno(), os.pidfd_open(self._child.pid))
 
     def last_words(self) -> tuple[int, str]:
         """Exit status and standard error."""
@@ -299,11 +299,7 @@ def start(setting: SourceSetting) -> RunningSource:
 
 
 def start_supervised(
-    setting: SourceSetting,
-    run_dir: Path,
-    *,
-    env: Mapping[str, str],
-    group: Group | None = None,
+    setting: SourceSetting, run_dir: Path, *, env: Mapping[str, str], group: Group | None = None
 ) -> RunningSource:
     """Start a source under a supervisor, at intensity 0: in cgroups, like a workload.
 

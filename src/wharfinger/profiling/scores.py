@@ -148,9 +148,7 @@ def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
 
 
 def caused_on_device(
-    maximum_per_second: float | None,
-    io_bytes_per_second: float | None,
-    shared: Entry | None,
+    maximum_per_second: float | None, io_bytes_per_second: float | None, shared: Entry | None
 ) -> Entry | None:
     """Caused interference on a device: by the workload's own I/O, or by sharing if that is larger.
 

@@ -308,8 +308,7 @@ class _Starts:
             run.tell_again()
 
     def _make_run(self, key: str, start: StartRecord) -> LocalRun:
-        group = groups_of(start.groups, key)
-        run = LocalRun(key, self._directory / key, start, group, self._watcher, self._tell)
+        run = LocalRun(self._directory / key, start, self._watcher, self._tell)
         self.runs[key] = run
         return run
 
@@ -370,7 +369,7 @@ class _Starts:
         run = self._make_run(action.key, start)
         run.begun_here = begun_here
         run.workload = action.workload
-        run.watch_own(machine.launch(run.run_dir, run.workload, start, run.group, placement))
+        run.watch_own(machine.launch(run.run_dir, run.workload, start, placement))
 
     def _planned_before(self, key: str) -> StartRecord | None:
         """The plan of an engine that died over this start, if its supervisor may still come."""

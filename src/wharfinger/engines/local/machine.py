@@ -64,14 +64,13 @@ class Machine:
         """Make a run directory, and then the cgroups that it names; raises as :meth:`launch`."""
         start = self.plan(key, placement)
         create_run(directory, key, start)
-        return self._prepare(key, start, groups_of(start.groups, key), placement)
+        return self._prepare(key, start, placement)
 
     def launch(
         self,
         run_dir: Path,
         workload: Workload,
         start: StartRecord,
-        group: Group,
         placement: Placement,
         *,
         paced: bool = True,
@@ -82,7 +81,6 @@ class Machine:
             run_dir: Named after its key.
             workload: What to run.
             start: As planned, perhaps by an earlier engine.
-            group: The cgroups that it names.
             placement: Its allocation now.
             paced: Without a quota, its supervisor paces it.
 
@@ -90,7 +88,7 @@ class Machine:
             InvalidInput: An allocation that no kernel could keep.
             EngineFault: The kernel refuses.
         """
-        self._prepare(run_dir.name, start, group, placement)
+        group = self._prepare(run_dir.name, start, placement)
         spec = LaunchSpec(
             command=workload.run.command,
             env=environment(workload, run_dir.name),
@@ -109,10 +107,11 @@ class Machine:
         )
         return launch(run_dir, spec)
 
-    def _prepare(self, key: str, start: StartRecord, group: Group, placement: Placement) -> Group:
+    def _prepare(self, key: str, start: StartRecord, placement: Placement) -> Group:
         """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
         wanted = limits(placement.allocation, self.servers[placement.server], start.cpus)
         server = start.placement.server if start.placement else ""
+        group = groups_of(start.groups, key)
         if group == self.control.group(server, key):
             return self.control.create(server, key, wanted)
         group.resize(wanted)

@@ -13,7 +13,7 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local import records
-from wharfinger.engines.local.machine import Machine, environment, groups_of
+from wharfinger.engines.local.machine import Machine, environment
 from wharfinger.engines.local.records import End, StartRecord
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
@@ -245,9 +245,7 @@ class Loads:
             load.run = run = self._make_run(name, start)
             run.workload = workload
             # Not paced: what drives a load is not to be what stops and goes.
-            run.watch_own(
-                machine.launch(run_dir, workload, start, run.group, placement, paced=False)
-            )
+            run.watch_own(machine.launch(run_dir, workload, start, placement, paced=False))
         except (WharfingerError, OSError, KeyError) as error:
             log.warning("%s: its load generator can't be started: %s", key, error)
             load.trouble = f"the load generator can't be started: {error}"
@@ -260,8 +258,7 @@ class Loads:
             if isinstance(report, End):
                 self._ended(name, report)
 
-        group = groups_of(start.groups, name)
-        return LocalRun(name, self._directory / name, start, group, self._watcher, tell)
+        return LocalRun(self._directory / name, start, self._watcher, tell)
 
     def _ended(self, name: str, end: End) -> None:
         """One run is over: remove the one before, and start the next."""

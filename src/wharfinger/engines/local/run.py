@@ -16,11 +16,11 @@ from typing import TypeVar
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
-from wharfinger.engines.local.machine import pace_of
+from wharfinger.engines.local.machine import groups_of, pace_of
 from wharfinger.engines.local.records import End, EndRecord, StartRecord, remove_run, save_end
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.cgroups import Group, GroupUsage, Limits, ResizeRefused
+from wharfinger.host.cgroups import GroupUsage, Limits, ResizeRefused
 from wharfinger.host.pacing import request_pace, request_resume, request_suspend
 from wharfinger.host.processes import has_ended, identity_of, send_signal
 from wharfinger.host.supervisor import (
@@ -56,11 +56,11 @@ class SupervisedTree:
     ``settled`` is its end; ``None`` while it is not over. ``group`` may be without paths.
     """
 
-    def __init__(self, key: str, run_dir: Path, start: StartRecord, group: Group) -> None:
-        self.key = key
+    def __init__(self, run_dir: Path, start: StartRecord) -> None:
+        self.key = run_dir.name
         self.run_dir = run_dir
         self.start = start
-        self.group = group
+        self.group = groups_of(start.groups, self.key)
         self.settled: EndRecord | None = None
         self._pid: int | None = None
         self._pidfd = -1
@@ -194,15 +194,9 @@ class LocalRun(SupervisedTree):
     """
 
     def __init__(
-        self,
-        key: str,
-        run_dir: Path,
-        start: StartRecord,
-        group: Group,
-        watcher: Watcher,
-        tell: Callable[[ev.Report], None],
+        self, run_dir: Path, start: StartRecord, watcher: Watcher, tell: Callable[[ev.Report], None]
     ) -> None:
-        super().__init__(key, run_dir, start, group)
+        super().__init__(run_dir, start)
         self.workload: Workload | None = None
         self.begun_here = False
         self._watcher = watcher

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.machine import groups_of, limits
+from wharfinger.engines.local.machine import limits
 from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file, last_line
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
@@ -44,9 +44,9 @@ class SandboxedRun(SupervisedTree):
     """
 
     def __init__(
-        self, job: ProfilingJob, start: StartRecord, group: Group, supervisor: Supervisor, name: str
+        self, job: ProfilingJob, run_dir: Path, start: StartRecord, supervisor: Supervisor
     ) -> None:
-        super().__init__(name, job.directory / name, start, group)
+        super().__init__(run_dir, start)
         self.pidfd = self._pidfd = supervisor.pidfd
         self._job = job
         self._supervisor = supervisor
@@ -177,11 +177,11 @@ def start_copy(job: ProfilingJob, upper_base: Path, name: str, cpu_millicpus: in
         start = job.machine.plan(name, placement)
         run_dir = create_run(job.directory, name, start)
         run = replace(job.workload.run, command=_command(job, upper_base, run_dir))
-        workload, group = replace(job.workload, run=run), groups_of(start.groups, name)
-        supervisor = job.machine.launch(run_dir, workload, start, group, placement)
+        workload = replace(job.workload, run=run)
+        supervisor = job.machine.launch(run_dir, workload, start, placement)
     except (EngineFault, OSError) as error:
         raise RunFailed(f"the copy can't be started: {error}") from error
-    return SandboxedRun(job, start, group, supervisor, name)
+    return SandboxedRun(job, run_dir, start, supervisor)
 
 
 def _command(job: ProfilingJob, upper_base: Path, run_dir: Path) -> tuple[str, ...]:
