@@ -1,11 +1,9 @@
-"""Raises a source's intensity until performance has dropped by the tolerance: what next, when.
+"""Raises a source's intensity until performance has dropped by the tolerance: what next, when. Pure.
 
 Source: Paragon (TOCS) section 2.3, iBench (dissertation chapter 5): the sensitivity score is the
 intensity at which a program falls below 95 % of its performance alone. Added here: performance
 is noisy, so a step is judged with a stated confidence, and the step that breaks the tolerance
 is tried again after a rest at intensity 0, so that a drift is not taken for interference.
-
-Pure: what was measured so far goes in, what to do next comes out; ``wharfinger.profiling`` does it.
 """
 
 import math
@@ -82,10 +80,7 @@ class TakeSample:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The sensitivity curve at one intensity, over all visits to it.
-
-    ``relative_performance`` is relative to performance alone, as measured before the visit.
-    """
+    """The sensitivity curve at one intensity, relative to performance alone before each visit to it."""
 
     intensity: float
     relative_performance: float
@@ -95,7 +90,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What a ramp has found.
+    """A ramp's result.
 
     Attributes:
         score: Tolerated interference, 0-100: where the curve crosses the tolerance, linear
@@ -104,7 +99,7 @@ class Tolerance:
         high: The intensity that broke it; 100 where none did.
         censored: It was never broken as far as was tried: ``score`` is a lower bound.
         confidence: Lowest probability of a visit that it was judged rightly.
-        curve: The sensitivity curve, ascending.
+        curve: Ascending.
     """
 
     score: float

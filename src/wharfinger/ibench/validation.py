@@ -1,10 +1,8 @@
 """Whether a source does here what it says: reach its intensity, slow a neighbor, withdraw.
 
 Source: iBench, dissertation section 5.4: the pressure rises linearly with the intensity and
-shows on whoever shares the resource. Who calls: ``wharfinger ibench validate``.
-
-The margins are wide: they tell a source that works from one that doesn't, on machines that
-others use too. The measured figures stand beside them.
+shows on co-runners that share the resource. The margins are wide: they tell a source that works
+from one that doesn't, on machines that others use too. Called by ``wharfinger ibench validate``.
 """
 
 import time
@@ -35,10 +33,8 @@ Progress = Callable[[str], None]
 class Point:
     """What a source achieved at one intensity.
 
-    Attributes:
-        left: What was idle of the resource meanwhile, on the scale of ``intensity``; ``None`` =
-            unknown.
-        cpu_share: Of one CPU, what the source used.
+    ``left`` was idle of the resource meanwhile, on the same scale, if known; ``cpu_share`` is what
+    the source used of one CPU.
     """
 
     intensity: float
@@ -50,10 +46,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The rate of a neighbor of the same kind alone and beside the source at 100.
-
-    ``withdrawal_seconds`` is the longest time that the source took to be withdrawn.
-    """
+    """Rates of a like neighbor alone and with the source at 100, and its slowest withdrawal."""
 
     alone_per_second: float
     beside_per_second: float
@@ -95,7 +88,7 @@ def validate(setting: SourceSetting, seconds_per_point: float, progress: Progres
 
     Args:
         setting: Where; name one CPU, so that source and neighbor are certain to meet on it.
-        seconds_per_point: At each intensity, and for each look at the neighbor.
+        seconds_per_point: At each intensity, and for each measurement of the neighbor.
         progress: Told in a few words what is done.
 
     Raises:

@@ -38,8 +38,7 @@ class Observations:
         judge: Makes entries.
         total: Work when all is done.
 
-    Attributes:
-        stopped: Why the plan ended before its time; else empty.
+    ``stopped`` says why the plan ended before its time; else it is empty.
     """
 
     def __init__(

@@ -27,9 +27,7 @@ _MIN_IO_BYTES_PER_SECOND = 16384.0
 
 
 def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
-    """The mean over time, with its relative standard error; ``None`` without values.
-
-    ``told`` holds pairs of seconds and the value in them.
+    """Mean over time of (seconds, value), with its relative standard error; ``None`` without values.
 
     >>> entry = mean([(1.0, 9.0), (1.0, 11.0)])
     >>> entry.value, round(entry.error, 6)
@@ -92,9 +90,7 @@ def tolerated(ramp: Tolerance) -> Entry:
 
 
 def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
-    """Tolerated interference from one reading at each of a few intensities.
-
-    ``ratios`` is performance relative to that alone, by intensity; not empty.
+    """Tolerated interference from ratios to performance alone by intensity, one reading each.
 
     >>> round(tolerated_of_few({50.0: 1.0, 100.0: 0.9}, 0.05).value, 6)
     75.0

@@ -85,12 +85,10 @@ class _Process:
 
 @dataclass(slots=True)
 class _Plan:
-    """One plan under way.
+    """One plan under way; without a channel to its worker it is being cleared away.
 
-    Attributes:
-        process: The worker; then, where that died, the process that clears away after it.
-        channel: To the worker; ``None`` = it is being cleared away.
-        below: Neighbors that were below their targets before the injection.
+    ``process`` is the worker or, where that died, the process that clears away after it; ``below``
+    are the neighbors that were below their targets before the injection.
     """
 
     key: str

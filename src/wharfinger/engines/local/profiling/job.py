@@ -25,10 +25,9 @@ LIMIT_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True)
 class ProfilingJob:
-    """One plan to be run.
+    """One plan to be run, on ``machine``, which has the plan's server alone.
 
     Attributes:
-        machine: The engine's, with the plan's server alone.
         directory: Of all that the plan's runs leave while they run; made by the worker.
         cap_bytes: How much a copy may write at most, if there is as much room.
         maxima_per_second: Of the storage source, by device number, as measured before.
