@@ -1,4 +1,4 @@
-"""Raises a source's intensity until performance has dropped by the tolerance: what next, when. Pure.
+"""Raises a source's intensity until performance has dropped by the tolerance: what next. Pure.
 
 Source: Paragon (TOCS) section 2.3, iBench (dissertation chapter 5): the sensitivity score is the
 intensity at which a program falls below 95 % of its performance alone. Added here: performance
@@ -80,7 +80,7 @@ class TakeSample:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The sensitivity curve at one intensity, relative to performance alone before each visit to it."""
+    """The sensitivity curve at one intensity, relative to performance alone before each visit."""
 
     intensity: float
     relative_performance: float

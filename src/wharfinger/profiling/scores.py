@@ -27,7 +27,7 @@ _MIN_IO_BYTES_PER_SECOND = 16384.0
 
 
 def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
-    """Mean over time of (seconds, value), with its relative standard error; ``None`` without values.
+    """Mean over time of (seconds, value), with its relative standard error; ``None`` = no values.
 
     >>> entry = mean([(1.0, 9.0), (1.0, 11.0)])
     >>> entry.value, round(entry.error, 6)
