@@ -34,7 +34,7 @@ def test_a_stop_reaches_the_supervisor_that_came_first(tmp_path: Path) -> None:
 
     with harness.session() as session:
         start = harness.start(session, "k", harness.programs.lasting("k"))
-        with patch("wharfinger.engines.local.engine.launch", launch_second):
+        with patch("wharfinger.engines.local.machine.launch", launch_second):
             session.perform(start, act.StopWorkload("k", 5.0))
         assert session.wait_for(ev.WorkloadFinished, "k").reason == "stopped"
         harness.expect_started_once(session, "k")

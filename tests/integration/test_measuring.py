@@ -105,7 +105,7 @@ def engine_of(session: Session) -> LocalEngine:
 
 
 def meter_of(session: Session) -> int:
-    pid = engine_of(session)._measuring.meter_pid
+    pid = engine_of(session)._measuring._client.pid
     assert pid is not None
     return pid
 

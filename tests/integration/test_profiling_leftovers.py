@@ -103,7 +103,7 @@ def test_a_copy_that_fails(profiler: Session, folder: Path) -> None:
 def test_a_copy_that_fills_its_disk(
     profiler: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wharfinger.engines.local.profiling.storage.CAP_BYTES", 8 * MEBIBYTE)
+    monkeypatch.setattr("wharfinger.engines.local.profiling.client.CAP_BYTES", 8 * MEBIBYTE)
     profiler.perform(ask(profiler, FILLING, folder=folder, seconds=30))
     answer = answered(profiler, "k")
     assert isinstance(answer, ev.ProfilingFailed)

@@ -35,6 +35,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_state
 from wharfinger.core.lifecycle import ON_SERVER, Phase
 from wharfinger.core.pipeline import Mode
+from wharfinger.core.state import is_violated
 from wharfinger.errors import Conflict
 from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
 from wharfinger.model.interference import SharedResource
@@ -43,7 +44,7 @@ from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sampl
 from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.native import least_loaded
-from wharfinger.policies.adaptation.slack import TargetSettings, is_violated
+from wharfinger.policies.adaptation.slack import TargetSettings
 
 LONGEST_SUSPENSION = TargetSettings().max_suspension_seconds
 SCORES = st.dictionaries(

@@ -23,7 +23,7 @@ def hurry(
 ) -> None:
     """Change the modules of this process; what is not named stays as it is."""
     from wharfinger.engines.local import engine  # noqa: PLC0415 - only in the manager's process
-    from wharfinger.engines.local.profiling import storage  # noqa: PLC0415 - the same
+    from wharfinger.engines.local.profiling import client  # noqa: PLC0415 - the same
 
     if report_seconds is not None:
         hurried = partial(engine.LocalEngine, report_seconds=report_seconds)
@@ -33,7 +33,7 @@ def hurry(
         found = partial(engine.discover, cgroup_file=nowhere, mountinfo_file=nowhere)
         setattr(engine, "discover", found)  # noqa: B010 - a function is not assigned to
     if cap_bytes is not None:
-        storage.CAP_BYTES = cap_bytes
+        client.CAP_BYTES = cap_bytes
 
 
 if __name__ == "__main__":

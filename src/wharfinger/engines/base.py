@@ -2,10 +2,10 @@
 
 ``wharfinger.testing.check_engine`` holds an engine to these promises:
 
-* ``perform`` never blocks on the workload and never raises for what a workload does; what
-  becomes of an action is *reported*, by ``poll``.
+* ``perform`` never blocks on the workload and never raises for what a workload does; the outcome
+  of an action is *reported*, by ``poll``.
 * An action asked for twice, also across a restart of the engine, has one effect.
-* What ended is reported with its status, or as vanished; never "missing, so completed".
+* An end is reported with its status, or as vanished; never "missing, so completed".
 * A report may come twice and late; it is never wrong.
 * What the engine did not start, it leaves alone.
 """
@@ -21,12 +21,9 @@ from wharfinger.model.view import Capabilities
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a running workload has used so far.
+    """What a running workload has used so far; ``None`` = not measured.
 
-    Attributes:
-        cpu_seconds: CPU time of its whole tree since it started; ``None`` = not measured.
-        memory_bytes: Memory it holds now; ``None`` = not measured.
-        processes: Number of processes now; ``None`` = not measured.
+    CPU time of its whole tree since its start, and memory and processes that it holds now.
     """
 
     cpu_seconds: float | None
@@ -36,13 +33,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of a workload's output.
+    """A piece of a workload's output, as the program wrote it.
 
-    Attributes:
-        data: The bytes, as the program wrote them.
-        next_offset: Where to go on reading. Offsets count from the program's first byte;
-            bytes that rotation dropped are skipped.
-        ended: Whether the program has ended and nothing more will come.
+    ``next_offset`` is where to read on; offsets count from the program's first byte, and bytes that
+    rotation dropped are skipped. ``ended`` says that nothing more will come.
     """
 
     data: bytes
@@ -64,22 +58,18 @@ class Engine(Protocol):
     def open(self) -> None:
         """Take over what an earlier engine on the same state left, and find the servers.
 
-        Afterwards ``poll`` reports every server, then what became of every start that is
-        still known, then ``EngineSynced``, once.
+        Afterwards ``poll`` reports every server, then the state of every start that is still
+        known, then ``EngineSynced``, once.
 
         Raises:
             EngineFault: The engine can't work here; the message says what is missing.
         """
 
     def perform(self, action: EngineAction) -> None:
-        """Begin to carry out an action; what becomes of it is reported by ``poll``."""
+        """Begin to carry out an action; ``poll`` reports the outcome."""
 
     def poll(self, timeout_seconds: float = 0.0) -> Sequence[Report]:
-        """What has happened since the last call, oldest first.
-
-        Waits up to ``timeout_seconds`` for the first report and returns an empty sequence
-        when there is none.
-        """
+        """Reports since the last call, oldest first; waits up to that long for the first."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when ``poll`` has something to report."""
@@ -96,4 +86,4 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of everything without touching what runs."""
+        """Release everything without touching what runs."""

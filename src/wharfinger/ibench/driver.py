@@ -1,27 +1,33 @@
 """Starts a source, sets its intensity, reads what it achieves, withdraws it.
 
-Who calls: the profiler, for a workload's interference profile, and ``wharfinger ibench``. A
-source ends with its driver, however that ends: its input is a pipe of which only the driver has
-the other end. The C side is ``native/ibench``; what a ramp does next is ``ramp.py``'s.
+Who calls: the profiler, and ``wharfinger ibench``. The C side is ``native/ibench``. The input of a
+source, plain or supervised, is a pipe whose only writing end is its driver's, so a source ends with
+its driver, however that ends.
 """
 
 import contextlib
-import json
 import os
+import select
+import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+import msgspec
 
 from wharfinger.errors import InvalidInput, Unavailable
-from wharfinger.host.supervisor import LaunchSpec, launch
-from wharfinger.ibench.processes import PlainProcess, SourceProcess, SupervisedProcess
+from wharfinger.host.cgroups import Group
+from wharfinger.host.run_dir import read_output, read_run
+from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, request_stop
 from wharfinger.ibench.sources import SourceSetting, failure
 
 ANSWER_SECONDS = 30.0
 """For an answer that takes microseconds, or one request to a device; a stuck device ends it."""
+END_SECONDS = 5.0
+"""From the end of its input until it is killed: long enough for a slow device's last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +36,11 @@ class Report:
 
     Attributes:
         time_seconds: The period's end, on the clock of ``time.monotonic``.
-        period_seconds: Its length.
         intensity: What was asked for.
         achieved: What was reached, on the same scale; above 100 where a device gave more than
             was measured.
-        rate_per_second: Of its work, in ``unit``.
-        unit: Such as ``operations/s``.
-        count: Of its work since it was started.
+        rate_per_second: Of its work, in ``unit`` (such as ``operations/s``).
+        count: Work since it was started.
         cpu_seconds: CPU time of the whole source since it was started.
     """
 
@@ -50,13 +54,119 @@ class Report:
     cpu_seconds: float
 
 
-class RunningSource:
+class SourceProcess(ABC):
+    """A source's process, its input and its lines of output; ``pidfd`` tells its end.
+
+    The two descriptors are duplicated.
+    """
+
+    def __init__(self, control_fd: int, report_fd: int, pidfd: int) -> None:
+        self._control_fd, self.report_fd = os.dup(control_fd), os.dup(report_fd)
+        self._pidfd = pidfd
+        self._stopped = False
+
+    def tell(self, line: str) -> None:
+        """Give it a line of input; that it has ended is seen at its output."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control_fd, line.encode())
+
+    def wait_for_output(self, timeout_seconds: float) -> bool:
+        """Whether there is output, or its end, within the time; reading then never waits."""
+        return bool(_poll([self.report_fd, self._pidfd], timeout_seconds))
+
+    def stop(self) -> None:
+        """End its input, kill it if that does not end it, and release everything; idempotent."""
+        if self._stopped:
+            return
+        self._stopped = True
+        os.close(self._control_fd)
+        if not _poll([self._pidfd], END_SECONDS):
+            self._kill()
+            _poll([self._pidfd], END_SECONDS)
+        self._release()
+        os.close(self.report_fd)
+
+    @abstractmethod
+    def last_words(self) -> tuple[int, str]:
+        """Exit status and error output of one whose output has ended."""
+
+    @abstractmethod
+    def _kill(self) -> None: ...
+
+    @abstractmethod
+    def _release(self) -> None: ...
+
+
+class PlainProcess(SourceProcess):
+    """A child of this process."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._stderr_fd = os.memfd_create("wharfinger-ibench", os.MFD_CLOEXEC)
+        try:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr_fd
+            )
+            assert self._child.stdin is not None and self._child.stdout is not None
+            with self._child.stdin as control, self._child.stdout as report:
+                super().__init__(control.fileno(), report.fileno(), os.pidfd_open(self._child.pid))
+        except OSError as error:
+            os.close(self._stderr_fd)
+            raise Unavailable(f"cannot start {command[0]}: {error.strerror}") from error
+
+    def last_words(self) -> tuple[int, str]:
+        """Exit status and standard error."""
+        status = self._child.wait(END_SECONDS)
+        return status, os.pread(self._stderr_fd, 4096, 0).decode(errors="replace")
+
+    def _kill(self) -> None:
+        self._child.kill()
+
+    def _release(self) -> None:
+        self._child.wait()
+        os.close(self._pidfd)
+        os.close(self._stderr_fd)
+
+
+class SupervisedProcess(SourceProcess):
+    """A source whose parent is a supervisor."""
+
+    def __init__(
+        self, run_dir: Path, supervisor: Supervisor, control_fd: int, report_fd: int
+    ) -> None:
+        super().__init__(control_fd, report_fd, supervisor.pidfd)
+        self._run_dir = run_dir
+        self._supervisor = supervisor
+
+    def last_words(self) -> tuple[int, str]:
+        """Exit status and output, from the supervisor's records."""
+        _poll([self._pidfd], END_SECONDS)
+        exit_record = read_run(self._run_dir).exit
+        status = exit_record.exit_code if exit_record is not None else None
+        output = read_output(self._run_dir, 0, 4096)[0].decode(errors="replace")
+        return (-1 if status is None else status), output or self._supervisor.fault()
+
+    def _kill(self) -> None:
+        request_stop(self._run_dir, self._pidfd, 0)
+
+    def _release(self) -> None:
+        self._supervisor.poll()
+        self._supervisor.close()
+
+
+def _poll(descriptors: Sequence[int], timeout_seconds: float) -> list[tuple[int, int]]:
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return poll.poll(timeout_seconds * 1000)
+
+
+class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
     """A source at work; leave the ``with`` block, or :meth:`stop`, to end it.
 
     Attributes:
         setting: As it was started; with the maximum that was measured.
         intensity: What it was asked for last.
-        reports: All of them that were read, oldest first.
+        reports: All that were read, oldest first.
     """
 
     def __init__(self, setting: SourceSetting, process: SourceProcess) -> None:
@@ -69,15 +179,7 @@ class RunningSource:
         self._ready = False
         self._since_seconds = 0.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
     def fileno(self) -> int:
@@ -108,30 +210,22 @@ class RunningSource:
         return self.set_intensity(0.0)
 
     def next_report(self, timeout_seconds: float = ANSWER_SECONDS) -> Report:
-        """Wait for a report that was not there yet; see ``SourceSetting.report_seconds``.
-
-        Raises:
-            Unavailable: None came, or the source has ended.
-        """
-        known = len(self.reports)
-        self._wait_for(lambda: len(self.reports) > known, timeout_seconds)
-        return self.reports[known]
+        """Wait for a new report; raises ``Unavailable`` if none comes, or the source has ended."""
+        count = len(self.reports)
+        self._wait_for(lambda: len(self.reports) > count, timeout_seconds)
+        return self.reports[count]
 
     def reports_until(self, end_seconds: float) -> Iterator[Report]:
-        """Reports as they come, until that time on the clock of ``time.monotonic``.
-
-        Raises:
-            Unavailable: The source has ended before.
-        """
-        known = len(self.reports)
+        """Reports as they come, until that time of ``time.monotonic``; raises ``Unavailable``."""
+        count = len(self.reports)
         while (left := end_seconds - time.monotonic()) > 0:
             if self._process.wait_for_output(left):
                 self._take_in_or_fail()
-            yield from self.reports[known:]
-            known = len(self.reports)
+            yield from self.reports[count:]
+            count = len(self.reports)
 
     def read(self) -> Sequence[Report]:
-        """Take in what there is, without waiting; all reports so far."""
+        """All reports so far, without waiting."""
         while self._process.wait_for_output(0) and self._take_in():
             pass
         return self.reports
@@ -141,18 +235,14 @@ class RunningSource:
         self._process.stop()
 
     def ready_within(self, timeout_seconds: float) -> bool:
-        """Whether all is prepared and measured, within the time.
-
-        Raises:
-            Unavailable: It has ended.
-        """
+        """Whether all is prepared and measured, within the time; raises ``Unavailable``."""
         if not self._ready and self._process.wait_for_output(timeout_seconds):
             self._take_in_or_fail()
         return self._ready
 
-    def wait_until_ready(self) -> None:
-        """Until all is prepared and measured; ``start`` has done so."""
-        self._wait_for(lambda: self._ready)
+    def wait_until_ready(self, *, acknowledged: bool = False) -> None:
+        """Wait until all is prepared and measured, and if so asked until it is at intensity 0."""
+        self._wait_for(lambda: self._ready and (self._acknowledged > 0 or not acknowledged))
 
     def _wait_for(
         self, condition: Callable[[], bool], timeout_seconds: float = ANSWER_SECONDS
@@ -171,39 +261,25 @@ class RunningSource:
             raise failure(*self._process.last_words())
 
     def _take_in(self) -> bool:
-        """What there is now; false at the end of it."""
+        """Take in the output so far; false at the end of it."""
         try:
             piece = os.read(self._process.report_fd, 65536)
         except BlockingIOError:
             return True
         *lines, self._pending = (self._pending + piece).split(b"\n")
         for line in lines:
-            self._understand(json.loads(line))
+            self._handle(msgspec.json.decode(line))
         return bool(piece)
 
-    def _understand(self, line: dict[str, Any]) -> None:
+    def _handle(self, line: dict[str, Any]) -> None:
         if line["event"] == "report":
-            self.reports.append(_report(line))
+            self.reports.append(msgspec.convert({**line, "rate_per_second": line["rate"]}, Report))
         elif line["event"] == "ready":
             self._ready = True
-            maximum = line["maximum_per_second"]
-            self.setting = replace(self.setting, maximum_per_second=maximum)
+            self.setting = replace(self.setting, maximum_per_second=line["maximum_per_second"])
         else:
             self._acknowledged += 1
             self._since_seconds = float(line["time_seconds"])
-
-
-def _report(line: dict[str, Any]) -> Report:
-    return Report(
-        time_seconds=line["time_seconds"],
-        period_seconds=line["period_seconds"],
-        intensity=line["intensity"],
-        achieved=line["achieved"],
-        rate_per_second=line["rate"],
-        unit=line["unit"],
-        count=line["count"],
-        cpu_seconds=line["cpu_seconds"],
-    )
 
 
 def start(setting: SourceSetting) -> RunningSource:
@@ -217,13 +293,7 @@ def start(setting: SourceSetting) -> RunningSource:
 
 
 def start_supervised(
-    setting: SourceSetting,
-    run_dir: Path,
-    *,
-    env: Mapping[str, str],
-    cgroup_procs: tuple[Path, ...] = (),
-    cgroup_kill: Path | None = None,
-    freezer: Path | None = None,
+    setting: SourceSetting, run_dir: Path, *, env: Mapping[str, str], group: Group | None = None
 ) -> RunningSource:
     """Start a source under a supervisor, at intensity 0: in cgroups, like a workload.
 
@@ -231,35 +301,50 @@ def start_supervised(
         setting: Which, and where.
         run_dir: The supervisor's, as for ``host.supervisor.launch``; the caller removes it.
         env: The source's whole environment; put ``KEY_VARIABLE`` in it.
-        cgroup_procs: As in ``LaunchSpec``, as the next two.
-        cgroup_kill: Its ``cgroup.kill``, where there is one.
-        freezer: Its freezer, where there is one.
+        group: Its cgroups, if any.
 
     Raises:
         InvalidInput: The setting is wrong.
         EngineFault: There could be no supervisor.
         Unavailable: There is no signal here, or it could not be started; the message says why.
     """
-    with SupervisedProcess.channels(run_dir) as channels:
+    group = group or Group({})
+    with _named_pipes(run_dir) as (control_fd, report_fd, options):
         spec = LaunchSpec(
-            command=setting.command(*channels.options),
+            command=setting.command(*options),
             env=env,
             working_directory=Path("/"),
             stop_grace_seconds=1.0,
-            cgroup_procs=cgroup_procs,
-            cgroup_kill=cgroup_kill,
-            freezer=freezer,
+            cgroup_procs=group.procs_files,
+            cgroup_kill=group.kill_file,
+            freezer=group.freezer,
         )
-        return _prepared(setting, SupervisedProcess(run_dir, launch(run_dir, spec), channels))
+        supervisor = launch(run_dir, spec)
+        process = SupervisedProcess(run_dir, supervisor, control_fd, report_fd)
+        return _prepared(setting, process)
+
+
+@contextlib.contextmanager
+def _named_pipes(run_dir: Path) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """To and from a source whose standard streams are not ours; removed and closed afterwards."""
+    control, report = run_dir / "ibench-control", run_dir / "ibench-report"
+    with contextlib.ExitStack() as undo:
+        for path in (control, report):
+            os.mkfifo(path, 0o600)
+            undo.callback(path.unlink, missing_ok=True)
+        # Both ways, so that there is a writer from the beginning: until this process ends.
+        control_fd = os.open(control, os.O_RDWR | os.O_CLOEXEC)
+        undo.callback(os.close, control_fd)
+        report_fd = os.open(report, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        undo.callback(os.close, report_fd)
+        yield control_fd, report_fd, ("--control", str(control), "--report", str(report))
 
 
 def _prepared(setting: SourceSetting, process: SourceProcess) -> RunningSource:
     source = RunningSource(setting, process)
     with contextlib.ExitStack() as unless_ready:
         unless_ready.callback(source.stop)
-        source.wait_until_ready()
-        # The program says that it is at intensity 0 before it listens for another.
-        source._wait_for(lambda: source._acknowledged > 0)
+        source.wait_until_ready(acknowledged=True)
         unless_ready.pop_all()
     return source
 
@@ -282,11 +367,6 @@ def measure_maximum(setting: SourceSetting) -> SourceSetting:
 
 
 def begin_maximum(setting: SourceSetting) -> RunningSource:
-    """Begin what ``measure_maximum`` does; whoever calls may stop it before it is ready.
-
-    Raises:
-        InvalidInput: The setting is wrong.
-        Unavailable: It could not be started.
-    """
+    """Begin what ``measure_maximum`` does; may be stopped before it is ready. Raises likewise."""
     unmeasured = replace(setting, maximum_per_second=None)
     return RunningSource(unmeasured, PlainProcess(unmeasured.command("--measure-maximum")))

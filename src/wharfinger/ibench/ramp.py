@@ -1,12 +1,9 @@
-"""Raises a source's intensity until performance has dropped by the tolerance: what next, when.
+"""Raises a source's intensity until performance has dropped by the tolerance: what next. Pure.
 
 Source: Paragon (TOCS) section 2.3, iBench (dissertation chapter 5): the sensitivity score is the
 intensity at which a program falls below 95 % of its performance alone. Added here: performance
 is noisy, so a step is judged with a stated confidence, and the step that breaks the tolerance
 is tried again after a rest at intensity 0, so that a drift is not taken for interference.
-
-Pure: what was measured so far goes in, what to do next comes out.
-``wharfinger.profiling`` does it.
 """
 
 import math
@@ -45,32 +42,26 @@ class RampPlan:
 
     def __post_init__(self) -> None:
         rising = all(a < b for a, b in zip((0.0, *self.levels), self.levels, strict=False))
-        for right, problem in (
-            (0 < self.tolerance < 1, f"tolerance: {self.tolerance}; give a share between 0 and 1"),
-            (
-                self.levels and rising and self.levels[-1] <= 100,
-                f"levels: {self.levels}; give ascending intensities above 0, up to 100",
+        ascending = rising and bool(self.levels) and self.levels[-1] <= 100
+        visits = 3 <= self.samples_per_visit <= self.max_samples_per_visit
+        counts = self.discard_samples >= 0 and self.confirmations >= 0
+        problems = {
+            f"tolerance: {self.tolerance}; give a share between 0 and 1": 0 < self.tolerance < 1,
+            f"levels: {self.levels}; give ascending intensities above 0, up to 100": ascending,
+            f"samples_per_visit: {self.samples_per_visit}; give 3 to max_samples_per_visit": visits,
+            "discard_samples, confirmations: give 0 or more": counts,
+            f"confidence: {self.confidence}; give a probability between 0.5 and 1": (
+                0.5 < self.confidence < 1
             ),
-            (
-                3 <= self.samples_per_visit <= self.max_samples_per_visit,
-                f"samples_per_visit: {self.samples_per_visit}; give 3 to max_samples_per_visit",
-            ),
-            (
-                self.discard_samples >= 0 and self.confirmations >= 0,
-                "discard_samples, confirmations: give 0 or more",
-            ),
-            (
-                0.5 < self.confidence < 1,
-                f"confidence: {self.confidence}; give a probability between 0.5 and 1",
-            ),
-        ):
+        }
+        for problem, right in problems.items():
             if not right:
                 raise InvalidInput(problem)
 
 
 @dataclass(frozen=True, slots=True)
 class RampSample:
-    """One measurement: performance (more is better) beside a source at an intensity."""
+    """Performance (more is better) beside a source at an intensity."""
 
     intensity: float
     performance: float
@@ -89,13 +80,7 @@ class TakeSample:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The sensitivity curve at one intensity, over all visits to it.
-
-    Attributes:
-        relative_performance: To performance alone, as measured before the visit.
-        standard_error: Of ``relative_performance``.
-        samples: How many it rests on.
-    """
+    """The sensitivity curve at one intensity, relative to performance alone before each visit."""
 
     intensity: float
     relative_performance: float
@@ -105,7 +90,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What a ramp has found.
+    """A ramp's result.
 
     Attributes:
         score: Tolerated interference, 0-100: where the curve crosses the tolerance, linear
@@ -113,9 +98,8 @@ class Tolerance:
         low: The highest intensity below the crossing at which the tolerance was kept.
         high: The intensity that broke it; 100 where none did.
         censored: It was never broken as far as was tried: ``score`` is a lower bound.
-        confidence: Probability, for the visit that speaks least clearly for this result, that
-            it was judged rightly.
-        curve: The sensitivity curve, ascending.
+        confidence: Lowest probability of a visit that it was judged rightly.
+        curve: Ascending.
     """
 
     score: float
@@ -144,12 +128,13 @@ def next_step(plan: RampPlan, samples: Sequence[RampSample]) -> TakeSample | Tol
     last = visits[-1]
     if len(last.kept) < plan.samples_per_visit or last.verdict is _Verdict.OPEN:
         return TakeSample(last.intensity)
-    if last.verdict is _Verdict.ALONE:
-        return _after_rest(plan, visits)
+    if last.verdict is _Verdict.ALONE:  # Next the level whose break is to be confirmed, if any.
+        return TakeSample(visits[-2].intensity if len(visits) > 1 else plan.levels[0])
     if last.verdict is _Verdict.BROKEN:
         broken = sum(visit.breaks(last.intensity) for visit in visits)
         return _broken(plan, visits) if broken > plan.confirmations else TakeSample(0.0)
-    return _climb(plan, visits)
+    above = [level for level in plan.levels if level > last.intensity]
+    return TakeSample(above[0]) if above else _unbroken(visits)
 
 
 def conclude(plan: RampPlan, samples: Sequence[RampSample]) -> Tolerance:
@@ -199,11 +184,7 @@ def _visits(plan: RampPlan, samples: Sequence[RampSample]) -> list[_Visit]:
 
 
 def _noise(visits: Iterable[tuple[float, ...]]) -> float:
-    """Variance within visits, pooled over all of them: one visit's few samples say little.
-
-    The factor is that of Student's distribution over the normal one with as many degrees of
-    freedom.
-    """
+    """Variance within visits, pooled; scaled by Student's distribution over the normal one."""
     squares, freedom = 0.0, 0
     for kept in visits:
         if len(kept) > 1:
@@ -247,19 +228,14 @@ def _verdict(plan: RampPlan, broken_probability: float, samples: int) -> _Verdic
     return _Verdict.BROKEN if broken_probability > 0.5 else _Verdict.KEPT
 
 
-def _after_rest(plan: RampPlan, visits: list[_Visit]) -> TakeSample:
-    """The level whose break is to be confirmed, or the first one."""
-    return TakeSample(visits[-2].intensity if len(visits) > 1 else plan.levels[0])
-
-
-def _climb(plan: RampPlan, visits: list[_Visit]) -> TakeSample | Tolerance:
-    above = [level for level in plan.levels if level > visits[-1].intensity]
-    return TakeSample(above[0]) if above else _unbroken(visits)
+def _kept(visits: list[_Visit]) -> tuple[list[_Visit], float]:
+    """The visits that kept the tolerance, and the highest intensity among them."""
+    kept = [visit for visit in visits if visit.verdict is _Verdict.KEPT]
+    return kept, max((visit.intensity for visit in kept), default=0.0)
 
 
 def _unbroken(visits: list[_Visit]) -> Tolerance:
-    kept = [visit for visit in visits if visit.verdict is _Verdict.KEPT]
-    low = max((visit.intensity for visit in kept), default=0.0)
+    kept, low = _kept(visits)
     certain = min((1 - visit.broken_probability for visit in kept), default=0.0)
     # 100 where all was tried, as the papers have it; else what was kept at least.
     return Tolerance(low, low, 100.0, True, certain, _curve(visits))
@@ -268,36 +244,21 @@ def _unbroken(visits: list[_Visit]) -> Tolerance:
 def _broken(plan: RampPlan, visits: list[_Visit]) -> Tolerance:
     high = visits[-1].intensity
     breaks = [visit for visit in visits if visit.breaks(high)]
-    kept = [visit for visit in visits if visit.verdict is _Verdict.KEPT]
-    low = max((visit.intensity for visit in kept), default=0.0)
+    kept, low = _kept(visits)
     at_low = [visit.ratio for visit in kept if visit.intensity == low]
-    return Tolerance(
-        score=_crossing(
-            1 - plan.tolerance,
-            (low, fmean(at_low) if at_low else 1.0),
-            (high, fmean(visit.ratio for visit in breaks)),
-        ),
-        low=low,
-        high=high,
-        censored=False,
-        confidence=min(visit.broken_probability for visit in breaks),
-        curve=_curve(visits),
-    )
-
-
-def _crossing(floor: float, low: tuple[float, float], high: tuple[float, float]) -> float:
-    """Where the line through two points (intensity, ratio) meets the floor, between them."""
-    drop = low[1] - high[1]
-    share = (low[1] - floor) / drop if drop > 0 else 0.0
-    return low[0] + (high[0] - low[0]) * min(max(share, 0.0), 1.0)
+    ratio_low = fmean(at_low) if at_low else 1.0
+    drop = ratio_low - fmean(visit.ratio for visit in breaks)
+    share = (ratio_low - (1 - plan.tolerance)) / drop if drop > 0 else 0.0
+    score = low + (high - low) * min(max(share, 0.0), 1.0)
+    certain = min(visit.broken_probability for visit in breaks)
+    return Tolerance(score, low, high, False, certain, _curve(visits))
 
 
 def _curve(visits: list[_Visit]) -> tuple[CurvePoint, ...]:
     judged = [visit for visit in visits if visit.verdict in (_Verdict.KEPT, _Verdict.BROKEN)]
-    return tuple(
-        _point(intensity, [visit for visit in judged if visit.intensity == intensity])
-        for intensity in sorted({visit.intensity for visit in judged})
-    )
+    judged.sort(key=lambda visit: visit.intensity)
+    groups = groupby(judged, key=lambda visit: visit.intensity)
+    return tuple(_point(intensity, list(group)) for intensity, group in groups)
 
 
 def _point(intensity: float, visits: list[_Visit]) -> CurvePoint:

@@ -6,7 +6,6 @@ entry here. Who calls: the driver, the profiler's planner, ``wharfinger ibench l
 
 import json
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +23,6 @@ class Source:
 
     Attributes:
         resource: What it puts pressure on; its value is the source's name.
-        about: What it does, in a few words.
-        unit: Of the rate at which it works.
         intensity: What its intensity is a share of.
         uses_directory: It works on a directory's file system; otherwise on CPUs alone.
         measures_maximum: Its intensity is a share of a rate that must be measured first.
@@ -67,7 +64,6 @@ class SourceSetting:
     """Where a source exerts its pressure.
 
     Attributes:
-        source: Which.
         cpus: Those it is bound to; empty = all that this process may use.
         directory: Whose file system it works on; read by those that ``uses_directory``.
         file_bytes: Of the file that it works on; the file has no name and leaves nothing.
@@ -85,48 +81,36 @@ class SourceSetting:
 
     def command(self, *options: str) -> tuple[str, ...]:
         """The program and its arguments."""
-        return (str(ibench_path()), self.source.name, *self._options(), *options)
-
-    def _options(self) -> Sequence[str]:
-        options = ["--report-seconds", repr(float(self.report_seconds))]
+        command = [str(ibench_path()), self.source.name]
+        command += ["--report-seconds", repr(float(self.report_seconds))]
         if self.cpus:
-            options += ["--cpus", ",".join(map(str, sorted(set(self.cpus))))]
+            command += ["--cpus", ",".join(map(str, sorted(set(self.cpus))))]
         if self.source.uses_directory:
             directory = str(self.directory.absolute())
-            options += ["--directory", directory, "--file-bytes", str(self.file_bytes)]
+            command += ["--directory", directory, "--file-bytes", str(self.file_bytes)]
         if self.source.measures_maximum and self.maximum_per_second is not None:
-            options += ["--maximum", repr(float(self.maximum_per_second))]
-        return options
+            command += ["--maximum", repr(float(self.maximum_per_second))]
+        return (*command, *options)
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Whether a source can exert pressure here.
-
-    Attributes:
-        there: It can.
-        reason: Why not; empty where it can.
-    """
+    """Whether a source can exert pressure here, and why not."""
 
     there: bool
     reason: str = ""
 
 
 def source_named(name: str) -> Source:
-    """The source of that name.
-
-    Raises:
-        InvalidInput: There is none.
-    """
-    for source in SOURCES:
-        if source.name == name:
-            return source
-    names = ", ".join(source.name for source in SOURCES)
-    raise InvalidInput(f"source: {name!r}; name one of: {names}")
+    """The source of that name; raises ``InvalidInput``."""
+    sources = {source.name: source for source in SOURCES}
+    if name not in sources:
+        raise InvalidInput(f"source: {name!r}; name one of: {', '.join(sources)}")
+    return sources[name]
 
 
 def signal_here(setting: SourceSetting) -> Signal:
-    """Whether there is a signal, as the program itself finds; exerts no pressure.
+    """Whether there is a signal, as the program itself says; exerts no pressure.
 
     Raises:
         InvalidInput: The setting is wrong, such as CPUs that may not be used.

@@ -1,10 +1,8 @@
 """Whether a source does here what it says: reach its intensity, slow a neighbor, withdraw.
 
 Source: iBench, dissertation section 5.4: the pressure rises linearly with the intensity and
-shows on whoever shares the resource. Who calls: ``wharfinger ibench validate``.
-
-The margins are wide: they tell a source that works from one that doesn't, on machines that
-others use too. The measured figures stand beside them.
+shows on co-runners that share the resource. The margins are wide: they tell a source that works
+from one that doesn't, on machines that others use too. Called by ``wharfinger ibench validate``.
 """
 
 import time
@@ -33,15 +31,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One intensity.
+    """What a source achieved at one intensity.
 
-    Attributes:
-        intensity: Asked for.
-        achieved: Reached, on the same scale.
-        left: What was idle of the resource meanwhile, on the same scale; ``None`` where that
-            can't be told.
-        rate_per_second: Of the source's work.
-        cpu_share: Of one CPU, what the source used.
+    ``left`` was idle of the resource meanwhile, on the same scale, if known; ``cpu_share`` is what
+    the source used of one CPU.
     """
 
     intensity: float
@@ -53,13 +46,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a neighbor of the same kind did alone and beside the source at 100.
-
-    Attributes:
-        alone_per_second: The neighbor's rate alone.
-        beside_per_second: Its rate beside the source.
-        withdrawal_seconds: The longest that the source took to be withdrawn.
-    """
+    """Rates of a like neighbor alone and with the source at 100, and its slowest withdrawal."""
 
     alone_per_second: float
     beside_per_second: float
@@ -67,21 +54,18 @@ class Effect:
 
     @property
     def kept_share(self) -> float:
-        """Of the performance alone."""
+        """Normalized performance of the neighbor."""
         return self.beside_per_second / self.alone_per_second if self.alone_per_second else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What was found of one source.
+    """The result for one source.
 
     Attributes:
-        source: Which.
-        reason: Why it gives no signal here; empty where it does, as is all that follows.
+        reason: Why it gives no signal here; then nothing else was measured.
         maximum_per_second: What intensity 100 stands for, where that was measured.
-        points: Achieved against asked.
-        slope: Of the line through them; 1 is as it should be.
-        effect: On a neighbor.
+        slope: Of the line through ``points``, achieved against asked; should be 1.
         problems: What does not hold, one line each.
     """
 
@@ -104,7 +88,7 @@ def validate(setting: SourceSetting, seconds_per_point: float, progress: Progres
 
     Args:
         setting: Where; name one CPU, so that source and neighbor are certain to meet on it.
-        seconds_per_point: At each intensity, and for each look at the neighbor.
+        seconds_per_point: At each intensity, and for each measurement of the neighbor.
         progress: Told in a few words what is done.
 
     Raises:
@@ -119,25 +103,23 @@ def validate(setting: SourceSetting, seconds_per_point: float, progress: Progres
         progress(f"{name}: measuring the maximum")
     setting = measure_maximum(setting)
     with start(setting) as source:
-        points = tuple(_points(source, seconds_per_point, progress))
+        points = []
+        for intensity in INTENSITIES:
+            progress(f"{name}: intensity {intensity:g}")
+            points.append(_point(source, intensity, seconds_per_point))
         progress(f"{name}: effect on a neighbor")
         effect = _effect(source, seconds_per_point)
+    problems = [problem for point in points if (problem := _problem_of(point))]
+    if (kept := effect.kept_share) > SLOWED_SHARE:
+        problems.append(f"a neighbor keeps {kept:.0%} of its performance beside intensity 100")
     return Validation(
         source=setting.source,
         maximum_per_second=setting.maximum_per_second,
-        points=points,
+        points=tuple(points),
         slope=linear_regression([p.intensity for p in points], [p.achieved for p in points]).slope,
         effect=effect,
-        problems=(*_problems_of_points(points), *_problems_of_effect(effect)),
+        problems=tuple(problems),
     )
-
-
-def _points(source: RunningSource, seconds: float, progress: Progress) -> Sequence[Point]:
-    points = []
-    for intensity in INTENSITIES:
-        progress(f"{source.setting.source.name}: intensity {intensity:g}")
-        points.append(_point(source, intensity, seconds))
-    return points
 
 
 def _point(source: RunningSource, intensity: float, seconds: float) -> Point:
@@ -184,27 +166,19 @@ def _effect(source: RunningSource, seconds: float) -> Effect:
     """Alone and beside by turns, so that a drift of the machine falls on both."""
     alone, beside, withdrawals = [], [], []
     source.withdraw()
-    with start(source.setting) as neighbour:
+    with start(source.setting) as neighbor:
         for _ in range(EFFECT_ROUNDS):
-            alone += _rates(neighbour, seconds)
+            alone += _rates(neighbor, seconds)
             source.set_intensity(100)
-            beside += _rates(neighbour, seconds)
-            withdrawals.append(_withdrawal_seconds(source))
+            beside += _rates(neighbor, seconds)
+            asked = time.monotonic()
+            withdrawals.append(max(0.0, source.withdraw() - asked))
     return Effect(fmean(alone), fmean(beside), max(withdrawals))
 
 
-def _rates(neighbour: RunningSource, seconds: float) -> list[float]:
-    neighbour.set_intensity(100)
-    return [report.rate_per_second for report in _reports(neighbour, seconds)]
-
-
-def _withdrawal_seconds(source: RunningSource) -> float:
-    asked = time.monotonic()
-    return max(0.0, source.withdraw() - asked)
-
-
-def _problems_of_points(points: Sequence[Point]) -> Sequence[str]:
-    return [problem for point in points if (problem := _problem_of(point))]
+def _rates(neighbor: RunningSource, seconds: float) -> list[float]:
+    neighbor.set_intensity(100)
+    return [report.rate_per_second for report in _reports(neighbor, seconds)]
 
 
 def _problem_of(point: Point) -> str:
@@ -220,9 +194,3 @@ def _problem_of(point: Point) -> str:
     if point.intensity == 0 and point.cpu_share > RESTING_CPU_SHARE:
         return f"{where}, and uses {point.cpu_share:.1%} of a CPU"
     return ""
-
-
-def _problems_of_effect(effect: Effect) -> Sequence[str]:
-    if effect.kept_share <= SLOWED_SHARE:
-        return []
-    return [f"a neighbor keeps {effect.kept_share:.0%} of its performance beside intensity 100"]

@@ -1,7 +1,6 @@
-"""What a profiling plan means: once, for real runs and for simulated ones.
+"""The meaning of a profiling plan, for real and for simulated runs: pure.
 
-``interpreter`` goes through a plan step by step over a port (``steps``); ``procedure`` says for how
-long and at which intensities, ``scores`` what counts as an entry, and ``observations`` gathers the
-entries. An engine brings the port: the local one blocks until a reading is there, the simulated
-cluster schedules an event. Pure: no clock, no process, no file.
+``interpreter`` yields the steps of a plan to a port (``steps``): the local engine's blocks until a
+reading is there, the simulated cluster's schedules an event. ``procedure`` has the times and
+intensities, ``scores`` turns readings into entries, ``observations`` collects them.
 """

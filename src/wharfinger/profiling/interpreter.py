@@ -6,16 +6,16 @@ interference at the first allocation. A program whose own end is all that it tel
 whole instead, run by run: runs per second, or work per second where it told of work done.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from math import inf
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from wharfinger.errors import InvalidInput
 from wharfinger.ibench.ramp import RampPlan, RampSample, TakeSample, next_step
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.profile import Entry, ProfilingPlan
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import (
     PROBE_INTENSITY,
@@ -24,40 +24,50 @@ from wharfinger.profiling.procedure import (
     looks_for,
     ramp_plan,
 )
-from wharfinger.profiling.scores import relative, tolerated_of_few
+from wharfinger.profiling.scores import PERFORMANCES, relative, tolerated_of_few
 from wharfinger.profiling.steps import (
-    PERFORMANCES,
     DoesNotFit,
     Inject,
     Interruption,
     NeighborFell,
-    ProfilingPort,
     ProgramEnded,
     ReadFor,
     RunAt,
     RunFailed,
     SourceSilent,
     StartsUsedUp,
-    Step,
     Stretch,
     Withdraw,
 )
 
+Step = RunAt | Inject | Withdraw | ReadFor
 _Result = TypeVar("_Result")
 Steps = Generator[Step, Any, _Result]
 
 NO_READING = "it tells too seldom how it performs, or ends too late, for the time that there is"
 
 
-class Interpreter:
-    """A plan that is carried out.
+class ProfilingPort(Protocol):
+    """What carries out all steps but readings; each may raise an :class:`Interruption`."""
 
-    Args:
-        plan: What to measure.
-        procedure: How.
-        observations: Takes what was seen.
-        port: Carries the steps out.
-    """
+    def run(self, step: RunAt) -> bool:
+        """Whether the allocation was changed while the program ran."""
+
+    def inject(self, step: Inject) -> float:
+        """Seconds that one reading takes at least."""
+
+    def withdraw(self, step: Withdraw) -> Entry | str | None:
+        """Caused interference, or why that is unknown; ``None`` = not seen at the source."""
+
+    def now(self) -> float:
+        """Seconds, on the port's clock."""
+
+    def why_silent(self) -> str:
+        """Why the performance can't be read."""
+
+
+class Interpreter:
+    """Carries a plan out by a procedure, over a port; ``observations`` collects the results."""
 
     def __init__(
         self,
@@ -70,19 +80,21 @@ class Interpreter:
         self._procedure = procedure
         self._observations = observations
         self._port = port
+        self._carry_out: dict[type[Step], Callable[[Any], Any]] = {
+            RunAt: port.run,
+            Inject: port.inject,
+            Withdraw: port.withdraw,
+        }
         self._alone: list[Stretch] = []
         self._end = inf
         self._reserved_starts = 0
         self._steps = self._measure()
 
     def advance(self, outcome: Stretch | Interruption | None = None) -> ReadFor | None:
-        """Carry out all steps until the next reading.
+        """What to read next, after all steps until then; ``None`` = the plan is done.
 
         Args:
             outcome: Of the reading before; ``None`` = nothing within its time, or the beginning.
-
-        Returns:
-            What to read; ``None`` = the plan is done.
         """
         answer: Any = outcome
         while True:
@@ -96,16 +108,18 @@ class Interpreter:
             if isinstance(step, ReadFor):
                 return step
             try:
-                answer = self._perform(step)
+                answer = self._carry_out[type(step)](step)
             except Interruption as interruption:
                 answer = interruption
 
-    def _perform(self, step: RunAt | Inject | Withdraw) -> Any:
-        if isinstance(step, RunAt):
-            return self._port.run(step)
-        if isinstance(step, Inject):
-            return self._port.inject(step)
-        return self._port.withdraw(step)
+    def complete(self, read: Callable[[ReadFor], Stretch | None]) -> None:
+        """Carry out the whole plan; ``read`` waits for each reading, or raises ``Interruption``."""
+        outcome: Stretch | Interruption | None = None
+        while (wanted := self.advance(outcome)) is not None:
+            try:
+                outcome = read(wanted)
+            except Interruption as interruption:
+                outcome = interruption
 
     # --- the whole plan ---------------------------------------------------------------------------
 
@@ -129,7 +143,7 @@ class Interpreter:
             self._observations.silence(f"performance/{first}", reason)
         elif not self._procedure.by_rate:
             self._observations.total = self._observations.total or 1.0
-        self._reserved_starts = len(others)  # Each may need one, should the program end.
+        self._reserved_starts = len(others)  # Each may need one if the program ends.
         if not self._procedure.sources_last and self._alone:
             yield from self._beside_sources()
             self._observations.add_performance(first, self._alone)
@@ -140,17 +154,20 @@ class Interpreter:
             yield RunAt(further.setting.configuration.cpu_millicpus, further=place)
             stretch = yield ReadFor(self._procedure.stretch_seconds)
             self._observations.add_further(place, further.setting, [stretch])
-        for known in self._plan.beside:
-            yield from self._run_beside(known)
+        for program in self._plan.beside:
+            yield from self._run_beside(program)
         if self._procedure.sources_last:
             yield from self._beside_sources()
-        if not self._procedure.by_rate:
-            yield from self._run_again(first)
+        if not self._procedure.by_rate:  # Further whole runs in the time left: the noise shows.
+            yield RunAt(first)
+            while again := (yield ReadFor(inf, self._end)):
+                self._alone.append(again)
+                self._observations.add_performance(first, self._alone)
 
     # --- the workload alone -----------------------------------------------------------------------
 
     def _run_first(self, first: int) -> Steps[None]:
-        """At the first allocation; a program that ends too soon is timed as a whole from now on."""
+        """At the first allocation; from a program that ends too soon on, whole runs are timed."""
         try:
             yield RunAt(first, warm_up_seconds=self._procedure.warm_up_seconds)
             self._end = self._port.now() + self._procedure.seconds
@@ -212,28 +229,21 @@ class Interpreter:
         left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
         return self._end - left * self._procedure.share_seconds
 
-    def _run_again(self, first: int) -> Steps[None]:
-        """Whole runs, as time and starts are left: the noise shows."""
-        yield RunAt(first)
-        while stretch := (yield ReadFor(inf, self._end)):
-            self._alone.append(stretch)
-            self._observations.add_performance(first, self._alone)
-
-    def _run_beside(self, known: str) -> Steps[None]:
+    def _run_beside(self, program: str) -> Steps[None]:
         """A known program alone, and then the two."""
         alone: Stretch | None = None
         try:
-            yield RunAt(0, known)
+            yield RunAt(0, program)
             alone = yield ReadFor(self._procedure.stretch_seconds)
-            yield RunAt(self._plan.cpu_millicpus[0], known)
+            yield RunAt(self._plan.cpu_millicpus[0], program)
             both = yield ReadFor(self._procedure.stretch_seconds)
         except DoesNotFit as no_room:
             if alone is None:
-                self._observations.silence(f"beside/{known}", str(no_room))
+                self._observations.silence(f"beside/{program}", str(no_room))
             else:
-                self._observations.add_no_room_beside(known)
+                self._observations.add_no_room_beside(program)
         else:
-            self._observations.add_beside(known, alone.neighbor or 0.0, both)
+            self._observations.add_beside(program, alone.neighbor or 0.0, both)
 
     # --- beside sources of interference -----------------------------------------------------------
 
@@ -283,7 +293,7 @@ class Interpreter:
         return until
 
     def _probe(self, resource: SharedResource, probed: list[float]) -> Steps[None]:
-        """Look at the source itself: the workload slows it as much as it presses on others."""
+        """Read the source's own rate: the workload slows it by its pressure."""
         if self._procedure.probes:
             yield Inject(resource, PROBE_INTENSITY)
         while len(probed) < self._procedure.probes:
@@ -293,7 +303,7 @@ class Interpreter:
     def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
         """Raise the source until performance has dropped by the tolerance.
 
-        What was measured alone just before is not measured again, but where the sources come last.
+        Performance alone is measured again only where the sources come last.
         """
         again = self._procedure.sources_last
         reference = dict.fromkeys(PERFORMANCES, 1.0) if again else self._reference()
@@ -325,7 +335,7 @@ class Interpreter:
     def _look(
         self, resource: SharedResource, intensities: Sequence[float], until: float
     ) -> Steps[None]:
-        """With too few numbers to judge their noise: each intensity once."""
+        """Read each intensity once, with too few numbers to judge their noise."""
         reference, ratios = self._reference(), dict[float, float]()
         try:
             for intensity in intensities:

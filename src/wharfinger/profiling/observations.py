@@ -1,43 +1,44 @@
-"""What one plan's readings have shown so far, until it is made into ``Measurements``.
-
-Filled by ``interpreter``. What is absent at the end has a reason beside it.
-"""
+"""Collects one plan's entries for its ``Measurements``; filled by ``interpreter``."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from wharfinger.ibench.ramp import Tolerance
-from wharfinger.ibench.scores import tolerated
 from wharfinger.model.configuration import Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
-from wharfinger.profiling.scores import SETTINGS, capacity, caused_on_cpu, mean
-from wharfinger.profiling.steps import PERFORMANCES, RunFailed, Stretch
+from wharfinger.profiling.scores import (
+    PERFORMANCES,
+    USE_ERROR,
+    capacity,
+    caused_on_cpu,
+    mean,
+    tolerated,
+)
+from wharfinger.profiling.steps import RunFailed, Stretch
 
 Judge = Callable[[Sequence[tuple[float, float]], tuple[str | int, ...]], Entry | None]
-"""The entry that values make, each with its seconds; and what they are of."""
+"""Makes an entry of values, each with its seconds, and of what they are of."""
 
 
 def by_spread(told: Sequence[tuple[float, float]], what: tuple[str | int, ...]) -> Entry | None:
-    """By how far the values differ: where the noise is not known before."""
+    """An entry whose error is estimated from the spread of the values."""
     del what
     return mean(told)
 
 
 class Observations:
-    """Entries, and what is silent.
+    """Entries, and why others are missing; the attributes are as in ``Measurements``.
 
     Args:
-        plan: That is carried out.
+        plan: The plan that is carried out.
         wanted: The quantities that the workload's target needs.
         cpus: Of the server; integer sources take the time of all of them.
-        seen_at_source: Resources of which what is caused is seen at the source.
+        seen_at_source: Resources whose caused interference is seen at the source.
         judge: Makes entries.
         total: Work when all is done.
 
-    Attributes:
-        tolerated: As in ``Measurements``; so are ``caused``, ``total``, ``beside`` and ``upon``.
-        stopped: Why the plan came to an end before its time; empty where it did not.
+    ``stopped`` says why the plan ended before its time; else it is empty.
     """
 
     def __init__(
@@ -66,8 +67,6 @@ class Observations:
         self._silent: dict[str, str] = {}
         self._used_cpus: dict[int, float] = {}
 
-    # --- performance -----------------------------------------------------------------------------
-
     def entries(
         self, stretches: Sequence[Stretch], at: int, *, further: bool = False
     ) -> Mapping[Quantity, Entry]:
@@ -84,63 +83,55 @@ class Observations:
     def add_performance(
         self, cpu_millicpus: int, stretches: Sequence[Stretch], used_cpus: float | None = None
     ) -> None:
-        """Performance at an allocation, in place of what was said of it before.
-
-        Args:
-            cpu_millicpus: The allocation.
-            stretches: At it.
-            used_cpus: CPU seconds per second meanwhile; ``None`` = what was said before, if any.
-        """
+        """Set the performance at an allocation; without ``used_cpus`` the former CPU use stays."""
         if used_cpus is not None:
             self._used_cpus[cpu_millicpus] = used_cpus
         used = self._used_cpus.get(cpu_millicpus)
         for quantity, told in self.entries(stretches, cpu_millicpus).items():
-            # A service with little load answers little, whatever it could.
+            # A service with little load answers little, whatever its capacity.
             asked = quantity is Quantity.THROUGHPUT and used
             entry = capacity(told, cpu_millicpus, used) if asked and used else told
             self._performance.setdefault(quantity, {})[cpu_millicpus] = entry
             self._silent.pop(f"performance/{cpu_millicpus}", None)
 
     def add_further(self, place: int, setting: Setting, stretches: Sequence[Stretch]) -> None:
-        """Performance in a run elsewhere."""
+        """Add the performance in a run elsewhere."""
         for quantity, entry in self.entries(stretches, place, further=True).items():
             if entry.value > 0:
                 self._further.setdefault(quantity, []).append(SettingEntry(setting, entry))
 
-    def add_beside(self, known: str, known_alone: float, both: Stretch) -> None:
-        """The workload and a known program beside one another, over each alone."""
+    def add_beside(self, program: str, program_alone: float, both: Stretch) -> None:
+        """Add the performance of the workload and a known program together, over each alone."""
         first = self._plan.cpu_millicpus[0]
         for quantity, value in both.values.items():
             alone = self._performance.get(quantity, {}).get(first)
             if alone is not None and alone.value > 0:
-                self._put(self.beside, known, value / alone.value, "beside")
-                if known_alone > 0 and both.neighbor is not None:
-                    self._put(self.upon, known, both.neighbor / known_alone, "upon")
+                self._put(self.beside, program, value / alone.value, "beside")
+                if program_alone > 0 and both.neighbor is not None:
+                    self._put(self.upon, program, both.neighbor / program_alone, "upon")
 
-    def add_no_room_beside(self, known: str) -> None:
-        """The two do not fit on one server."""
-        self._put(self.beside, known, 0.0, "beside")
-        self._put(self.upon, known, 0.0, "upon")
+    def add_no_room_beside(self, program: str) -> None:
+        """Note that the two do not fit on one server."""
+        self._put(self.beside, program, 0.0, "beside")
+        self._put(self.upon, program, 0.0, "upon")
 
-    def _put(self, entries: dict[str, Entry], known: str, ratio: float, what: str) -> None:
-        entry = self._judge([(1.0, ratio)], (what, known))
+    def _put(self, entries: dict[str, Entry], program: str, ratio: float, what: str) -> None:
+        entry = self._judge([(1.0, ratio)], (what, program))
         if entry is not None:
-            entries[known] = entry
+            entries[program] = entry
 
     def add_cpu_use(self, used_cpus: Sequence[float]) -> None:
-        """CPU seconds per second, alone at the first allocation."""
+        """Add CPU seconds per second, alone at the first allocation."""
         if used_cpus and SharedResource.INTEGER in self._plan.sources:
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
 
-    # --- interference ----------------------------------------------------------------------------
-
     def add_ramp(self, resource: SharedResource, ramped: Tolerance) -> None:
-        """What a ramp has shown, if it has shown anything."""
+        """Add a ramp's result, if there is any."""
         if ramped.low > 0 or not ramped.censored:
             self.tolerated[resource] = tolerated(ramped)
 
     def add_ramp_until(self, resource: SharedResource, ramped: Tolerance, intensity: float) -> None:
-        """What a ramp has shown for which there was no more time."""
+        """Add the result of a ramp that ran out of time."""
         self.add_ramp(resource, ramped)
         if ramped.censored:
             reason = f"time was over at intensity {intensity:g}"
@@ -153,14 +144,14 @@ class Observations:
         return entry is not None and not entry.censored
 
     def add_caused(self, resource: SharedResource, outcome: Entry | str | None) -> None:
-        """What the workload causes, or why that can't be told."""
+        """Add what the workload causes, or why that is unknown."""
         if isinstance(outcome, Entry):
             self.caused[resource] = outcome
         elif outcome is not None:
             self.silence(f"caused/{resource.value}", outcome)
 
     def silence_source(self, resource: SharedResource, reason: str) -> None:
-        """Say why it can't be used; what is caused may be seen at it alone."""
+        """Say why a source can't be used."""
         self.silence(f"tolerated/{resource.value}", reason)
         if resource in self._seen_at_source:
             self.silence(f"caused/{resource.value}", reason)
@@ -181,8 +172,6 @@ class Observations:
         self.silence(f"tolerated/{resource.value}", reason)
         self.stopped = f"{name} fell below its target beside {resource.value}"
 
-    # --- all of it -------------------------------------------------------------------------------
-
     @property
     def is_idle(self) -> bool:
         """Whether no performance above 0 was seen."""
@@ -190,16 +179,12 @@ class Observations:
         return not any(entry.value > 0 for row in rows for entry in row.values())
 
     def measurements(self, *, runs: int, seconds: float, platform: str = "") -> Measurements:
-        """All of it, with a reason for each number that should be there and is not.
-
-        Raises:
-            RunFailed: There is nothing at all.
-        """
+        """All of it, with a reason for each missing number; raises ``RunFailed`` without any."""
         if not self._performance and not self.caused:
             raise RunFailed(self.stopped or "; ".join(self._silent.values()) or "nothing was read")
         for what in self._missing():
             self._silent.setdefault(what, self.stopped or "time was over")
-        used = {cpu: Entry(u, SETTINGS.use_error) for cpu, u in self._used_cpus.items() if u > 0}
+        used = {cpu: Entry(u, USE_ERROR) for cpu, u in self._used_cpus.items() if u > 0}
         return Measurements(
             performance={**self._performance, Quantity.CPU: used} if used else self._performance,
             tolerated=self.tolerated,

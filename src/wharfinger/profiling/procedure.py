@@ -6,19 +6,19 @@ from math import inf
 from wharfinger.ibench.ramp import LEVELS, RampPlan, RampSample, Tolerance, conclude
 
 COARSE = (25.0, 50.0, 75.0, 100.0)
-SAMPLES_FOR_FINE, SAMPLES_FOR_COARSE = 45, 12
+_SAMPLES_FOR_FINE, _SAMPLES_FOR_COARSE = 45, 12
 """With fewer, a step can't be judged by its noise: each intensity gets one look."""
 MAX_INTENSITY = 100.0
 PROBE_INTENSITY = 50.0
 PROBES = 6
 """Looks at the probe; one alone is as noisy as what it should show."""
 
-SOURCE_SHARES = 3.0
+_SOURCE_SHARES = 3.0
 """Of the time, for each source, where an allocation has one."""
-WARM_UP_SHARE, MIN_WARM_UP_SECONDS, MAX_WARM_UP_SECONDS = 0.1, 0.2, 3.0
-STRETCHES = 10
+_WARM_UP_SHARE, _MIN_WARM_UP_SECONDS, _MAX_WARM_UP_SECONDS = 0.1, 0.2, 3.0
+_STRETCHES = 10
 """Of the time that an allocation has; not shorter than two of the kernel's quota periods."""
-MIN_STRETCH_SECONDS, MAX_STRETCH_SECONDS = 0.2, 1.0
+_MIN_STRETCH_SECONDS, _MAX_STRETCH_SECONDS = 0.2, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,10 @@ class Procedure:
         stretch_seconds: Of one reading; infinite = a whole run.
         sample_seconds: Of one reading beside a source.
         source_seconds: Of each source at most.
-        warm_up_seconds: Discarded at the beginning.
         min_stretches: Readings that a performance alone needs.
-        by_rate: The program tells how it performs while it runs; else its whole runs are timed.
-        sources_last: After all allocations, and not when the first one was just measured.
-        probes: How often each source is looked at as a probe, before it is raised.
+        by_rate: The program reports its performance while it runs; else whole runs are timed.
+        sources_last: After all allocations, not directly after the first one.
+        probes: Readings of each source as a probe, before it is raised.
 
     >>> procedure = Procedure.timed(8.0, allocations=2, sources=2)
     >>> round(procedure.share_seconds, 3), round(procedure.stretch_seconds, 3)
@@ -56,12 +55,12 @@ class Procedure:
     @classmethod
     def timed(cls, seconds: float, *, allocations: int, sources: int) -> "Procedure":
         """By the clock: a share for each allocation, three for each source, and the warm-up."""
-        warm_up = max(MIN_WARM_UP_SECONDS, WARM_UP_SHARE * seconds)
-        warm_up = min(warm_up, MAX_WARM_UP_SECONDS, seconds / 2)
-        share = (seconds - warm_up) / (allocations + SOURCE_SHARES * sources)
-        stretch = min(MAX_STRETCH_SECONDS, max(MIN_STRETCH_SECONDS, share / STRETCHES))
+        warm_up = max(_MIN_WARM_UP_SECONDS, _WARM_UP_SHARE * seconds)
+        warm_up = min(warm_up, _MAX_WARM_UP_SECONDS, seconds / 2)
+        share = (seconds - warm_up) / (allocations + _SOURCE_SHARES * sources)
+        stretch = min(_MAX_STRETCH_SECONDS, max(_MIN_STRETCH_SECONDS, share / _STRETCHES))
         return cls(
-            seconds - warm_up, share, stretch, stretch, SOURCE_SHARES * share, warm_up,
+            seconds - warm_up, share, stretch, stretch, _SOURCE_SHARES * share, warm_up,
             min_stretches=3, sources_last=False,
         )  # fmt: skip
 
@@ -78,9 +77,9 @@ class Procedure:
 
 def ramp_plan(samples: float, tolerance: float) -> RampPlan | None:
     """How to ramp when there is time for so many samples; ``None`` = too few to judge by."""
-    if samples < SAMPLES_FOR_COARSE:
+    if samples < _SAMPLES_FOR_COARSE:
         return None
-    return RampPlan(tolerance=tolerance, levels=LEVELS if samples >= SAMPLES_FOR_FINE else COARSE)
+    return RampPlan(tolerance=tolerance, levels=LEVELS if samples >= _SAMPLES_FOR_FINE else COARSE)
 
 
 def looks_for(samples: float) -> tuple[float, ...]:

@@ -5,46 +5,29 @@ Source: Paragon (TOCS) 2.3 and iBench (dissertation chapter 5) for tolerated and
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from wharfinger.ibench.ramp import Tolerance
 from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry
 
-
-@dataclass(frozen=True, slots=True)
-class ScoreSettings:
-    """What entries are worth.
-
-    Attributes:
-        single_error: Relative error of what was measured once: its noise is not known.
-        min_error: No performance is known better: the machine's own drift.
-        use_error: Relative error of CPU time.
-        capacity_error: Relative error of what a service could answer, told from what it did.
-        saturated_share: Of its CPU, above which a service is taken to be saturated.
-        congested_share: A source that achieves less of what it was asked for had to share.
-        min_io_bytes_per_second: With less, it is for want of CPU time, not of the device, that a
-            source falls short.
-    """
-
-    single_error: float = 0.1
-    min_error: float = 0.005
-    use_error: float = 0.05
-    capacity_error: float = 0.2
-    saturated_share: float = SATURATED_SHARE
-    congested_share: float = 0.95
-    min_io_bytes_per_second: float = 16384.0
-
-
-SETTINGS = ScoreSettings()
+PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
+SINGLE_ERROR = 0.1
+"""Relative error of what was measured once, with unknown noise."""
+USE_ERROR = 0.05
+CAPACITY_ERROR = 0.2
+"""Relative errors of CPU time and of a capacity estimate."""
+_MIN_ERROR = 0.005
+"""Lower bound of relative errors, for the machine's own drift."""
+_CONGESTED_SHARE = 0.95
+"""A source that achieves less of what it was asked for had to share."""
+_MIN_IO_BYTES_PER_SECOND = 16384.0
+"""With less I/O, a source falls short for want of CPU time."""
 
 
 def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
-    """The mean over time, with its relative standard error; ``None`` = nothing was told.
-
-    Args:
-        told: Seconds, and the value in them.
+    """Mean over time of (seconds, value), with its relative standard error; ``None`` = no values.
 
     >>> entry = mean([(1.0, 9.0), (1.0, 11.0)])
     >>> entry.value, round(entry.error, 6)
@@ -56,30 +39,25 @@ def mean(told: Sequence[tuple[float, float]]) -> Entry | None:
     if average <= 0:
         return None
     if len(told) == 1:
-        return Entry(average, SETTINGS.single_error)
+        return Entry(average, SINGLE_ERROR)
     error = stdev(value for _, value in told) / math.sqrt(len(told)) / average
-    return Entry(average, max(SETTINGS.min_error, error))
+    return Entry(average, max(_MIN_ERROR, error))
 
 
 def capacity(entry: Entry, cpu_millicpus: int, used_cpus: float) -> Entry:
-    """What a service could answer, of which less was asked than its CPU allows.
+    """Capacity estimate of a service that answered ``entry`` requests/s with ``used_cpus``.
 
     By the utilisation law (U = X * D): the CPU time of a request is the same however many come.
     Not beyond one CPU, since its number of threads is unknown.
-
-    Args:
-        entry: Requests a second that it answered.
-        cpu_millicpus: Its allocation.
-        used_cpus: CPU seconds per second meanwhile.
 
     >>> [capacity(Entry(40.0, 0.03), 500, used_cpus).value for used_cpus in (0.05, 0.45)]
     [400.0, 40.0]
     """
     used_millicpus = used_cpus * MILLICPUS_PER_CPU
-    if not 0 < used_millicpus < SETTINGS.saturated_share * cpu_millicpus:
+    if not 0 < used_millicpus < SATURATED_SHARE * cpu_millicpus:
         return entry
     usable = min(cpu_millicpus, max(MILLICPUS_PER_CPU, used_millicpus))
-    return Entry(entry.value * usable / used_millicpus, max(entry.error, SETTINGS.capacity_error))
+    return Entry(entry.value * usable / used_millicpus, max(entry.error, CAPACITY_ERROR))
 
 
 def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) -> float | None:
@@ -98,12 +76,21 @@ def relative(values: Mapping[Quantity, float], alone: Mapping[Quantity, float]) 
     return min(ratios) if ratios else None
 
 
-def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
-    """The score from one look at each of a few intensities, too few to judge a noise by.
+def tolerated(ramp: Tolerance) -> Entry:
+    """A ramp's result: uncertain by the step that it lies in, and by the noise at its ends."""
+    if ramp.censored:
+        return Entry(ramp.low, 0.0, censored=True)
+    points = {point.intensity: point for point in ramp.curve}
+    high, low = points.get(ramp.high), points.get(ramp.low)
+    drop = (low.relative_performance if low else 1.0) - (high.relative_performance if high else 1.0)
+    noise = math.hypot(*(point.standard_error for point in (high, low) if point))
+    step = ramp.high - ramp.low
+    points_of_noise = min(step / 2, noise * step / drop) if drop > 0 else step / 2
+    return Entry(ramp.score, math.hypot(step / math.sqrt(12), points_of_noise))
 
-    Args:
-        ratios: Performance relative to that alone, by intensity; at least one.
-        tolerance: How far it may drop.
+
+def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
+    """Tolerated interference from ratios to performance alone by intensity, one reading each.
 
     >>> round(tolerated_of_few({50.0: 1.0, 100.0: 0.9}, 0.05).value, 6)
     75.0
@@ -125,9 +112,7 @@ def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
 def caused_on_cpu(used_cpus: Sequence[float], cpus: int) -> Entry:
     """CPU time as a share of what an integer source at 100 takes: all of each of the CPUs.
 
-    Args:
-        used_cpus: CPU seconds per second, in some stretches; at least one.
-        cpus: Of the server.
+    ``used_cpus`` is CPU seconds per second, in at least one stretch.
 
     >>> caused_on_cpu([0.5, 0.5], 2).value
     25.0
@@ -138,9 +123,9 @@ def caused_on_cpu(used_cpus: Sequence[float], cpus: int) -> Entry:
 
 
 def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
-    """What a source could not achieve beside the workload, where they shared in proportion.
+    """Caused interference, from what a source achieved of what it was asked for.
 
-    Of a congested resource each gets its part of what both want: achieved / asked is
+    Of a congested resource each gets its proportion of what both want: achieved / asked is
     100 / (asked + caused). ``None`` = it was not congested.
 
     >>> round(caused_by_sharing(100.0, [50.0, 50.0]).value)
@@ -151,7 +136,7 @@ def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
     if not achieved or asked <= 0:
         return None
     reached = fmean(achieved)
-    if not 0 < reached < SETTINGS.congested_share * asked:
+    if not 0 < reached < _CONGESTED_SHARE * asked:
         return None
     error = stdev(achieved) / math.sqrt(len(achieved)) if len(achieved) > 1 else reached / 4
     slope = 100 * asked / reached**2
@@ -159,21 +144,16 @@ def caused_by_sharing(asked: float, achieved: Sequence[float]) -> Entry | None:
 
 
 def caused_on_device(
-    maximum_per_second: float | None,
-    io_bytes_per_second: float | None,
-    shared: Entry | None,
+    maximum_per_second: float | None, io_bytes_per_second: float | None, shared: Entry | None
 ) -> Entry | None:
-    """The larger of the workload's own I/O over the most that the source reaches, and its share.
+    """Caused interference on a device: by the workload's own I/O, or by sharing if that is larger.
 
-    Args:
-        maximum_per_second: Of the source.
-        io_bytes_per_second: The workload's own, alone; ``None`` = not known.
-        shared: What the source was kept from, where the workload was slowed, too.
+    The first is its I/O alone over the source's maximum; the second is seen where it was slowed.
     """
     if io_bytes_per_second is None or not maximum_per_second:
         return shared
     value = min(100.0, 100 * io_bytes_per_second / maximum_per_second)
     own = Entry(value, max(1.0, value / 10))
-    if io_bytes_per_second < SETTINGS.min_io_bytes_per_second or shared is None:
+    if io_bytes_per_second < _MIN_IO_BYTES_PER_SECOND or shared is None:
         return own
     return max(shared, own, key=lambda entry: entry.value)

@@ -1,19 +1,15 @@
-"""What an interpreter of plans asks for, one step at a time, and what may come of it.
+"""What an interpreter of plans asks for, one step at a time, and the possible outcomes.
 
-The port is what carries the steps out. Time passes in readings alone, as far as the interpreter
-knows; its caller reads, by waiting or by an event, and hands over what was read.
+A port carries the steps out. For the interpreter, time passes in readings alone; its caller reads,
+by waiting or by an event, and passes the result on.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
 
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry
-
-PERFORMANCES = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +17,10 @@ class Stretch:
     """Performance over some time.
 
     Attributes:
-        seconds: How long.
-        values: By quantity, in its unit; latency in seconds. None, where a whole run did not come
-            to its end.
-        used_cpus: CPU seconds per second meanwhile; ``None`` = not known.
-        neighbor: Of what runs beside the workload: a known program's rate; of a source that is
-            probed, its rate over that alone.
+        values: By quantity, in its unit; latency in seconds. Empty where a whole run did not end.
+        used_cpus: CPU seconds per second.
+        neighbor: Rate of the known program beside the workload; of a source that is probed, its
+            rate over that alone.
     """
 
     seconds: float
@@ -37,13 +31,13 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class RunAt:
-    """Run the workload, or let it go on, at an allocation; with no source beside it.
+    """Run the workload, or let it go on, at an allocation, without a source.
 
     Attributes:
         cpu_millicpus: Its allocation; 0 = it does not run.
         known: The known program that runs, too; empty = none.
-        further: Place in the plan of the run elsewhere that this is; ``None`` = on its own server.
-        warm_up_seconds: After it has begun; to be discarded.
+        further: Index of the plan's run elsewhere that this is; ``None`` = on its own server.
+        warm_up_seconds: To be discarded.
     """
 
     cpu_millicpus: int
@@ -62,11 +56,10 @@ class Inject:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Remove the source, and say what the workload causes.
+    """Remove the source, and tell the interference that the workload causes.
 
-    Attributes:
-        probed: The source's rate beside the workload over that alone, as often as it was looked at.
-        slowed: The workload was slowed by the source.
+    ``probed`` has readings of the source's rate beside the workload over that alone. ``slowed``:
+    the workload was slowed by the source.
     """
 
     resource: SharedResource
@@ -79,9 +72,9 @@ class ReadFor:
     """Read the performance.
 
     Attributes:
-        seconds: For so long at least; infinite = one whole run, from its start to its own end.
-        until: The port's time when there is no more to wait for.
-        reserved_starts: Kept back for what comes later, should the program end; ``None`` = it is
+        seconds: At least; infinite = one whole run, from its start to its own end.
+        until: The port's time when to stop waiting.
+        reserved_starts: Starts that later steps need, should the program end; ``None`` = it is
             not started again.
     """
 
@@ -90,15 +83,12 @@ class ReadFor:
     reserved_starts: int | None = 0
 
 
-Step = RunAt | Inject | Withdraw | ReadFor
-
-
 class Interruption(Exception):
     """A step did not go as asked; the message says why."""
 
 
 class RunFailed(Interruption):
-    """There can be no run, or it came to an end that says nothing."""
+    """There can be no run, or its end says nothing."""
 
 
 class StartsUsedUp(Interruption):
@@ -106,7 +96,7 @@ class StartsUsedUp(Interruption):
 
 
 class NeighborFell(Interruption):
-    """A neighbor has fallen below its target while a source was at work; it is the message."""
+    """The neighbor of this name fell below its target while a source was at work."""
 
 
 class SourceSilent(Interruption):
@@ -118,33 +108,12 @@ class DoesNotFit(Interruption):
 
 
 class ProgramEnded(Interruption):
-    """The program ended, as a whole and well, before it told enough of how it performs.
+    """The program ended well before it reported enough of its performance.
 
-    Attributes:
-        stretch: The whole run.
-        work: That it does; 1 where it told of none.
+    ``stretch`` is the whole run, ``work`` what it does; 1 where it reported none.
     """
 
     def __init__(self, stretch: Stretch, work: float) -> None:
         super().__init__("it ended before it told how it performs")
         self.stretch = stretch
         self.work = work
-
-
-class ProfilingPort(Protocol):
-    """What carries out all steps but readings; each may raise an :class:`Interruption`."""
-
-    def run(self, step: RunAt) -> bool:
-        """Whether the allocation was changed while the program ran."""
-
-    def inject(self, step: Inject) -> float:
-        """Seconds that one reading takes at least."""
-
-    def withdraw(self, step: Withdraw) -> Entry | str | None:
-        """What the workload causes, or why that is unknown; ``None`` = not seen at the source."""
-
-    def now(self) -> float:
-        """Seconds, on the port's clock."""
-
-    def why_silent(self) -> str:
-        """Why the performance can't be read."""

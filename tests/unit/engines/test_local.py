@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.core import events as ev
+from wharfinger.engines.local.machine import groups_of, pace_of
 from wharfinger.engines.local.records import (
     EndRecord,
     StartRecord,
@@ -18,11 +19,11 @@ from wharfinger.engines.local.records import (
     save_end,
 )
 from wharfinger.engines.local.reports import end_of
-from wharfinger.engines.local.start import groups_of, pace_of
 from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.workload import Run
 
 
 def exit_record(
@@ -70,7 +71,7 @@ def test_an_end_has_one_reason(record: ExitRecord, kills: int | None, reason: st
     ],
 )
 def test_a_failed_start_says_whether_to_try_again(step: str, number: int, retryable: bool) -> None:
-    end = end_of("k", exit_record(step=step, number=number), command=("foo",))
+    end = end_of("k", exit_record(step=step, number=number), Run(("foo",), {}, "/"))
     assert isinstance(end, ev.StartFailed)
     assert end.retryable is retryable
     assert end.reason

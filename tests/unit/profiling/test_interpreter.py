@@ -5,7 +5,6 @@ from math import inf
 import pytest
 
 from wharfinger.ibench.ramp import RampPlan, RampSample
-from wharfinger.ibench.scores import tolerated
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan
@@ -13,12 +12,14 @@ from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import COARSE, Procedure, cut_short, looks_for, ramp_plan
 from wharfinger.profiling.scores import (
-    SETTINGS,
+    CAPACITY_ERROR,
+    SINGLE_ERROR,
     caused_by_sharing,
     caused_on_cpu,
     caused_on_device,
     mean,
     relative,
+    tolerated,
     tolerated_of_few,
 )
 from wharfinger.profiling.steps import (
@@ -100,13 +101,7 @@ def measured(plan: ProfilingPlan, port: Formula, *, by_rate: bool = True) -> Mea
     if not by_rate:
         procedure = Procedure.whole(plan.seconds)
     observations = Observations(plan, wanted=(RATE,), cpus=2, seen_at_source=frozenset({STORAGE}))
-    interpreter = Interpreter(plan, procedure, observations, port)
-    outcome: Stretch | Interruption | None = None
-    while (wanted := interpreter.advance(outcome)) is not None:
-        try:
-            outcome = port.read(wanted)
-        except Interruption as interruption:
-            outcome = interruption
+    Interpreter(plan, procedure, observations, port).complete(port.read)
     return observations.measurements(runs=1, seconds=port.now())
 
 
@@ -128,10 +123,7 @@ def test_the_source_comes_at_the_first_allocation_and_is_raised_until_performanc
 def test_each_source_is_a_probe_first_where_that_is_asked():
     plan, port = make_plan(INTEGER), Formula()
     observations = Observations(plan, wanted=(RATE,))
-    interpreter = Interpreter(plan, Procedure.probing(10.0, 1.0), observations, port)
-    outcome = None
-    while (wanted := interpreter.advance(outcome)) is not None:
-        outcome = port.read(wanted)
+    Interpreter(plan, Procedure.probing(10.0, 1.0), observations, port).complete(port.read)
     assert observations.is_slowed(INTEGER)
     injected = [step.intensity for step in port.steps if isinstance(step, Inject)]
     assert injected[:4] == [0.0, 50.0, 0.0, 10.0]
@@ -182,7 +174,7 @@ def test_a_silent_source_is_said_to_be_one_and_the_next_follows():
 
 def test_one_value_says_nothing_of_its_noise():
     entry = mean([(1.0, 5.0)])
-    assert entry is not None and entry.error == SETTINGS.single_error
+    assert entry is not None and entry.error == SINGLE_ERROR
     assert mean([]) is None
     assert mean([(1.0, 0.0)]) is None
 
@@ -252,7 +244,7 @@ def test_a_service_is_told_by_what_it_could_answer_not_by_what_it_was_asked():
     observations.add_performance(500, answered, 0.47)
     found = observations.measurements(runs=1, seconds=8.0).performance
     assert found[THROUGHPUT][1000].value == pytest.approx(400)
-    assert found[THROUGHPUT][1000].error == SETTINGS.capacity_error
+    assert found[THROUGHPUT][1000].error == CAPACITY_ERROR
     assert found[THROUGHPUT][500].value == pytest.approx(40), "busy: it can do no more"
     assert [entry.value for entry in found[LATENCY].values()] == pytest.approx([0.004, 0.004])
 

@@ -1,9 +1,8 @@
 """The local engine: this machine as a cluster, its workloads under supervisors and cgroups.
 
-The runtime calls it through ``wharfinger.engines.base.Engine``. Below it, ``host`` has the
-machine's means; beside it, ``run`` follows one start from launch to end. The state directory
-has one directory per key, which outlives every manager: an engine that is opened on it takes
-over whatever it finds there.
+The runtime calls it through ``wharfinger.engines.base.Engine``. ``machine`` launches starts,
+``run`` follows each from launch to end. The state directory has one directory per key, which
+outlives every manager: an engine that is opened on it takes over whatever is there.
 """
 
 import logging
@@ -15,42 +14,25 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
-from wharfinger.engines.local import reports
-from wharfinger.engines.local.loads import Loads
-from wharfinger.engines.local.measuring import LocalMonitor
-from wharfinger.engines.local.profiling.client import ProfilingClient
-from wharfinger.engines.local.profiling.job import ProfilingJob
-from wharfinger.engines.local.records import (
-    StartRecord,
-    check_key,
-    create_run,
-    list_keys,
-    read_end,
-    read_start,
-    remove_run,
-    save_start,
-)
-from wharfinger.engines.local.run import LocalRun
-from wharfinger.engines.local.start import (
-    OpenFiles,
+from wharfinger.engines.local import records, reports
+from wharfinger.engines.local.machine import (
+    Machine,
     groups_of,
     identity_of_directory,
-    launch_spec,
     limits,
-    pace_of,
-    placement_of,
     raise_open_files,
-    remove_former_bases,
 )
+from wharfinger.engines.local.measuring import LocalMonitor
+from wharfinger.engines.local.profiling.client import ProfilingClient
+from wharfinger.engines.local.records import End, StartRecord
+from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
-from wharfinger.host.cgroups import CgroupControl, Limits, ResizeRefused, discover
+from wharfinger.host.cgroups import ResizeRefused, discover
 from wharfinger.host.processes import bind_tree
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.sandbox import SandboxKind, describe_support
-from wharfinger.host.supervisor import launch
 from wharfinger.host.topology import LocalServer, discover_servers
-from wharfinger.model.allocation import Placement
 from wharfinger.model.view import Capabilities
 from wharfinger.monitor.client import REPORT_SECONDS
 
@@ -69,7 +51,7 @@ class LocalEngine:
         identity: Names this manager's cgroups: unique on this machine, and the same after a
             restart; ``None`` = made from the directory's path.
         log_cap_bytes: Of each workload's output, what is kept.
-        report_seconds: Between two reports of how everything performs.
+        report_seconds: Between two performance reports.
     """
 
     name = "local"
@@ -87,33 +69,31 @@ class LocalEngine:
         self._spec = servers
         self._identity = identity or identity_of_directory(self._directory)
         self._log_cap_bytes = log_cap_bytes
-        self._servers: dict[str, LocalServer] = {}
-        self._control: CgroupControl | None = None
-        self._open_files: OpenFiles = (0, 0)
+        self._open_machine: Machine | None = None
         self._watcher = Watcher()
-        self._runs: dict[str, LocalRun] = {}
-        # Refused before there was anything on disk: it must not start when asked for again.
-        self._refused: dict[str, ev.StartFailed] = {}
         self._reports: list[ev.Report] = []
-        self._loads = Loads(self._directory, self._watcher, self._plan_beside, self._launch_beside)
+        self._starts = _Starts(self._directory, self._machine, self._watcher, self._tell)
+        runs = self._runs = self._starts.runs
         self._measuring = LocalMonitor(
-            self._runs, self._loads, self._watcher, self._tell, report_seconds=report_seconds
+            self._directory,
+            runs,
+            self._machine,
+            self._watcher,
+            self._tell,
+            report_seconds=report_seconds,
         )
         self._profiling = ProfilingClient(
-            self._directory, self._runs, self._watcher, self._measuring, self._tell
+            self._directory, runs, self._machine, self._watcher, self._measuring, self._tell
         )
         self._can_copy = False
-
-    # --- life ------------------------------------------------------------------------------
 
     @property
     def capabilities(self) -> Capabilities:
         """As this machine's controls allow; known once it is open."""
-        control = self._opened()
         # Without a quota the supervisors pace.
         return Capabilities(
             fractional_cpu=True,
-            memory_limit=control.has_memory,
+            memory_limit=self._machine().control.has_memory,
             measures=True,
             profiles=self._can_copy,
         )
@@ -125,74 +105,190 @@ class LocalEngine:
             InvalidInput: The machine can't be divided as asked.
             EngineFault: The directory can't be used.
         """
-        found = discover_servers(self._spec)
+        servers = discover_servers(self._spec)
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            keys = list_keys(self._directory)
+            keys = records.list_keys(self._directory)
         except OSError as error:
             raise EngineFault(f"{self._directory}: {error.strerror}") from error
-        self._control = discover(self._identity, cpu_count=sum(len(s.cpus) for s in found))
-        self._open_files = raise_open_files()
+        control = discover(self._identity, cpu_count=sum(len(s.cpus) for s in servers))
+        self._open_machine = Machine({}, control, raise_open_files(), self._log_cap_bytes)
         self._watcher.open()
-        self._take_servers(found)
+        self._take_servers(servers)
         for key in keys:
-            self._adopt(key)
+            self._starts.adopt(key)
         self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
         self._profiling.open()
         self._measuring.adopt()
-        self._loads.adopt(lambda key: key in self._runs and self._runs[key].settled is None)
-        self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._servers)))
+        self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._machine().servers)))
 
     def close(self) -> None:
-        """Let go of everything; what runs goes on."""
+        """Release everything; what runs goes on."""
         self._profiling.close()
         self._measuring.close()
-        self._loads.close()
-        for run in self._runs.values():
-            run.let_go()
-        self._runs.clear()
-        self._refused.clear()
+        self._starts.close()
         self._reports.clear()
         self._watcher.close()
-        if self._control is not None:
+        if self._open_machine is not None:
             try:
-                self._control.close()
+                self._open_machine.control.close()
             except EngineFault as error:
                 log.warning("cgroups are left behind: %s", error)
-        self._control = None
+        self._open_machine = None
 
     def refresh(self, servers: str | None) -> None:
-        """Divide the machine again, e.g. after its CPUs have changed.
+        """Divide the machine again (see the constructor), e.g. after its CPUs have changed.
 
-        What runs on a server that is no more goes on to its end; nothing new starts there.
-
-        Args:
-            servers: As for the constructor.
+        What runs on a server that is gone goes on to its end; nothing new starts there.
 
         Raises:
             InvalidInput: The machine can't be divided so; everything stays as it was.
         """
-        found = discover_servers(servers)
+        divided = discover_servers(servers)
         self._spec = servers
-        self._take_servers(found)
+        self._take_servers(divided)
 
-    def _take_servers(self, found: Sequence[LocalServer]) -> None:
-        conditions = self._opened().conditions()
-        former = self._servers
-        self._servers = {
+    def _take_servers(self, servers: Sequence[LocalServer]) -> None:
+        machine = self._machine()
+        conditions = machine.control.conditions()
+        former = machine.servers
+        machine.servers = {
             local.server.name: replace(local, server=replace(local.server, conditions=conditions))
-            for local in found
+            for local in servers
         }
-        for name in former.keys() - self._servers.keys():
+        for name in former.keys() - machine.servers.keys():
             self._tell(ev.ServerLeft(name, "the machine was divided again"))
-        for name, local in self._servers.items():
+        for name, local in machine.servers.items():
             if former.get(name) != local:
                 self._tell(ev.ServerReported(local.server))
 
-    def _adopt(self, key: str) -> None:
+    def _machine(self) -> Machine:
+        if self._open_machine is None:
+            raise EngineFault("the local engine is not open")
+        return self._open_machine
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        """Reports since the last call, oldest first."""
+        deadline = time.monotonic() + timeout_seconds
+        self._watcher.wait(0.0 if self._reports else timeout_seconds)
+        # Not all that wakes us is worth a report.
+        while not self._reports and (left := deadline - time.monotonic()) > 0:
+            self._watcher.wait(left)
+        told, self._reports = self._reports, []
+        self._watcher.set_news(present=False)
+        return told
+
+    def fileno(self) -> int:
+        """Readable when ``poll`` has something to do."""
+        return self._watcher.fileno()
+
+    def _tell(self, report: ev.Report) -> None:
+        if isinstance(report, End):
+            self._measuring.ended(report.key)
+        self._reports.append(report)
+        self._watcher.set_news(present=True)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What each running workload has used, by key."""
+        with self._watcher.spare_descriptors():
+            return {key: run.usage() for key, run in self._runs.items() if run.running}
+
+    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
+        """Output of a start, as far as rotation keeps it; see ``Engine.read_log``."""
+        run = self._runs.get(key)
+        if run is None:
+            raise NotFound(f"no start has the key {key!r}")
+        with self._watcher.spare_descriptors():
+            return run.read_log(offset, limit_bytes)
+
+    def perform(self, action: act.EngineAction) -> None:
+        """Begin to carry out an action; ``poll`` reports the outcome."""
+        self._machine()
+        has_room = self._watcher.has_room() if isinstance(action, act.StartWorkload) else True
+        with self._watcher.spare_descriptors():
+            match action:
+                case act.StartWorkload():
+                    self._starts.start(action, has_room=has_room)
+                case act.StopWorkload(key=key, grace_seconds=grace_seconds):
+                    if not self._profiling.stop(key):
+                        self._starts.stop(key, grace_seconds)
+                case act.ResizeAllocation():
+                    self._resize(action)
+                case act.SuspendWorkload(key=key):
+                    self._starts.with_run(key, LocalRun.suspend)
+                case act.ResumeWorkload(key=key):
+                    self._starts.with_run(key, LocalRun.resume)
+                case act.MeasureWorkload():
+                    self._measuring.measure(action)
+                case act.ForgetWorkload(key=key):
+                    self._profiling.forget(key)
+                    self._starts.forget(key)
+                case act.ProfileWorkload():
+                    self._profiling.profile(action)
+
+    def _resize(self, action: act.ResizeAllocation) -> None:
+        try:
+            refused = self._try_to_resize(action)
+        except (InvalidInput, EngineFault, OutOfSpace, NotFound) as error:
+            refused = ResizeRefused(str(error))
+        if refused is None:
+            self._tell(ev.AllocationResized(action.key, action.placements))
+        else:
+            self._tell(ev.ResizeFailed(action.key, refused.reason, action.placements))
+
+    def _try_to_resize(self, action: act.ResizeAllocation) -> ResizeRefused | None:
+        run = self._runs.get(action.key)
+        if run is None or not run.running or run.start.placement is None:
+            return ResizeRefused("it does not run")
+        held = run.start.placement
+        if [placement.server for placement in action.placements] != [held.server]:
+            return ResizeRefused(f"it runs on {held.server} and can't move while it runs")
+        server = self._machine().servers.get(held.server)
+        if server is None:
+            return ResizeRefused(f"its server {held.server!r} is no more")
+        wanted = action.placements[0]
+        start = replace(run.start, placement=wanted, cpus=server.cpus)
+        refused = run.resize(start, limits(wanted.allocation, server, start.cpus))
+        if refused is not None:
+            return refused
+        if start.cpus != run.start.cpus and run.supervisor_pid is not None:
+            bind_tree(run.supervisor_pid, start.cpus)
+        run.start = start
+        try:
+            records.save_start(run.run_dir, start)
+        except (OSError, NotFound) as error:
+            log.warning("%s: its new allocation is not on disk: %s", run.key, error)
+        return None
+
+
+class _Starts:
+    """The starts of one engine by key: each has one effect, however often it is asked for."""
+
+    def __init__(
+        self,
+        directory: Path,
+        machine: Callable[[], Machine],
+        watcher: Watcher,
+        tell: Callable[[ev.Report], None],
+    ) -> None:
+        self.runs: dict[str, LocalRun] = {}
+        self._directory = directory
+        self._machine = machine
+        self._watcher = watcher
+        self._tell = tell
+        # Refused before there was anything on disk: it must not start when asked for again.
+        self._refused: dict[str, ev.StartFailed] = {}
+
+    def close(self) -> None:
+        for run in self.runs.values():
+            run.let_go()
+        self.runs.clear()
+        self._refused.clear()
+
+    def adopt(self, key: str) -> None:
         """Take over one directory, if it is a run's and if anything was begun under its key."""
         run_dir = self._directory / key
-        start, end = read_start(run_dir), read_end(run_dir)
+        start, end = records.read_start(run_dir), records.read_end(run_dir)
         try:
             record = read_run(run_dir)
         except NotFound:
@@ -212,65 +308,12 @@ class LocalEngine:
             run.tell_again()
 
     def _make_run(self, key: str, start: StartRecord) -> LocalRun:
-        group = groups_of(start.groups, key)
-        run = LocalRun(key, self._directory / key, start, group, self._watcher, self._tell)
-        self._runs[key] = run
+        run = LocalRun(self._directory / key, start, self._watcher, self._tell)
+        self.runs[key] = run
         return run
 
-    # --- reports -----------------------------------------------------------------------------
-
-    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
-        """What has happened since the last call, oldest first."""
-        deadline = time.monotonic() + timeout_seconds
-        self._watcher.wait(0.0 if self._reports else timeout_seconds)
-        # Not all that wakes us is worth a report.
-        while not self._reports and (left := deadline - time.monotonic()) > 0:
-            self._watcher.wait(left)
-        told, self._reports = self._reports, []
-        self._watcher.set_news(present=False)
-        return told
-
-    def fileno(self) -> int:
-        """Readable when ``poll`` has something to do."""
-        return self._watcher.fileno()
-
-    def _tell(self, report: ev.Report) -> None:
-        if isinstance(report, ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed):
-            self._measuring.ended(report.key)
-        self._reports.append(report)
-        self._watcher.set_news(present=True)
-
-    # --- actions -----------------------------------------------------------------------------
-
-    def perform(self, action: act.EngineAction) -> None:
-        """Begin to carry out an action; what becomes of it is told by ``poll``."""
-        self._opened()
-        has_room = self._watcher.has_room() if isinstance(action, act.StartWorkload) else True
-        with self._watcher.spare_descriptors():
-            if isinstance(action, act.StartWorkload):
-                self._start(action, has_room=has_room)
-            else:
-                self._perform(action)
-
-    def _perform(self, action: act.EngineAction) -> None:
-        match action:
-            case act.StopWorkload(key=key, grace_seconds=grace_seconds):
-                self._stop(key, grace_seconds)
-            case act.ResizeAllocation():
-                self._resize(action)
-            case act.SuspendWorkload(key=key):
-                self._with_run(key, LocalRun.suspend)
-            case act.ResumeWorkload(key=key):
-                self._with_run(key, LocalRun.resume)
-            case act.MeasureWorkload():
-                self._measuring.measure(action)
-            case act.ForgetWorkload(key=key):
-                self._forget(key)
-            case act.ProfileWorkload():
-                self._profiling.profile(action, lambda: self._job(action))
-
-    def _with_run(self, key: str, do: Callable[[LocalRun], None]) -> None:
-        run = self._runs.get(key)
+    def with_run(self, key: str, do: Callable[[LocalRun], None]) -> None:
+        run = self.runs.get(key)
         if run is None:
             return
         try:
@@ -278,118 +321,72 @@ class LocalEngine:
         except (EngineFault, OutOfSpace, NotFound) as error:
             log.warning("%s: %s", key, error)
 
-    # --- starting ------------------------------------------------------------------------------
+    def start(self, action: act.StartWorkload, *, has_room: bool) -> None:
+        """Start it once: a known key is reported again instead.
 
-    def _start(self, action: act.StartWorkload, *, has_room: bool) -> None:
-        """Start it once: a key that is known is told of again instead."""
+        Everything that goes wrong here went wrong before the program: a failed start.
+        """
         key = action.key
-        if key in self._runs:
-            self._runs[key].tell_again()
+        if key in self.runs:
+            self.runs[key].tell_again()
         elif key in self._refused:
             self._tell(self._refused[key])
         elif not has_room:
             message = "the manager has too many open files; raise its limit (ulimit -Hn)"
             self._refuse(key, message, retryable=True)
         else:
-            self._start_new(action)
-
-    def _start_new(self, action: act.StartWorkload) -> None:
-        """Everything that goes wrong here went wrong before the program: a failed start."""
-        try:
-            check_key(action.key)
-            self._launch(action)
-        except (InvalidInput, EngineFault, Unavailable) as error:
-            self._refuse(action.key, str(error), retryable=error.retryable)
-        except OSError as error:
-            self._refuse(action.key, f"cannot start it now: {error.strerror}", retryable=True)
+            try:
+                records.check_key(key)
+                self._launch(action)
+            except (InvalidInput, EngineFault, Unavailable) as error:
+                self._refuse(key, str(error), retryable=error.retryable)
+            except OSError as error:
+                self._refuse(key, f"cannot start it now: {error.strerror}", retryable=True)
 
     def _refuse(self, key: str, reason: str, *, retryable: bool) -> None:
-        start = read_start(self._directory / key)
-        if key not in self._runs and start is not None:
+        start = records.read_start(self._directory / key)
+        if key not in self.runs and start is not None:
             # The supervisor of an engine that died over this start may still come.
             self._make_run(key, start)
-        if key in self._runs:
-            self._runs[key].fail_to_start(reason, retryable=retryable)
+        if key in self.runs:
+            self.runs[key].fail_to_start(reason, retryable=retryable)
         else:
             self._refused[key] = ev.StartFailed(key, reason, retryable)
             self._tell(self._refused[key])
 
     def _launch(self, action: act.StartWorkload) -> None:
-        placement, server = placement_of(action, self._servers)
+        machine = self._machine()
+        if len(action.placements) != 1:
+            raise InvalidInput(f"{len(action.placements)} servers; the local engine starts on one")
+        placement = action.placements[0]
+        if placement.server not in machine.servers:
+            raise EngineFault(f"this machine has no server {placement.server!r}", retryable=True)
         start = self._planned_before(action.key)
         begun_here = start is None
         if start is None:
-            start = self._plan(action.key, placement, server)
-            create_run(self._directory, action.key, start)
+            start = machine.plan(action.key, placement)
+            records.create_run(self._directory, action.key, start)
         run = self._make_run(action.key, start)
         run.begun_here = begun_here
         run.workload = action.workload
-        self._launch_run(run, action, server, is_paced=True)
-
-    def _launch_run(
-        self, run: LocalRun, action: act.StartWorkload, server: LocalServer, *, is_paced: bool
-    ) -> None:
-        cpus = run.start.cpus
-        self._make_group(run, limits(action.placements[0].allocation, server, cpus))
-        spec = launch_spec(
-            action,
-            run.group,
-            cpus,
-            log_cap_bytes=self._log_cap_bytes,
-            open_files=self._open_files,
-            cpu_millicpus=pace_of(run.start, run.group) if is_paced else None,
-        )
-        run.watch_own(launch(run.run_dir, spec))
+        run.watch_own(machine.launch(run.run_dir, run.workload, start, placement))
 
     def _planned_before(self, key: str) -> StartRecord | None:
         """The plan of an engine that died over this start, if its supervisor may still come."""
-        start = read_start(self._directory / key)
+        start = records.read_start(self._directory / key)
         if start is None or not start.groups:
             return start
         group = groups_of(start.groups, key)
-        if group.exists() or group == self._opened().group(group.server, key):
+        if group.exists() or group == self._machine().control.group(group.server, key):
             return start
         # It died before it made the groups, so before it launched anything: plan again.
-        remove_run(self._directory / key)
+        records.remove_run(self._directory / key)
         return None
 
-    def _plan_beside(self, placement: Placement, key: str) -> StartRecord:
-        """The plan of a load generator: on all of its service's server's CPUs."""
-        groups = self._opened().group(placement.server, key).to_plain()
-        return StartRecord(placement, self._servers[placement.server].cpus, groups)
-
-    def _launch_beside(self, run: LocalRun, action: act.StartWorkload) -> None:
-        # What drives a load is not to be what stops and goes.
-        server = self._servers[action.placements[0].server]
-        self._launch_run(run, action, server, is_paced=False)
-
-    def _make_group(self, run: LocalRun, wanted: Limits) -> None:
-        """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
-        control = self._opened()
-        server = run.start.placement.server if run.start.placement else ""
-        if run.group == control.group(server, run.key):
-            control.create(server, run.key, wanted)
-        else:
-            run.group.resize(wanted)
-
-    def _plan(self, key: str, placement: Placement, server: LocalServer) -> StartRecord:
-        """Written down before anything is made, so that a later engine finds what was made."""
-        limits(placement.allocation, server, server.cpus)
-        groups = self._opened().group(server.server.name, key).to_plain()
-        return StartRecord(placement, server.cpus, groups)
-
-    def _job(self, action: act.ProfileWorkload) -> ProfilingJob:
-        server = self._servers[action.plan.server]
-        return self._profiling.job(action, server, self._opened(), self._open_files)
-
-    # --- stopping, forgetting ------------------------------------------------------------------
-
-    def _stop(self, key: str, grace_seconds: float) -> None:
-        if self._profiling.stop(key):
-            return
-        if key in self._runs:
+    def stop(self, key: str, grace_seconds: float) -> None:
+        if key in self.runs:
             # A stop that could not be asked for is a fault: the runtime asks again.
-            self._runs[key].stop(grace_seconds)
+            self.runs[key].stop(grace_seconds)
         elif key in self._refused:
             self._tell(self._refused[key])
         else:
@@ -398,86 +395,24 @@ class LocalEngine:
     def _forbid(self, key: str, grace_seconds: float) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
         try:
-            check_key(key)
-            if read_start(self._directory / key) is None:
-                create_run(self._directory, key, StartRecord(None))
+            records.check_key(key)
+            if records.read_start(self._directory / key) is None:
+                records.create_run(self._directory, key, StartRecord(None))
         except (InvalidInput, OutOfSpace) as error:
             log.warning("%s: %s", key, error)
         self._refuse(key, reports.STOPPED_BEFORE_START, retryable=False)
         # A supervisor of an earlier engine may have claimed it since we were opened.
-        if key in self._runs and self._runs[key].settled is None:
-            self._with_run(key, lambda run: run.stop(grace_seconds))
+        if key in self.runs and self.runs[key].settled is None:
+            self.with_run(key, lambda run: run.stop(grace_seconds))
 
-    def _forget(self, key: str) -> None:
+    def forget(self, key: str) -> None:
         """Drop an ended start; what runs stays, or it could not be stopped any more."""
         self._refused.pop(key, None)
-        self._profiling.forget(key)
-        run = self._runs.get(key)
+        run = self.runs.get(key)
         if run is None or run.settled is None:
             return
         if not run.remove_groups():
             log.warning("%s: its cgroups are not empty, they stay", key)
-        remove_former_bases(run.group, self._opened().claims)
+        self._machine().remove_former_bases(run.group)
         run.forget()
-        del self._runs[key]
-
-    # --- while it runs ------------------------------------------------------------------------
-
-    def _resize(self, action: act.ResizeAllocation) -> None:
-        try:
-            refused = self._try_to_resize(action)
-        except (InvalidInput, EngineFault, OutOfSpace, NotFound) as error:
-            refused = ResizeRefused(str(error))
-        if refused is None:
-            self._tell(ev.AllocationResized(action.key, action.placements))
-        else:
-            self._tell(ev.ResizeFailed(action.key, refused.reason, action.placements))
-
-    def _try_to_resize(self, action: act.ResizeAllocation) -> ResizeRefused | None:
-        run = self._runs.get(action.key)
-        if run is None or not run.running or run.start.placement is None:
-            return ResizeRefused("it does not run")
-        held = run.start.placement
-        if [placement.server for placement in action.placements] != [held.server]:
-            return ResizeRefused(f"it runs on {held.server} and can't move while it runs")
-        server = self._servers.get(held.server)
-        if server is None:
-            return ResizeRefused(f"its server {held.server!r} is no more")
-        wanted = action.placements[0]
-        start = replace(run.start, placement=wanted, cpus=server.cpus)
-        refused = run.resize(start, limits(wanted.allocation, server, start.cpus))
-        if refused is None:
-            self._keep_resized(run, start)
-        return refused
-
-    def _keep_resized(self, run: LocalRun, start: StartRecord) -> None:
-        if start.cpus != run.start.cpus and run.supervisor_pid is not None:
-            bind_tree(run.supervisor_pid, start.cpus)
-        run.start = start
-        try:
-            save_start(run.run_dir, start)
-        except (OSError, NotFound) as error:
-            log.warning("%s: its new allocation is not on disk: %s", run.key, error)
-
-    def usage(self) -> Mapping[str, Usage]:
-        """What each running workload has used, by key."""
-        with self._watcher.spare_descriptors():
-            return {key: run.usage() for key, run in self._runs.items() if run.running}
-
-    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
-        """Output of a start; of what rotation keeps.
-
-        Raises:
-            NotFound: There is no such start.
-            InvalidInput: No output can be so long.
-        """
-        run = self._runs.get(key)
-        if run is None:
-            raise NotFound(f"no start has the key {key!r}")
-        with self._watcher.spare_descriptors():
-            return run.read_log(offset, limit_bytes)
-
-    def _opened(self) -> CgroupControl:
-        if self._control is None:
-            raise EngineFault("the local engine is not open")
-        return self._control
+        del self.runs[key]

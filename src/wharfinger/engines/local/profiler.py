@@ -1,14 +1,15 @@
 """Profiles workloads by the local engine, one after another, with no manager above it."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local.engine import LocalEngine
+from wharfinger.engines.local.profiling.client import Answer
 from wharfinger.errors import EngineFault
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements, ProfilingPlan
@@ -38,22 +39,15 @@ class LocalProfiler:
 
     def __enter__(self) -> Self:
         self._engine.open()
-        deadline = time.monotonic() + SET_UP_SECONDS
-        while time.monotonic() < deadline:
-            for report in self._engine.poll(POLL_SECONDS):
-                if isinstance(report, ev.ServerReported):
-                    self._servers[report.server.name] = report.server
-                if isinstance(report, ev.EngineSynced):
-                    return self
+        for report in self._reports(SET_UP_SECONDS):
+            if isinstance(report, ev.ServerReported):
+                self._servers[report.server.name] = report.server
+            if isinstance(report, ev.EngineSynced):
+                return self
         self._engine.close()
         raise EngineFault(f"the engine did not report within {SET_UP_SECONDS:g} s")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._engine.close()
 
     @property
@@ -75,7 +69,7 @@ class LocalProfiler:
         """Run a plan to its end.
 
         Args:
-            key: The same for the same program, so that what a killed run left is found.
+            key: The same for the same program, so that what a killed run left is cleared.
             workload: What is profiled.
             plan: On a server of this engine; an empty ``server`` stands for the first one.
 
@@ -84,42 +78,35 @@ class LocalProfiler:
         """
         wanted = replace(plan, server=plan.server or self.server.name)
         self._engine.perform(act.ProfileWorkload(key, workload, wanted))
-        ended = False
         try:
             answer = self._wait(key, plan.seconds + SET_UP_SECONDS)
-            ended = True
-        finally:
-            if not ended:  # Nothing of it may run on beside the next one.
-                self._engine.perform(act.StopWorkload(key, 0.0))
-                self._wait(key, STOP_SECONDS)
+        except BaseException:  # Nothing of it may run on beside the next one.
+            self._engine.perform(act.StopWorkload(key, 0.0))
+            self._wait(key, STOP_SECONDS)
+            raise
         self._engine.perform(act.ForgetWorkload(key))
         if isinstance(answer, ev.ProfilingFailed):
             raise EngineFault(answer.reason)
         return answer.measurements
 
-    def _wait(self, key: str, seconds: float) -> ev.ProfilingFinished | ev.ProfilingFailed:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            for report in self._engine.poll(POLL_SECONDS):
-                if isinstance(report, _ANSWERS) and report.key == key:
-                    return report
+    def _wait(self, key: str, seconds: float) -> Answer:
+        for report in self._reports(seconds):
+            if isinstance(report, Answer) and report.key == key:
+                return report
         raise EngineFault(f"profiling {key} gave no answer within {seconds:.0f} s")
 
-
-_ANSWERS = (ev.ProfilingFinished, ev.ProfilingFailed)
+    def _reports(self, seconds: float) -> Iterator[ev.Report]:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            yield from self._engine.poll(POLL_SECONDS)
 
 
 def profile_workload(
     directory: Path, workload: Workload, plan: ProfilingPlan, *, servers: str | None = None
 ) -> Measurements:
-    """Run a copy of it by the plan, and let nothing of it be left.
+    """Run a copy of it by the plan, and leave nothing behind; see ``LocalProfiler``.
 
-    Args:
-        directory: For an engine's records meanwhile; made when it is not there. No other engine
-            may use it at the same time.
-        workload: What to copy.
-        plan: What to measure. An empty ``server`` stands for the first one.
-        servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
+    No other engine may use the directory at the same time.
 
     Raises:
         InvalidInput: The machine can't be divided so.

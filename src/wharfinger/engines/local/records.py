@@ -1,10 +1,10 @@
-"""What the engine keeps of a start beside the supervisor's records, in the same directory.
+"""The engine's own records of a start, in the same directory as the supervisor's.
 
     start   where it was to run and in which cgroups; there before anything is launched
     end     the report of its end, once that is settled, and of its start before it
 
 A run directory appears whole, by rename, so one with a name of ours and without ``start`` is
-another program's. Callers: the engine, for what is planned and found, and ``run`` for the end.
+another program's.
 """
 
 import json
@@ -35,9 +35,8 @@ class StartRecord:
     """Where a start was to run.
 
     Attributes:
-        placement: The server, and what it was given there last; ``None`` for a key that was
-            stopped before it was started.
-        cpus: The CPUs that it may run on.
+        placement: Its server and newest allocation; ``None`` for a key that was stopped before it
+            was started.
         groups: Its cgroups, as ``Group.to_plain`` has them.
     """
 
@@ -48,40 +47,31 @@ class StartRecord:
 
 @dataclass(frozen=True, slots=True)
 class EndRecord:
-    """How it ended, for good.
-
-    Attributes:
-        started: The report of its start; ``None`` where it never ran.
-        end: The report of its end; told again in these words as often as it is asked for.
-    """
+    """The reports of its start (``None`` where it never ran) and of its end, which are final."""
 
     started: ev.WorkloadStarted | None
     end: End
 
 
 def check_key(key: str) -> None:
-    """A key is a file's name, and nothing else.
-
-    Raises:
-        InvalidInput: It can't be one.
-    """
+    """Raise ``InvalidInput`` for a key that can't be a file's name."""
     if not _KEY.fullmatch(key):
         raise InvalidInput(f"key {key[:40]!r}: use 1 to 200 of A-Z a-z 0-9 . _ -, not . or - first")
 
 
 def create_run(directory: Path, key: str, start: StartRecord) -> Path:
-    """Make a run directory, durably. There must be none of that key.
+    """Make a run directory, durably; there must be none of that key.
 
-    Raises:
-        OutOfSpace: It can't be made; nothing is left behind.
+    Raises ``OutOfSpace`` if it can't be made; then nothing is left behind.
     """
     unfinished, run_dir = directory / f"{_UNFINISHED}{key}", directory / key
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
-        _put(unfinished, "start", _encode(start))
+        _put(unfinished, "start", start)
         unfinished.rename(run_dir)
-        _sync(directory)
+        with open_run_dir(directory) as folder:
+            os.fsync(folder)
     except OSError as error:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise OutOfSpace(f"cannot make {run_dir}: {error.strerror}") from error
@@ -89,12 +79,8 @@ def create_run(directory: Path, key: str, start: StartRecord) -> Path:
 
 
 def save_start(run_dir: Path, start: StartRecord) -> None:
-    """Put another start record in the place of the former.
-
-    Raises:
-        OSError: There is no room; the former stays.
-    """
-    _put(run_dir, "start", _encode(start))
+    """Replace the start record; raises ``OSError`` without room, and the former stays."""
+    _put(run_dir, "start", start)
 
 
 def read_start(run_dir: Path) -> StartRecord | None:
@@ -106,14 +92,9 @@ def read_start(run_dir: Path) -> StartRecord | None:
 
 
 def save_end(run_dir: Path, record: EndRecord) -> None:
-    """Settle how it ended.
-
-    Raises:
-        OSError: There is no room.
-    """
+    """Write down how it ended; raises ``OSError`` without room."""
     reports = [encode_event(report) for report in (record.started, record.end) if report]
-    plain = [(kind, payload.decode()) for kind, payload in reports]
-    _put(run_dir, "end", _encode(plain))
+    _put(run_dir, "end", [(kind, payload.decode()) for kind, payload in reports])
 
 
 def read_end(run_dir: Path) -> EndRecord | None:
@@ -159,12 +140,9 @@ def remove_run(run_dir: Path) -> None:
         shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def _encode(value: object) -> str:
+def _put(run_dir: Path, name: str, value: object) -> None:
     # In ASCII, as all records are: a reason may quote whatever a user wrote.
-    return json.dumps(msgspec.to_builtins(value))
-
-
-def _put(run_dir: Path, name: str, text: str) -> None:
+    text = json.dumps(msgspec.to_builtins(value))
     with open_run_dir(run_dir) as folder:
         own = f"{name}.new.{os.getpid()}"
         try:
@@ -182,8 +160,3 @@ def _read(run_dir: Path, name: str) -> bytes:
             return (read_text(folder, name) or "").encode("ascii")
     except NotFound:
         return b""
-
-
-def _sync(directory: Path) -> None:
-    with open_run_dir(directory) as folder:
-        os.fsync(folder)

@@ -1,7 +1,4 @@
-"""From a supervisor's record to the report that the core is given, in words for people.
-
-Pure: what is known goes in, a report comes out. Called by ``run``.
-"""
+"""Makes a supervisor's record into the report that the core gets, in words for people: pure."""
 
 import errno
 import os
@@ -11,6 +8,7 @@ from pathlib import Path
 from wharfinger.core import events as ev
 from wharfinger.engines.local.records import End
 from wharfinger.host.run_dir import ExitRecord
+from wharfinger.model.workload import Run
 
 STOPPED_BEFORE_START = "stopped before it started"
 SUPERVISOR_KILLED = "its supervisor was killed, so its exit status is unknown; the rest was killed"
@@ -25,24 +23,18 @@ _USERS_STEPS = {"exec", "working_directory"}
 def end_of(
     key: str,
     record: ExitRecord,
+    program: Run | None = None,
     *,
-    command: tuple[str, ...] = (),
-    working_directory: str = "",
     out_of_memory_kills: int | None = None,
     cpu_seconds: float | None = None,
 ) -> End:
     """The report of an end that the supervisor saw.
 
-    Args:
-        key: The start's.
-        record: The supervisor's.
-        command: What was to run, for the message; empty where it is not known any more.
-        working_directory: Likewise.
-        out_of_memory_kills: Processes that the kernel killed for the group's memory limit.
-        cpu_seconds: What the group counted; ``None`` = take the supervisor's count.
+    ``program`` is for the message, if still known. CPU time as the group counted precedes the
+    supervisor's.
     """
     if record.failed_step is not None:
-        return _start_failed(key, record, command, working_directory)
+        return _start_failed(key, record, program)
     return ev.WorkloadFinished(
         key,
         record.exit_code,
@@ -62,25 +54,24 @@ def _reason(record: ExitRecord, out_of_memory_kills: int) -> str:
     return "exited" if record.signal is None else "killed"
 
 
-def _start_failed(
-    key: str, record: ExitRecord, command: tuple[str, ...], working_directory: str
-) -> ev.StartFailed:
+def _start_failed(key: str, record: ExitRecord, program: Run | None) -> ev.StartFailed:
     step, number = record.failed_step or "", record.failed_errno or 0
     if step == "killed":
         if record.stop_requested:
             return ev.StartFailed(key, STOPPED_BEFORE_START, retryable=False)
         return ev.StartFailed(key, "it was killed before the program began", retryable=True)
-    message = _describe(step, number, command[0] if command else "", working_directory)
+    message = _describe(step, number, program)
     lasting = step in _USERS_STEPS and number not in _PASSING
     return ev.StartFailed(key, message, retryable=not lasting)
 
 
-def _describe(step: str, number: int, program: str, working_directory: str) -> str:
+def _describe(step: str, number: int, run: Run | None) -> str:
     why = os.strerror(number)
     if step == "working_directory":
-        return f"working directory {working_directory!r}: {why}"
+        return f"working directory {run.working_directory if run else ''!r}: {why}"
     if step != "exec":
         return f"preparing the program failed at {step.replace('_', ' ')}: {why}"
+    program = run.command[0] if run and run.command else ""
     if number == errno.ENOENT:
         if "/" in program and Path(program).exists():
             return f"the interpreter that {program!r} names in its first line is missing"

@@ -1,8 +1,8 @@
-"""One start: what is known of it, what has been told, and what becomes of it.
+"""One start: its state, what has been told of it, and what becomes of it.
 
 The run directory is the truth; a ``LocalRun`` is what one engine remembers, so that nothing is
 told twice without need. The engine makes one per key and passes actions on; the watcher calls
-``look`` when the supervisor says that there is news.
+back when the supervisor says that there is news.
 """
 
 import logging
@@ -16,11 +16,11 @@ from typing import TypeVar
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
-from wharfinger.engines.local.records import EndRecord, StartRecord, remove_run, save_end
-from wharfinger.engines.local.start import pace_of
+from wharfinger.engines.local.machine import groups_of, pace_of
+from wharfinger.engines.local.records import End, EndRecord, StartRecord, remove_run, save_end
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
-from wharfinger.host.cgroups import Group, GroupUsage, Limits, ResizeRefused
+from wharfinger.host.cgroups import GroupUsage, Limits, ResizeRefused
 from wharfinger.host.processes import (
     ProcessIdentity,
     has_ended,
@@ -50,47 +50,161 @@ _DYING_SECONDS = 0.5
 """What a supervisor takes to end that was killed; one that waits for a disk takes longer."""
 
 _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
-"""What a run directory tells that is not there any more."""
+"""The record of a run directory that is not there any more."""
 
 
-class LocalRun:
-    """One start.
+class SupervisedTree:
+    """A run's processes, controlled and measured through its cgroups and its supervisor.
 
-    Args:
-        key: Its identity.
-        run_dir: Its directory.
-        start: Where it was to run.
-        group: Its cgroups; without paths where it has none.
-        watcher: Tells of news.
-        tell: Takes a report for the core.
+    ``settled`` is its end; ``None`` while it is not over. ``group`` may be without paths.
+    """
+
+    def __init__(self, run_dir: Path, start: StartRecord) -> None:
+        self.key = run_dir.name
+        self.run_dir = run_dir
+        self.start = start
+        self.group = groups_of(start.groups, self.key)
+        self.settled: EndRecord | None = None
+        self._pid: int | None = None
+        self._pidfd = -1
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """Root of its tree of processes; ``None`` where nothing runs."""
+        return self._pid if self.settled is None else None
+
+    def suspend(self) -> None:
+        """Stop giving it CPU time: by a freezer, else by its supervisor.
+
+        Raises ``NotFound`` without its run directory, ``OutOfSpace`` without room to tell.
+        """
+        if self.settled is not None:
+            return
+        try:
+            self.group.freeze(timeout_seconds=0.0)
+        except EngineFault:
+            if self._pidfd >= 0:
+                request_suspend(self.run_dir, self._pidfd)
+
+    def resume(self) -> None:
+        """Give it CPU time again; raises ``NotFound`` if its run directory is gone."""
+        if self.settled is not None:
+            return
+        with suppress(EngineFault):
+            self.group.thaw()
+        # An engine that had no freezer may have suspended it.
+        if self._pidfd >= 0:
+            request_resume(self.run_dir, self._pidfd)
+
+    def resize(self, start: StartRecord, wanted: Limits) -> ResizeRefused | None:
+        """Hold it to other limits: all of them, or those that hold now.
+
+        ``start`` is its record as it will be, which the caller keeps; ``wanted`` the same in the
+        cgroups' terms. Raises ``EngineFault``, ``InvalidInput``, ``NotFound`` or ``OutOfSpace``.
+        """
+        self._set_pace(start)
+        try:
+            refused = self.group.resize(wanted)
+        except EngineFault:
+            self._set_pace(self.start)
+            raise
+        if refused is not None:
+            self._set_pace(self.start)
+        return refused
+
+    def _cancelled(self) -> bool:
+        try:
+            return cancel(self.run_dir)
+        except (OutOfSpace, NotFound):
+            return False  # Its supervisor needs the same room; if it finds it, it is stopped then.
+
+    def _request_stop(self, grace_seconds: float) -> None:
+        if self._pidfd < 0:
+            return
+        try:
+            request_stop(self.run_dir, self._pidfd, grace_seconds)
+        except NotFound:
+            # Its workload moved the directory away; the supervisor stops it with its own grace.
+            send_signal(self._pidfd, signal.SIGTERM)
+        # Suspended, it could not obey. What its supervisor has stopped, it continues by itself.
+        with suppress(NotFound):
+            self.resume()
+
+    def _set_pace(self, start: StartRecord) -> None:
+        if not self.group.has_quota and self._pidfd >= 0:
+            request_pace(self.run_dir, self._pidfd, pace_of(start, self.group))
+
+    def usage(self) -> Usage:
+        """What it uses, from its cgroups, else from its tree of processes."""
+        grouped = self._grouped_usage()
+        if None not in grouped or self._pid is None:
+            return Usage(*grouped)
+        tree = measure_tree(self._pid)
+        return Usage(
+            tree.cpu_seconds if grouped.cpu_seconds is None else grouped.cpu_seconds,
+            tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
+            tree.processes if grouped.processes is None else grouped.processes,
+        )
+
+    def read_log(self, offset: int, limit_bytes: int) -> LogChunk:
+        """A piece of its output; see ``Engine.read_log``."""
+        # Asked before the reading: what is written in between is read by the next call.
+        ended = self.settled is not None
+        try:
+            data, next_offset = read_output(self.run_dir, offset, limit_bytes)
+        except NotFound:
+            # The start is known, its workload has moved the output away.
+            data, next_offset = b"", max(0, offset)
+        return LogChunk(data, next_offset, ended)
+
+    def remove_groups(self) -> bool:
+        """Remove its cgroups; whether they are gone."""
+        removed = self._grouped(lambda: not self.group.paths or self.group.remove(0.5))
+        return removed is True
+
+    def _kill_what_is_left(self, record: RunRecord) -> str:
+        """Why it vanished; first it is made sure that nothing runs.
+
+        Also after a restart of the machine, when there should be nothing: keys don't come again,
+        so it can't be another program's.
+        """
+        if not self._grouped(self.group.kill_all):
+            kill_orphans(self.key)
+        if record.supervisor is None:
+            return reports.CLAIM_DAMAGED
+        here = identity_of(os.getpid())
+        restarted = here is not None and here.boot_id != record.supervisor.boot_id
+        return reports.MACHINE_RESTARTED if restarted else reports.SUPERVISOR_KILLED
+
+    def _grouped_usage(self) -> GroupUsage:
+        return self._grouped(self.group.usage) or GroupUsage(None, None, None)
+
+    def _grouped(self, do: Callable[[], T]) -> T | None:
+        """What its groups say; a workload that meddles with its own must not harm others."""
+        try:
+            return do()
+        except EngineFault as error:
+            log.warning("%s: %s", self.key, error)
+            return None
+
+
+class LocalRun(SupervisedTree):
+    """One start, from its launch or adoption to its settled end.
 
     Attributes:
         workload: What was to run, for messages; ``None`` when an earlier engine started it.
-        settled: Its end; ``None`` while it is not over.
         begun_here: This engine made the run directory, so no other engine's supervisor can come.
     """
 
     def __init__(
-        self,
-        key: str,
-        run_dir: Path,
-        start: StartRecord,
-        group: Group,
-        watcher: Watcher,
-        tell: Callable[[ev.Report], None],
+        self, run_dir: Path, start: StartRecord, watcher: Watcher, tell: Callable[[ev.Report], None]
     ) -> None:
-        self.key = key
-        self.run_dir = run_dir
-        self.start = start
-        self.group = group
+        super().__init__(run_dir, start)
         self.workload: Workload | None = None
-        self.settled: EndRecord | None = None
         self.begun_here = False
         self._watcher = watcher
         self._tell = tell
         self._supervisor: Supervisor | None = None
-        self._pid: int | None = None
-        self._pidfd = -1
         self._claimed = False
         self._forgotten = False
         self._refusal: ev.StartFailed | None = None
@@ -106,8 +220,6 @@ class LocalRun:
     def started_at_seconds(self) -> float:
         """When its program began, in seconds since the epoch; 0 = it has not."""
         return (self._started and self._started.started_at) or 0.0
-
-    # --- coming under watch --------------------------------------------------------------------
 
     def watch_own(self, supervisor: Supervisor) -> None:
         """Watch a supervisor that this engine has launched."""
@@ -134,51 +246,42 @@ class LocalRun:
         if self._stop_grace_seconds is not None:
             self._request_stop(self._stop_grace_seconds)  # What was asked of ours was its.
         if self._started is None:
-            self._await_start()
-
-    def _await_start(self) -> None:
-        """Its notice goes to an engine that is gone, so the record itself is awaited."""
-        try:
-            self._watcher.await_entry(self.run_dir, self.look)
-        except OSError as error:
-            log.warning("%s: its start shows when it ends: %s", self.key, error.strerror)
-        self.look()
+            # Its notice goes to an engine that is gone, so the record itself is awaited.
+            try:
+                self._watcher.await_entry(self.run_dir, self.look)
+            except OSError as error:
+                log.warning("%s: its start shows when it ends: %s", self.key, error.strerror)
+            self.look()
 
     def let_go(self) -> None:
         """Watch it no more; it goes on."""
         self._watcher.await_no_more(self.run_dir)
-        if self._supervisor is not None:
-            self._watcher.remove(self._supervisor.notice_fd)
         if self._pidfd >= 0:
             self._watcher.remove(self._pidfd)
         if self._supervisor is not None:
+            self._watcher.remove(self._supervisor.notice_fd)
             self._supervisor.close()
         elif self._pidfd >= 0:
             os.close(self._pidfd)
         self._supervisor, self._pidfd = None, -1
 
-    # --- news ------------------------------------------------------------------------------------
-
     def look(self) -> None:
-        """Take in what the run directory tells now."""
+        """Report what is new in the run directory."""
         if self.settled is None:
             self._take_in(self._read())
 
     def tell_again(self) -> None:
-        """Say once more what is known."""
+        """Report its state once more."""
         if self.settled is not None:
-            self._tell_end(self.settled)
+            if self.settled.started is not None:
+                self._tell(self.settled.started)
+            self._tell(self.settled.end)
         elif self._started is not None:
             self._tell(self._started)
         elif self._claimed:
             self._tell(ev.StartAccepted(self.key))
         else:
             self._settle_refusal()
-
-    def _tell_end(self, record: EndRecord) -> None:
-        if record.started is not None:
-            self._tell(record.started)
-        self._tell(record.end)
 
     def _read(self) -> RunRecord:
         try:
@@ -234,8 +337,6 @@ class LocalRun:
             self._take_in(record)
             self._settle(record)
 
-    # --- the end -------------------------------------------------------------------------------
-
     def _refused_to_start(self, status: SupervisorStatus, fault: str) -> None:
         """The supervisor gave up, or was killed, before its claim: nothing was started."""
         if self._stop_grace_seconds is not None:
@@ -245,12 +346,12 @@ class LocalRun:
             self.fail_to_start(fault or "its supervisor was killed", retryable=retryable)
 
     def fail_to_start(self, reason: str, *, retryable: bool) -> None:
-        """It did not start and never will under this key; unless it turns out that it has."""
+        """Report that it never starts under this key, unless it turns out that it has."""
         self._refusal = ev.StartFailed(self.key, reason, retryable)
         self._settle_refusal()
 
     def _settle_refusal(self) -> None:
-        """Tell of the refusal once it is certain; until then say nothing and try again."""
+        """Report the refusal once it is certain; until then say nothing and try again."""
         if self._refusal is None or self.settled is not None:
             return
         try:
@@ -273,14 +374,11 @@ class LocalRun:
         self._end(refusal)
 
     def _settle(self, record: RunRecord) -> None:
-        """It is over; say how."""
         if record.exit is not None:
-            run = self.workload.run if self.workload else None
             end = reports.end_of(
                 self.key,
                 record.exit,
-                command=run.command if run else (),
-                working_directory=run.working_directory if run else "",
+                self.workload.run if self.workload else None,
                 out_of_memory_kills=self._grouped(self.group.out_of_memory_kills),
                 cpu_seconds=self._grouped_usage().cpu_seconds,
             )
@@ -293,27 +391,8 @@ class LocalRun:
         else:
             self._end(ev.WorkloadVanished(self.key, self._kill_what_is_left(record)))
 
-    def _kill_what_is_left(self, record: RunRecord) -> str:
-        """First it is made sure that nothing runs, then it is said to have vanished.
-
-        Also after a restart of the machine, when there should be nothing: keys don't come again,
-        so it can't be another program's.
-        """
-        try:
-            killed = self.group.kill_all()
-        except EngineFault as error:
-            log.warning("%s: %s", self.key, error)
-            killed = False
-        if not killed:
-            kill_orphans(self.key)
-        if record.supervisor is None:
-            return reports.CLAIM_DAMAGED
-        here = identity_of(os.getpid())
-        restarted = here is not None and here.boot_id != record.supervisor.boot_id
-        return reports.MACHINE_RESTARTED if restarted else reports.SUPERVISOR_KILLED
-
-    def _end(self, end: ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed) -> None:
-        """Settle it: on disk, then its groups go, which are needed until then; then it is told."""
+    def _end(self, end: End) -> None:
+        """Settle it on disk, then remove its groups, which are needed until then, then report."""
         self._watcher.await_no_more(self.run_dir)
         self.settled = EndRecord(self._started, end)
         try:
@@ -325,14 +404,6 @@ class LocalRun:
             self.remove_groups()
         self._tell(end)
 
-    def remove_groups(self) -> bool:
-        """Remove its cgroups; whether they are gone."""
-        try:
-            return not self.group.paths or self.group.remove(timeout_seconds=0.5)
-        except EngineFault as error:
-            log.warning("%s: %s", self.key, error)
-            return False
-
     def forget(self) -> None:
         """Remove its directory, but not under a supervisor: it could claim what comes after."""
         self._forgotten = True
@@ -340,8 +411,6 @@ class LocalRun:
             remove_run(self.run_dir)
         elif has_ended(self._pidfd, _DYING_SECONDS):
             self._supervisor_ended()
-
-    # --- what is asked of it -------------------------------------------------------------------
 
     def stop(self, grace_seconds: float) -> None:
         """Ask its supervisor to end it, or make sure that it never starts."""
@@ -352,119 +421,6 @@ class LocalRun:
             self._request_stop(grace_seconds)
         else:
             self.fail_to_start(reports.STOPPED_BEFORE_START, retryable=False)
-
-    def _cancelled(self) -> bool:
-        try:
-            return cancel(self.run_dir)
-        except (OutOfSpace, NotFound):
-            return False  # Its supervisor needs the same room; if it finds it, it is stopped then.
-
-    def _request_stop(self, grace_seconds: float) -> None:
-        if self._pidfd < 0:
-            return
-        try:
-            request_stop(self.run_dir, self._pidfd, grace_seconds)
-        except NotFound:
-            # Its workload moved the directory away; the supervisor stops it with its own grace.
-            send_signal(self._pidfd, signal.SIGTERM)
-        # Suspended, it could not obey. What its supervisor has stopped, it continues by itself.
-        with suppress(NotFound):
-            self.resume()
-
-    def suspend(self) -> None:
-        """Stop giving it CPU time: by a freezer, else by its supervisor.
-
-        Raises:
-            NotFound: Its run directory is gone.
-            OutOfSpace: There is no room to tell its supervisor; it goes on.
-        """
-        if self.settled is not None:
-            return
-        try:
-            self.group.freeze(timeout_seconds=0.0)
-        except EngineFault:
-            if self._pidfd >= 0:
-                request_suspend(self.run_dir, self._pidfd)
-
-    def resume(self) -> None:
-        """Give it CPU time again.
-
-        Raises:
-            NotFound: Its run directory is gone.
-        """
-        if self.settled is not None:
-            return
-        with suppress(EngineFault):
-            self.group.thaw()
-        # An engine that had no freezer may have suspended it.
-        if self._pidfd >= 0:
-            request_resume(self.run_dir, self._pidfd)
-
-    def resize(self, start: StartRecord, wanted: Limits) -> ResizeRefused | None:
-        """Hold it to other limits: all of them, or those that hold now.
-
-        Args:
-            start: Its record as it will be; the caller keeps it.
-            wanted: The same in the cgroups' terms.
-
-        Raises:
-            EngineFault: The kernel refuses.
-            InvalidInput: A share of CPU time that is out of range.
-            NotFound: Its run directory is gone.
-            OutOfSpace: There is no room to tell its supervisor.
-        """
-        self._set_pace(start)
-        try:
-            refused = self.group.resize(wanted)
-        except EngineFault:
-            self._set_pace(self.start)
-            raise
-        if refused is not None:
-            self._set_pace(self.start)
-        return refused
-
-    def _set_pace(self, start: StartRecord) -> None:
-        if not self.group.has_quota and self._pidfd >= 0:
-            request_pace(self.run_dir, self._pidfd, pace_of(start, self.group))
-
-    @property
-    def supervisor_pid(self) -> int | None:
-        """Root of its tree of processes; ``None`` where nothing runs."""
-        return self._pid if self.settled is None else None
-
-    def read_log(self, offset: int, limit_bytes: int) -> LogChunk:
-        """A piece of its output; see ``Engine.read_log``."""
-        # Asked before the reading: what is written in between is read by the next call.
-        ended = self.settled is not None
-        try:
-            data, next_offset = read_output(self.run_dir, offset, limit_bytes)
-        except NotFound:
-            # The start is known, its workload has moved the output away.
-            data, next_offset = b"", max(0, offset)
-        return LogChunk(data, next_offset, ended)
-
-    def usage(self) -> Usage:
-        """What it uses, from its cgroups, else from its tree of processes."""
-        grouped = self._grouped_usage()
-        if None not in grouped or self._pid is None:
-            return Usage(*grouped)
-        tree = measure_tree(self._pid)
-        return Usage(
-            tree.cpu_seconds if grouped.cpu_seconds is None else grouped.cpu_seconds,
-            tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
-            tree.processes if grouped.processes is None else grouped.processes,
-        )
-
-    def _grouped_usage(self) -> GroupUsage:
-        return self._grouped(self.group.usage) or GroupUsage(None, None, None)
-
-    def _grouped(self, read: Callable[[], T]) -> T | None:
-        """What its groups say; a workload that meddles with its own must not harm others."""
-        try:
-            return read()
-        except EngineFault as error:
-            log.warning("%s: %s", self.key, error)
-            return None
 
 
 def _reap(supervisor: ProcessIdentity) -> None:

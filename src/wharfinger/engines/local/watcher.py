@@ -1,8 +1,7 @@
 """One descriptor for everything that can happen to an engine, and a callback for each.
 
-Nothing looks again and again: supervisors tell by pidfd and pipe, or by a record that appears,
-and the engine's own reports by an eventfd. An idle engine costs nothing. Only what the disk had
-no room for is tried again by the clock: nothing tells when there is room.
+Nothing polls: supervisors tell by pidfd and pipe, or by a record that appears, and the engine's own
+reports by an eventfd. Only what the disk had no room for is tried again by the clock.
 """
 
 import os
@@ -19,7 +18,6 @@ Callback = Callable[[], None]
 
 SPARE_DESCRIPTORS = 8
 """Held back: a record that can't be opened must never pass for one that is not there."""
-
 RETRY_SECONDS = 0.5
 """Between two tries of what there was no room for."""
 
@@ -77,18 +75,14 @@ class Watcher:
             self._opened().unregister(descriptor)
 
     def await_entry(self, directory: Path, callback: Callback) -> None:
-        """Call back when an entry has appeared in the directory.
-
-        Raises:
-            OSError: The directory can't be watched.
-        """
+        """Call back when an entry has appeared in the directory; raises ``OSError``."""
         if self._directories is None:
             self._directories = DirectoryWatch()
             self.add(self._directories.fileno(), partial(self._entries_appeared, self._directories))
         self._awaited[directory] = (self._directories.add(directory), callback)
 
     def await_no_more(self, directory: Path) -> None:
-        """What was awaited there is there, or never will be."""
+        """Stop waiting for entries there."""
         watch, _ = self._awaited.pop(directory, (-1, None))
         if watch >= 0 and self._directories is not None:
             self._directories.remove(watch)
@@ -106,7 +100,7 @@ class Watcher:
             callback()
 
     def set_news(self, *, present: bool) -> None:
-        """Keep the descriptor readable for what waits to be told, or no more."""
+        """Make the descriptor readable, or no more."""
         with suppress(BlockingIOError):  # It may be so already.
             if present:
                 os.eventfd_write(self._news, 1)
@@ -114,7 +108,7 @@ class Watcher:
                 os.eventfd_read(self._news)
 
     def wait(self, timeout_seconds: float) -> None:
-        """Wait up to that long for news, and let the callbacks take it in."""
+        """Wait up to that long for news, and call back."""
         ready = [fd for fd, _ in self._opened().poll(max(0.0, timeout_seconds))]
         if not ready:
             return
@@ -135,7 +129,7 @@ class Watcher:
             self._take_spare()
 
     def has_room(self) -> bool:
-        """Whether one more start can be launched and watched, beside what is held back."""
+        """Whether one more start can be launched and watched without the spare descriptors."""
         free: list[int] = []
         with suppress(OSError):
             while len(free) < SPARE_DESCRIPTORS:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from wharfinger.engines.local.machine import Machine
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.readings import Heard
-from wharfinger.engines.local.profiling.storage import cap, choose_upper
+from wharfinger.engines.local.profiling.worker import cap, choose_upper
 from wharfinger.host.cgroups import discover
 from wharfinger.host.topology import discover_servers
 from wharfinger.model.interference import SharedResource
@@ -86,7 +87,8 @@ def make_job(tmp_path: Path) -> ProfilingJob:
     workload = Workload("w", WorkloadType.BATCH, Run(("true",), {"A": "ü"}, "/"))
     plan = ProfilingPlan("a", (500, 1000), 1 << 20, (SharedResource.INTEGER,), 8.0)
     control = discover("test-job", cgroup_file=nothing, mountinfo_file=nothing)
-    return ProfilingJob("k", workload, plan, server, control, tmp_path, (1, 2), 3, {66305: 1e9})
+    machine = Machine({"a": server}, control, (1, 2), 4)
+    return ProfilingJob("k", workload, plan, machine, tmp_path, 3, {66305: 1e9})
 
 
 def test_a_job_comes_through_as_it_was(tmp_path: Path):

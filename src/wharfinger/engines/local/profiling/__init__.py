@@ -1,8 +1,7 @@
 """Profiling on this machine: one process for each plan, which runs copies and measures them.
 
-The engine holds a ``client.ProfilingClient``. That starts ``worker`` for a plan, told by a
-``job``. There ``wharfinger.profiling`` goes through it, and ``session`` carries its steps out: with
+The engine holds a ``client.ProfilingClient``. For each plan that starts ``worker`` with a ``job``;
+there ``wharfinger.profiling`` interprets the plan, and ``session`` carries its steps out: with
 ``runs`` (the workload under a supervisor, in a sandbox), ``readings`` (its performance, unsmoothed)
-and ``injection`` (sources of interference beside it). ``cleanup`` removes what is left, whatever
-died. docs/profiling.md says what happens and why.
+and sources of interference. ``cleanup`` removes what is left, whatever died; docs/profiling.md.
 """

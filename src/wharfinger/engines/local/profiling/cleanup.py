@@ -1,9 +1,8 @@
 """Clears away what a plan's runs have left, whichever process died.
 
-A plan has one directory: the run directories of its copies and sources, the record of the worker
-that is at it, and the name of the directory of upper layers. All of it is written down before
-the thing itself is made. Blocks for as long as processes take to die: called by the worker for
-itself, and by a process of its own for a worker that is dead.
+A plan has one directory: the run directories of its copies and sources, the record of its worker,
+and the name of the directory of upper layers, each written before the thing itself is made. Blocks
+until processes have died: called by the worker, or by a process of its own after a dead one.
 """
 
 import logging
@@ -14,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from wharfinger.engines.local.machine import groups_of
 from wharfinger.engines.local.records import list_keys, read_start, remove_run
-from wharfinger.engines.local.start import groups_of
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.processes import (
     ProcessIdentity,
@@ -39,11 +38,7 @@ _WORKER, _UPPER = "worker", "upper-base"
 
 
 def begin(directory: Path, upper_base: Path) -> None:
-    """Make a plan's directory and write down which process uses it and where its layers will lie.
-
-    Raises:
-        OSError: There is no room.
-    """
+    """Make a plan's directory and write down its worker and where its layers will lie."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / _UPPER).write_bytes(os.fsencode(upper_base))
     identity = identity_of(os.getpid())
@@ -51,7 +46,7 @@ def begin(directory: Path, upper_base: Path) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Let nothing be left of a plan: processes, cgroups, layers, files."""
+    """Remove everything of a plan: processes, cgroups, layers, files."""
     if not directory.is_dir():
         return
     _end_worker(directory)
@@ -64,7 +59,7 @@ def clear(directory: Path) -> None:
 
 
 def clear_run(run_dir: Path) -> None:
-    """Let nothing be left of one run."""
+    """Remove everything of one run."""
     start = read_start(run_dir)
     if start is None:
         return  # A file of ours, or a directory that the copies' layers lie in.
@@ -87,31 +82,31 @@ def _end_worker(directory: Path) -> None:
         identity = msgspec.json.decode(text, type=ProcessIdentity)
     except (OSError, msgspec.MsgspecError):
         return
-    if identity.pid == os.getpid():
-        return
-    pidfd = open_pidfd(identity)
-    if pidfd is not None:
-        send_signal(pidfd, signal.SIGKILL)
-        has_ended(pidfd, END_SECONDS)
-        os.close(pidfd)
+    if identity.pid != os.getpid():
+        _end(identity)
 
 
 def _end_supervisor(run_dir: Path) -> None:
     """One that has not claimed its run yet may not any more; one that has is ended."""
     with suppress(NotFound, OutOfSpace):
-        if cancel(run_dir):
-            return
-        supervisor = read_run(run_dir).supervisor
-        pidfd = open_pidfd(supervisor) if supervisor else None
-        if pidfd is None:
-            return
-        try:
+        if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
+            _end(supervisor, run_dir)
+
+
+def _end(process: ProcessIdentity, run_dir: Path | None = None) -> None:
+    """Kill a process; a supervisor, whose run directory is given, may end its tree first."""
+    pidfd = open_pidfd(process)
+    if pidfd is None:
+        return
+    try:
+        if run_dir is not None:
             request_stop(run_dir, pidfd, 0.0)
-            if not has_ended(pidfd, END_SECONDS):
-                send_signal(pidfd, signal.SIGKILL)
-                has_ended(pidfd, END_SECONDS)
-        finally:
-            os.close(pidfd)
+            if has_ended(pidfd, END_SECONDS):
+                return
+        send_signal(pidfd, signal.SIGKILL)
+        has_ended(pidfd, END_SECONDS)
+    finally:
+        os.close(pidfd)
 
 
 def _remove_upper(directory: Path) -> None:

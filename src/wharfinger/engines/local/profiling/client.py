@@ -1,9 +1,9 @@
 """The engine's side of profiling: a process for each plan, and an answer to each asking.
 
-Nothing here waits but ``close``. A plan that is stopped has its worker killed at once, since
-whatever it was at must be cleared away by another process anyway: so there is one way out of
-every trouble, and the answer is told when nothing is left. What falls below its target while a
-source is at work is told to the worker, which withdraws it.
+Only ``close`` waits. A plan that is stopped has its worker killed at once, since whatever it was
+at must be cleared away by another process anyway: so every failure takes the same way out, and
+the answer is reported when nothing is left. A neighbor that falls below its target while a source
+is at work is reported to the worker, which withdraws it.
 """
 
 import logging
@@ -21,16 +21,13 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
+from wharfinger.engines.local.machine import Machine
 from wharfinger.engines.local.measuring import LocalMonitor
-from wharfinger.engines.local.profiling import storage
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import check_key, list_keys
 from wharfinger.engines.local.run import LocalRun
-from wharfinger.engines.local.start import OpenFiles
-from wharfinger.engines.local.watcher import Watcher
+from wharfinger.engines.local.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
-from wharfinger.host.cgroups import CgroupControl
-from wharfinger.host.topology import LocalServer
 from wharfinger.model.performance import Performance, Sample, achieved, meets
 from wharfinger.model.workload import ProfileMode
 from wharfinger.monitor.messages import Channel, make_pair
@@ -40,8 +37,11 @@ log = logging.getLogger(__name__)
 Answer = ev.ProfilingFinished | ev.ProfilingFailed
 
 STOPPED = "stopped"
+CAP_BYTES = 1 << 30
+"""How much a copy may write before it is killed."""
+LOG_CAP_BYTES = 1 << 20
 MAX_ANSWERS = 256
-"""Kept to be told again to a core that asks again."""
+"""Kept for a core that asks again."""
 CLOSE_SECONDS = 10.0
 """For a worker to clear away when the engine is closed; then it is left to the next one."""
 MOMENT_TOLERANCES, MIN_MOMENT_TOLERANCE = 2.0, 0.1
@@ -51,21 +51,49 @@ smoothed, and a withdrawal costs the measurement."""
 _MODULE = "wharfinger.engines.local.profiling.worker"
 
 
+class _Process:
+    """A worker, or one that clears away; ``ended`` is called at its end."""
+
+    def __init__(
+        self, watcher: Watcher, ended: Callback, *words: str, pass_fds: Sequence[int] = ()
+    ) -> None:
+        self._watcher = watcher
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", _MODULE, *words],
+            pass_fds=pass_fds,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd="/",
+        )
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+        watcher.add(self._pidfd, ended)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def reap(self) -> int:
+        """Its status, when it has ended; killed if it does not in time."""
+        self._watcher.remove(self._pidfd)
+        try:
+            self._process.wait(timeout=CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        os.close(self._pidfd)
+        return self._process.wait()
+
+
 @dataclass(slots=True)
 class _Plan:
-    """One plan under way.
+    """One plan under way; without a channel to its worker it is being cleared away.
 
-    Attributes:
-        process: The worker; then, where that died, the process that clears away after it.
-        channel: To the worker; ``None`` = it is being cleared away.
-        below: Neighbors that were below their targets before the injection.
+    ``process`` is the worker or, where that died, the process that clears away after it; ``below``
+    are the neighbors that were below their targets before the injection.
     """
 
     key: str
     server: str
-    directory: Path
-    process: subprocess.Popen[bytes]
-    pidfd: int
+    process: _Process
     channel: Channel | None
     answer: Answer | None = None
     stopped: bool = False
@@ -75,20 +103,16 @@ class _Plan:
 
 
 class ProfilingClient:
-    """All plans of one engine.
+    """All plans of one engine, beside its ``runs``; ``measuring`` tells how these perform.
 
-    Args:
-        directory: The engine's; theirs is ``.profiles`` within, made when it is needed.
-        runs: The engine's, by key: the neighbors.
-        watcher: Tells of workers.
-        measuring: Tells of neighbors' performance.
-        tell: Takes a report for the core.
+    Files are in ``.profiles`` within the engine's directory, made when it is needed.
     """
 
     def __init__(
         self,
         directory: Path,
         runs: Mapping[str, LocalRun],
+        machine: Callable[[], Machine],
         watcher: Watcher,
         measuring: LocalMonitor,
         tell: Callable[[ev.Report], None],
@@ -96,70 +120,40 @@ class ProfilingClient:
         self._directory = directory / ".profiles"
         self._maxima_per_second: dict[int, float] = {}
         self._runs = runs
+        self._machine = machine
         self._watcher = watcher
         self._measuring = measuring
         self._tell = tell
         self._plans: dict[str, _Plan] = {}
         self._answers: dict[str, Answer] = {}
-        self._cleaning: tuple[subprocess.Popen[bytes], int] | None = None
-        self._waiting: dict[str, Callable[[], ProfilingJob]] = {}
+        self._cleaning: _Process | None = None
+        self._waiting: dict[str, act.ProfileWorkload] = {}
         self._fallen: set[str] = set()
 
     def open(self) -> None:
-        """Let what an earlier engine left be cleared away; what is asked meanwhile waits."""
+        """Have cleared away what an earlier engine left; new plans wait for it."""
         left = list_keys(self._directory) if self._directory.is_dir() else []
-        if not left:
-            return
-        try:
-            process = _start("--clear", *(str(self._directory / key) for key in left))
-            self._cleaning = process, os.pidfd_open(process.pid)
-            self._watcher.add(self._cleaning[1], self._cleaned)
-        except OSError as error:
-            # Each worker clears away what is of its own key; the rest waits for another engine.
-            log.warning("what earlier profiling left stays: %s", error.strerror)
+        if left:
+            # Without it, each worker clears away what is of its own key.
+            self._cleaning = self._clear(
+                self._cleaned, "earlier profiling", *(self._directory / key for key in left)
+            )
 
     def close(self) -> None:
         """End what is under way; the core asks again for it."""
         self._waiting.clear()
         for plan in self._plans.values():
             self._close_channel(plan)
-            self._watcher.remove(plan.pidfd)
         for plan in self._plans.values():
-            _wait_or_kill(plan.process)
-            os.close(plan.pidfd)
+            plan.process.reap()
         if self._cleaning is not None:
-            process, pidfd = self._cleaning
-            self._watcher.remove(pidfd)
-            _wait_or_kill(process)
-            os.close(pidfd)
+            self._cleaning.reap()
         self._cleaning = None
         self._plans.clear()
         self._answers.clear()
 
-    def job(
-        self,
-        action: act.ProfileWorkload,
-        server: LocalServer,
-        control: CgroupControl,
-        open_files: OpenFiles,
-    ) -> ProfilingJob:
-        """All that the profiler's process needs to know."""
-        return ProfilingJob(
-            key=action.key,
-            workload=action.workload,
-            plan=action.plan,
-            server=server,
-            control=control,
-            directory=self._directory / action.key,
-            open_files=open_files,
-            cap_bytes=storage.CAP_BYTES,
-            maxima_per_second=self._maxima_per_second,
-        )
-
-    # --- actions -----------------------------------------------------------------------------
-
-    def profile(self, action: act.ProfileWorkload, make_job: Callable[[], ProfilingJob]) -> None:
-        """Run a plan once; a key whose plan is over is answered as it was."""
+    def profile(self, action: act.ProfileWorkload) -> None:
+        """Run a plan once; a key whose plan is over gets the same answer again."""
         key = action.key
         if key in self._plans or key in self._waiting:
             return
@@ -170,9 +164,9 @@ class ProfilingClient:
         if refusal:
             self._settle(ev.ProfilingFailed(key, refusal))
         elif self._cleaning is not None:
-            self._waiting[key] = make_job
+            self._waiting[key] = action
         else:
-            self._begin(key, make_job)
+            self._begin(action)
 
     def stop(self, key: str) -> bool:
         """End a plan; whether there is, or was, one of that key. The answer is ``stopped``."""
@@ -193,39 +187,45 @@ class ProfilingClient:
         """Drop an answer."""
         self._answers.pop(key, None)
 
-    def _begin(self, key: str, make_job: Callable[[], ProfilingJob]) -> None:
+    def _begin(self, action: act.ProfileWorkload) -> None:
         try:
-            job = make_job()
-            plan = self._launch(job)
+            self._plans[action.key] = self._launch(action)
         except (OSError, InvalidInput, KeyError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            self._settle(ev.ProfilingFailed(key, f"no profiler can be started: {reason}"))
+            self._settle(ev.ProfilingFailed(action.key, f"no profiler can be started: {reason}"))
             return
-        self._plans[key] = plan
         self._measuring.hasten(self._take_newest)
 
-    def _launch(self, job: ProfilingJob) -> _Plan:
+    def _launch(self, action: act.ProfileWorkload) -> _Plan:
+        key, server = action.key, action.plan.server
+        job = ProfilingJob(
+            key,
+            action.workload,
+            action.plan,
+            machine=self._machine().only(server, log_cap_bytes=LOG_CAP_BYTES),
+            directory=self._directory / key,
+            cap_bytes=CAP_BYTES,
+            maxima_per_second=self._maxima_per_second,
+        )
         ours, its = make_pair()
         with its:
+            words = str(its.fileno()), str(os.getpid())
+            ended = partial(self._ended, key)
             try:
-                process = _start(str(its.fileno()), str(os.getpid()), pass_fds=(its.fileno(),))
+                process = _Process(self._watcher, ended, *words, pass_fds=(its.fileno(),))
             except OSError:
                 ours.close()
                 raise
         channel = Channel(ours)
-        pidfd = os.pidfd_open(process.pid)
         with suppress(OSError):  # Dead already: its end will be seen.
             channel.send({"job": job.encode()})
         ours.setblocking(False)
-        plan = _Plan(job.key, job.plan.server, job.directory, process, pidfd, channel)
+        plan = _Plan(key, server, process, channel)
         self._watcher.add(channel.fileno(), partial(self._look, plan))
-        self._watcher.add(pidfd, partial(self._ended, plan))
         return plan
 
-    # --- news of workers -------------------------------------------------------------------------
-
     def _look(self, plan: _Plan) -> None:
-        """Take in what the worker says."""
+        """Read the worker's messages."""
         while plan.channel is not None:
             try:
                 message = plan.channel.receive()
@@ -236,9 +236,9 @@ class ProfilingClient:
                 return
             if "answer" in message:
                 kind, payload = message["answer"]
-                found = decode_event(kind, payload.encode())
-                if isinstance(found, Answer) and found.key == plan.key:
-                    plan.answer = found
+                report = decode_event(kind, payload.encode())
+                if isinstance(report, Answer) and report.key == plan.key:
+                    plan.answer = report
             if "maximum" in message:
                 device, maximum = message["maximum"]
                 self._maxima_per_second[device] = maximum
@@ -247,27 +247,24 @@ class ProfilingClient:
                 plan.everywhere = message.get("everywhere", False)
                 plan.below = set(self._fallen)
 
-    def _ended(self, plan: _Plan) -> None:
+    def _ended(self, key: str) -> None:
         """The worker, or the process that clears away after it, is over."""
+        plan = self._plans[key]
         self._look(plan)
-        status = self._reap(plan)
+        self._close_channel(plan)
+        plan.injecting = False
+        status = plan.process.reap()
         if plan.answer is None:
-            reason = STOPPED if plan.stopped else _why(status)
-            plan.answer = ev.ProfilingFailed(plan.key, reason)
-            if self._clear_after(plan):
+            plan.answer = ev.ProfilingFailed(key, STOPPED if plan.stopped else _why(status))
+            clearing = self._clear(partial(self._ended, key), key, self._directory / key)
+            if clearing is not None:
+                plan.process = clearing
                 return
-        del self._plans[plan.key]
+        del self._plans[key]
         if not self._plans:
             self._measuring.hasten(None)
             self._fallen.clear()
         self._settle(plan.answer)
-
-    def _reap(self, plan: _Plan) -> int:
-        self._watcher.remove(plan.pidfd)
-        os.close(plan.pidfd)
-        self._close_channel(plan)
-        plan.injecting = False
-        return plan.process.wait()
 
     def _close_channel(self, plan: _Plan) -> None:
         if plan.channel is not None:
@@ -275,28 +272,22 @@ class ProfilingClient:
             plan.channel.close()
             plan.channel = None
 
-    def _clear_after(self, plan: _Plan) -> bool:
-        """Have cleared away what a dead worker left; whether that is under way."""
+    def _clear(self, ended: Callback, what: str, *directories: Path) -> _Process | None:
+        """A process that clears away what dead workers left; ``None`` = there can be none."""
         try:
-            plan.process = _start("--clear", str(plan.directory))
-            plan.pidfd = os.pidfd_open(plan.process.pid)
+            return _Process(self._watcher, ended, "--clear", *map(str, directories))
         except OSError as error:
-            log.warning("%s: what its profiling left stays: %s", plan.key, error.strerror)
-            return False
-        self._watcher.add(plan.pidfd, partial(self._ended, plan))
-        return True
+            log.warning("%s: what it left stays: %s", what, error.strerror)
+            return None
 
     def _cleaned(self) -> None:
         """Nothing is left of earlier engines: what was asked meanwhile can begin."""
         if self._cleaning is not None:
-            process, pidfd = self._cleaning
-            self._watcher.remove(pidfd)
-            os.close(pidfd)
-            process.wait()
+            self._cleaning.reap()
             self._cleaning = None
         waiting, self._waiting = self._waiting, {}
-        for key, make_job in waiting.items():
-            self._begin(key, make_job)
+        for action in waiting.values():
+            self._begin(action)
 
     def _settle(self, answer: Answer) -> None:
         self._answers[answer.key] = answer
@@ -304,10 +295,8 @@ class ProfilingClient:
             del self._answers[next(iter(self._answers))]
         self._tell(answer)
 
-    # --- neighbors ------------------------------------------------------------------------------
-
     def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
-        """Workloads below their targets now; the source slowed those that were not before."""
+        """Note the workloads below their targets: the source slowed those that were not before."""
         for newest, smoothed in samples:
             run = self._runs.get(newest.key)
             if run is None:
@@ -355,9 +344,9 @@ def _is_below(run: LocalRun, sample: Sample, *, of_a_moment: bool = False) -> bo
     tolerance = workload.tolerance
     if of_a_moment:
         tolerance = max(MIN_MOMENT_TOLERANCE, MOMENT_TOLERANCES * tolerance)
-    # When it was handed in is the core's to know; since its start it has had this long at least.
-    found = achieved(Performance(time.time(), sample.readings), run.started_at_seconds)
-    return meets(workload.target, tolerance, found) is False
+    # When it was submitted is the core's to know; since its start it has had this long at least.
+    performance = achieved(Performance(time.time(), sample.readings), run.started_at_seconds)
+    return meets(workload.target, tolerance, performance) is False
 
 
 def _why(status: int) -> str:
@@ -366,21 +355,3 @@ def _why(status: int) -> str:
     if status < 0:
         return f"its profiler was killed by {signal.Signals(-status).name}"
     return f"its profiler ended with status {status}"
-
-
-def _start(*words: str, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", _MODULE, *words],
-        pass_fds=pass_fds,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        cwd="/",
-    )
-
-
-def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(timeout=CLOSE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -1,19 +1,23 @@
-"""What the profiler's process is told: the plan, and what the engine knows that it needs.
+"""What the profiler's process is told, and its line to the manager.
 
-Sent by ``client`` in sealed memory, since an environment may hold secrets; read by ``worker``.
+The job goes through sealed memory, since an environment may hold secrets.
 """
 
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from wharfinger.engines.local.start import OpenFiles
-from wharfinger.host.cgroups import CgroupControl
+from wharfinger.engines.local.machine import Machine
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Workload
+from wharfinger.monitor.messages import Channel, Message
+from wharfinger.profiling.steps import NeighborFell
 
 LIMIT_SECONDS = 90.0
 """For all that is not measuring: copies set up and cleared away, a device's maximum measured."""
@@ -21,16 +25,10 @@ LIMIT_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True)
 class ProfilingJob:
-    """One plan to be run.
+    """One plan to be run, on ``machine``, which has the plan's server alone.
 
     Attributes:
-        key: The core's.
-        workload: What is copied.
-        plan: What is to be measured.
-        server: Where.
-        control: The engine's cgroups.
         directory: Of all that the plan's runs leave while they run; made by the worker.
-        open_files: Limits of the program.
         cap_bytes: How much a copy may write at most, if there is as much room.
         maxima_per_second: Of the storage source, by device number, as measured before.
     """
@@ -38,12 +36,15 @@ class ProfilingJob:
     key: str
     workload: Workload
     plan: ProfilingPlan
-    server: LocalServer
-    control: CgroupControl
+    machine: Machine
     directory: Path
-    open_files: OpenFiles
     cap_bytes: int
     maxima_per_second: dict[int, float]
+
+    @property
+    def server(self) -> LocalServer:
+        """Where it runs."""
+        return self.machine.servers[self.plan.server]
 
     @property
     def limit_seconds(self) -> float:
@@ -70,3 +71,58 @@ def _decode(kind: type, value: Any) -> Path:
     if kind is Path:
         return Path(value)
     raise NotImplementedError(kind)
+
+
+class ManagerGone(Exception):
+    """The manager has died."""
+
+
+class Lifeline:
+    """The worker's channel to the manager, at which it waits.
+
+    Neighbors that fall below their targets come on it. Its break says that the manager is gone.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._injecting = False
+
+    def tell(self, message: Message) -> None:
+        """Send a message; raises ``ManagerGone``."""
+        try:
+            self._channel.send(message)
+        except BrokenPipeError as error:
+            raise ManagerGone from error
+
+    def receive(self) -> Message:
+        """The next message; raises ``ManagerGone`` if there will be none."""
+        message = self._channel.receive()
+        if message is None:
+            raise ManagerGone
+        return message
+
+    def wait(self, seconds: float, *descriptors: int) -> bool:
+        """Wait; whether one of the descriptors has become readable before the time was over.
+
+        Raises ``ManagerGone``, and within :meth:`injecting` ``NeighborFell``.
+        """
+        poll = select.poll()
+        for descriptor in (self._channel.fileno(), *descriptors):
+            poll.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)}
+        if self._channel.fileno() in ready:
+            fallen = str(self.receive().get("fallen", ""))
+            if fallen and self._injecting:  # Else it comes too late: the source is gone.
+                raise NeighborFell(fallen)
+        return bool(ready.intersection(descriptors))
+
+    @contextmanager
+    def injecting(self, *, everywhere: bool) -> Iterator[None]:
+        """Within it neighbors may be slowed, everywhere or on the workload's server."""
+        self.tell({"injecting": True, "everywhere": everywhere})
+        self._injecting = True
+        try:
+            yield
+        finally:
+            self._injecting = False
+            self.tell({"injecting": False})

@@ -1,9 +1,8 @@
-"""A copy's performance as its readers hear it, unsmoothed: increments over stretches of time.
+"""A copy's performance, unsmoothed: increments over stretches of time.
 
-Called by ``session``. The readers are the meter's, ``host.measure``; those that must be inside
-(an endpoint, a command) run in a process of their own there,
-``host.measure.inside``. Smoothing would carry
-what was before a change into what is after it, so only what lies within a stretch counts.
+Called by ``session``. The readers are the meter's; those that must be inside the sandbox (an
+endpoint, a command) run in a process of their own there, ``monitor.inside``. Smoothing would carry
+values across a change, so only what lies within a stretch counts.
 """
 
 import itertools
@@ -13,9 +12,9 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
+from wharfinger.engines.local.machine import environment
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.runs import SandboxedRun, load_output
-from wharfinger.engines.local.start import environment
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.model.performance import Quantity
 from wharfinger.monitor.client import MARK
@@ -23,20 +22,21 @@ from wharfinger.monitor.inside import Inside
 from wharfinger.monitor.source import COMMAND, HTTP, LINES
 from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
 from wharfinger.monitor.watch import Watch
-from wharfinger.profiling.steps import PERFORMANCES, Stretch
+from wharfinger.profiling.scores import PERFORMANCES
+from wharfinger.profiling.steps import Stretch
 
 STALL_GAPS, STALL_SECONDS = 4.0, 0.5
 """A counter that is silent for so many of its usual gaps, and so long, stands still."""
 
-_BELIEVED = (LOAD, HTTP, LINES, COMMAND)
+_PREFERRED = (LOAD, HTTP, LINES, COMMAND)
 """What users see comes first, as in the meter."""
 
 Point = tuple[float, float, bool]
-"""When, the number, and whether it is a count of work done."""
+"""Time, number, and whether it counts work done."""
 
 
 class Heard:
-    """All numbers that were heard of one start.
+    """All numbers that were read of one start.
 
     >>> heard = Heard()
     >>> for second in range(4):
@@ -51,50 +51,52 @@ class Heard:
         self._points: defaultdict[tuple[str, Quantity], list[Point]] = defaultdict(list)
 
     def add(self, source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:
-        """Take in a number; the same time twice says nothing new."""
+        """Take in a number, unless there is one of that time."""
         points = self._points[source, quantity]
         if not points or at > points[-1][0]:
             points.append((at, value, counts))
 
     def told(self) -> tuple[Quantity, ...]:
-        """The quantities of which anything was heard."""
+        """The quantities of which there is any number."""
         return tuple(q for q in PERFORMANCES if self._of(q))
 
     def _of(self, quantity: Quantity) -> list[Point]:
-        lists = (self._points.get((source, quantity)) for source in _BELIEVED)
+        lists = (self._points.get((source, quantity)) for source in _PREFERRED)
         return next((points for points in lists if points), [])
 
     def times(self, quantity: Quantity, since: float) -> list[float]:
-        """When it was heard, from a time on."""
+        """The times of its numbers, from a time on."""
         points = self._of(quantity)
         return [at for at, _, _ in points[bisect_left(points, (since,)) :]]
 
     def usual_gap(self, quantity: Quantity) -> float | None:
-        """Between two numbers, at most; ``None`` where there are no two.
+        """The 95th percentile of the seconds between two numbers; ``None`` without two.
 
-        One gap in twenty is none of the program's: no line was read while a source was set up.
+        Longer gaps are not the program's: no line was read while a source was set up.
         """
         times = self.times(quantity, 0.0)
         gaps = [after - before for before, after in itertools.pairwise(times)]
         return sorted(gaps)[(len(gaps) - 1) * 19 // 20] if gaps else None
 
-    def counts(self, quantity: Quantity) -> bool:
-        """Whether it is told as work done, so that silence means that nothing was done."""
-        points = self._of(quantity)
-        return bool(points) and points[-1][2]
+    def stands_still(self, quantity: Quantity, since: float, now: float) -> bool:
+        """Whether it counts work done, and was silent for so long that none was."""
+        points, gap = self._of(quantity), self.usual_gap(quantity)
+        if gap is None or not points[-1][2]:
+            return False
+        return now - max(since, points[-1][0]) > max(STALL_SECONDS, STALL_GAPS * gap)
 
     def work(self) -> float:
-        """Work that was told as done at the end; 0 = none was."""
+        """Work done at the end, as far as it was counted."""
         points = self._of(Quantity.RATE)
         return points[-1][1] if points and points[-1][2] else 0.0
 
     def stretch(
         self, primary: Quantity, since: float, seconds: float
     ) -> tuple[float, Stretch] | None:
-        """The first stretch of at least that length whose ends were both heard, from a time on.
+        """The first stretch of at least that length between two numbers, from a time on.
 
         Returns:
-            Its end and what it tells; ``None`` while it is not over.
+            Its end and its values; ``None`` while it is not over.
         """
         times = self.times(primary, since)
         end = bisect_left(times, times[0] + seconds) if times else 0
@@ -103,10 +105,9 @@ class Heard:
         return times[end], self.between(times[0], times[end])
 
     def between(self, begin: float, end: float) -> Stretch:
-        """What was heard between two times: each number stands for the time before it."""
+        """The values between two times: each number stands for the time before it."""
         values = {q: self._mean(self._of(q), begin, end) for q in PERFORMANCES}
-        known = {quantity: value for quantity, value in values.items() if value is not None}
-        return Stretch(end - begin, known)
+        return Stretch(end - begin, {q: value for q, value in values.items() if value is not None})
 
     @staticmethod
     def _mean(points: list[Point], begin: float, end: float) -> float | None:
@@ -122,13 +123,7 @@ class Heard:
 
 
 class Readings:
-    """Reads one copy.
-
-    Args:
-        job: Whose copy it is.
-        copy: One that has begun.
-        init_pid: Process 1 of its namespaces.
-    """
+    """Reads one copy that has begun; ``init_pid`` is process 1 of its namespaces."""
 
     def __init__(self, job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> None:
         self.heard = Heard()

@@ -1,75 +1,56 @@
-"""SandboxedRuns of a workload: each under a supervisor and in cgroups, in a sandbox.
+"""Runs of a copy: each under a supervisor and in cgroups, in a sandbox.
 
 Called by ``session``. What a copy writes lies in the plan's upper layers and goes with it; its
 output and records lie in a run directory of its own, which ``cleanup`` finds after a crash.
 """
 
-from collections.abc import Callable
+import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.core import actions as act
-from wharfinger.engines.local.loads import LOAD_ALLOCATION
-from wharfinger.engines.local.measuring import cpu_file
+from wharfinger.engines.local.machine import limits
+from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file, last_line
 from wharfinger.engines.local.profiling.cleanup import clear_run
-from wharfinger.engines.local.profiling.job import ProfilingJob
+from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
-from wharfinger.engines.local.start import launch_spec, limits, pace_of
+from wharfinger.engines.local.run import SupervisedTree
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.cgroups import Group
 from wharfinger.host.processes import children_of, descendants, has_ended
-from wharfinger.host.run_dir import ExitRecord, read_output, read_run
+from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
-from wharfinger.host.supervisor import Supervisor, launch, request_pace, request_stop
+from wharfinger.host.supervisor import Supervisor, request_stop
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.monitor.counters import cpu_seconds
 from wharfinger.profiling.steps import RunFailed
 
-LOG_CAP_BYTES = 1 << 20
+BEGIN_SECONDS = 20.0
+"""For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 END_SECONDS = 10.0
-_LAST_WORDS_BYTES = 400
+MAX_WORDS = 400
+"""Characters of a copy's last line that are shown."""
 
 AGAIN = 'while "$@"; do :; done'
 """A load generator is started again when it has come to its end, but not when it has failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
-    """How a copy ended by itself.
+class SandboxedRun(SupervisedTree):
+    """One start of the copy, until it is ended by :meth:`clear`.
 
     Attributes:
-        ran_seconds: From its exec to its end.
-        cpu_seconds: What it used, set-up of the sandbox included.
-        problem: Why this is not the end of a whole run; empty where it is.
+        pidfd: Readable once it is over.
     """
 
-    ran_seconds: float
-    cpu_seconds: float
-    problem: str
-
-
-class SandboxedRun:
-    """One start of the copy, until it is ended by :meth:`clear`."""
-
     def __init__(
-        self, job: ProfilingJob, run_dir: Path, group: Group, supervisor: Supervisor
+        self, job: ProfilingJob, run_dir: Path, start: StartRecord, supervisor: Supervisor
     ) -> None:
-        self.run_dir = run_dir
-        self.group = group
+        super().__init__(run_dir, start)
+        self.pidfd = self._pidfd = supervisor.pidfd
         self._job = job
         self._supervisor = supervisor
         self._init = 0
-
-    @property
-    def supervisor_pid(self) -> int:
-        """Root of its tree of processes."""
-        return self._supervisor.pid
-
-    @property
-    def pidfd(self) -> int:
-        """Readable once it is over."""
-        return self._supervisor.pidfd
+        self.mark()
 
     @property
     def over(self) -> bool:
@@ -86,53 +67,69 @@ class SandboxedRun:
                 self._init = init
         return self._init
 
-    def cpu_seconds(self) -> float | None:
-        """CPU time of all of it until now."""
-        return cpu_seconds(cpu_file(self.group), self.supervisor_pid)
+    def mark(self) -> None:
+        """Measure its use of CPUs and devices from now on."""
+        self._marked = self._looked = time.monotonic()
+        self._cpu_seconds, self._io_bytes = self._read_cpu_seconds(), self._read_io_bytes()
 
-    def io_bytes(self) -> dict[int, int] | None:
-        """Bytes to and from devices until now, by process; ``None`` = the kernel does not say."""
-        found = {}
-        for pid in descendants(self.supervisor_pid):
+    def used_cpus(self) -> float | None:
+        """CPU seconds per second since the last call or mark; ``None`` = unknown."""
+        before, looked = self._cpu_seconds, self._looked
+        self._cpu_seconds, self._looked = self._read_cpu_seconds(), time.monotonic()
+        if before is None or self._cpu_seconds is None:
+            return None
+        return (self._cpu_seconds - before) / (self._looked - looked)
+
+    def io_bytes_per_second(self) -> float | None:
+        """To and from devices, of all processes since the mark; ``None`` = unknown."""
+        if not (moved := self._read_io_bytes()):
+            return None
+        total = sum(max(0, count - self._io_bytes.get(pid, 0)) for pid, count in moved.items())
+        return total / (time.monotonic() - self._marked)
+
+    def _read_cpu_seconds(self) -> float | None:
+        return cpu_seconds(cpu_file(self.group), self._supervisor.pid)
+
+    def _read_io_bytes(self) -> dict[int, int]:
+        moved = {}
+        for pid in descendants(self._supervisor.pid):
             with suppress(OSError, ValueError, KeyError):
                 lines = Path(f"/proc/{pid}/io").read_text().splitlines()
                 fields = dict(line.split(": ") for line in lines)
-                found[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
-        return found or None
+                moved[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
+        return moved
 
-    def resize(self, cpu_millicpus: int) -> None:
-        """Give it another share of CPU.
-
-        Raises:
-            RunFailed: It can't be done.
-        """
-        allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
+    def set_cpu(self, cpu_millicpus: int) -> None:
+        """Give it another allocation of CPU; raises ``RunFailed``."""
         server = self._job.server
-        start = StartRecord(Placement(server.server.name, allocation), server.cpus)
+        allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
+        start = replace(self.start, placement=Placement(server.server.name, allocation))
         try:
-            refused = self.group.resize(limits(allocation, server, server.cpus))
-            if not self.group.has_quota:
-                request_pace(self.run_dir, self.pidfd, pace_of(start, self.group))
+            refused = self.resize(start, limits(allocation, server, server.cpus))
         except (EngineFault, OutOfSpace) as fault:
             raise RunFailed(str(fault)) from fault
         if refused is not None:
             raise RunFailed(refused.reason)
+        self.start = start
 
-    def end(self) -> RunEnd:
-        """How it ended; to be asked once it is over."""
+    def end(self) -> tuple[float, float]:
+        """Seconds from its exec to its end, and of CPU time, set-up of the sandbox included.
+
+        To be called once it is over. Raises ``RunFailed`` if it did not end well by itself.
+        """
         record = read_run(self.run_dir).exit
         report = read_report(self.run_dir / "report")
-        return RunEnd(
-            report.ran_seconds if report else 0.0,
-            record.cpu_seconds if record else 0.0,
-            self._problem(record, report),
-        )
+        if problem := self._problem(record, report):
+            raise RunFailed(problem)
+        return report.ran_seconds if report else 0.0, record.cpu_seconds if record else 0.0
 
     def _problem(self, record: ExitRecord | None, report: SandboxReport | None) -> str:
         if record is None:
             return "the copy's supervisor was killed"
+        if report is None and record.failed_step is not None:
+            return f"the copy could not be started: {record.failed_step.replace('_', ' ')}"
         if report is None:
-            return self._why_no_report(record)
+            return self._out_of_memory() or f"the copy was killed{self._words()}"
         if report.outcome is SandboxOutcome.CAP:
             return (
                 f"the copy was killed: it had written {report.used_bytes} bytes, "
@@ -142,26 +139,19 @@ class SandboxedRun:
             return f"the copy could not be run: {report.reason}"
         if report.outcome is SandboxOutcome.LOAD_ENDED:
             return f"the load generator ended with status {report.load_exit_code}{self._words()}"
-        if self.group.out_of_memory_kills():
-            return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
-        if report.exit_code is None:
-            return f"the copy was killed{self._words()}"
-        if report.exit_code != 0:
-            return f"the copy ended with status {report.exit_code}{self._words()}"
-        return ""
+        if report.exit_code == 0:
+            return self._out_of_memory()
+        how = "was killed" if report.exit_code is None else f"ended with status {report.exit_code}"
+        return self._out_of_memory() or f"the copy {how}{self._words()}"
 
-    def _why_no_report(self, record: ExitRecord) -> str:
-        if record.failed_step is not None:
-            return f"the copy could not be started: {record.failed_step.replace('_', ' ')}"
-        if self.group.out_of_memory_kills():
-            return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
-        return f"the copy was killed{self._words()}"
+    def _out_of_memory(self) -> str:
+        if not self.group.out_of_memory_kills():
+            return ""
+        return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
 
     def _words(self) -> str:
-        """The last line that it said."""
-        data, _ = read_output(self.run_dir, -_LAST_WORDS_BYTES, _LAST_WORDS_BYTES)
-        lines = data.decode(errors="replace").strip().splitlines()
-        return f": {lines[-1]}" if lines else ""
+        line = last_line(self.run_dir, MAX_WORDS)
+        return f": {line}" if line else ""
 
     def kill(self) -> None:
         """End it, all of it, at once."""
@@ -170,7 +160,7 @@ class SandboxedRun:
             has_ended(self.pidfd, END_SECONDS)
 
     def clear(self) -> None:
-        """End it and let nothing of it be left."""
+        """End it and remove everything of it."""
         self.kill()
         self._supervisor.poll()
         self._supervisor.close()
@@ -178,72 +168,37 @@ class SandboxedRun:
         clear_run(load_dir(self.run_dir))
 
 
-class SandboxedRuns:
-    """Starts copies, and counts them.
+def start_copy(job: ProfilingJob, upper_base: Path, name: str, cpu_millicpus: int) -> SandboxedRun:
+    """Start the copy; what its predecessor wrote is removed. Raises ``RunFailed``."""
+    placement = Placement(job.plan.server, Allocation(cpu_millicpus, job.plan.memory_bytes))
+    try:
+        clean_up(upper_base)
+        start = job.machine.plan(name, placement)
+        run_dir = create_run(job.directory, name, start)
+        run = replace(job.workload.run, command=_command(job, upper_base, run_dir))
+        workload = replace(job.workload, run=run)
+        supervisor = job.machine.launch(run_dir, workload, start, placement)
+    except (EngineFault, OSError) as error:
+        raise RunFailed(f"the copy can't be started: {error}") from error
+    return SandboxedRun(job, run_dir, start, supervisor)
 
-    Args:
-        job: What to copy.
-        upper_base: Where their layers lie.
-        cap_bytes: How much each may write.
-    """
 
-    def __init__(self, job: ProfilingJob, upper_base: Path, cap_bytes: int) -> None:
-        self.started = 0
-        self._job = replace(job, cap_bytes=cap_bytes)
-        self._upper_base = upper_base
-
-    def start(self, cpu_millicpus: int) -> SandboxedRun:
-        """Start another one; what its predecessor wrote is gone.
-
-        Raises:
-            RunFailed: It can't be started.
-        """
-        self.started += 1
-        name = f"{self._job.key}.p{self.started}"
-        try:
-            clean_up(self._upper_base)
-            return self._launch(name, Allocation(cpu_millicpus, self._job.plan.memory_bytes))
-        except (EngineFault, OSError) as error:
-            raise RunFailed(f"the copy can't be started: {error}") from error
-
-    def _launch(self, name: str, allocation: Allocation) -> SandboxedRun:
-        job = self._job
-        placement = Placement(job.plan.server, allocation)
-        group = make_run(job, name, placement)
-        run_dir = job.directory / name
-        run = replace(job.workload.run, command=self._command(name))
-        action = act.StartWorkload(name, replace(job.workload, run=run), (placement,))
-        start = StartRecord(placement, job.server.cpus)
-        spec = launch_spec(
-            action,
-            group,
-            job.server.cpus,
-            log_cap_bytes=LOG_CAP_BYTES,
-            open_files=job.open_files,
-            cpu_millicpus=pace_of(start, group),
-        )
-        return SandboxedRun(job, run_dir, group, launch(run_dir, spec))
-
-    def _command(self, name: str) -> tuple[str, ...]:
-        job = self._job
-        load = job.workload.measure.load_command
-        load_group, output = Group({}), None
-        if load is not None:
-            beside = load_dir(job.directory / name)
-            placement = Placement(job.plan.server, LOAD_ALLOCATION)
-            load_group = make_run(job, beside.name, placement)
-            output = beside / "load-output"
-            load = ("/bin/sh", "-c", AGAIN, "sh", *load)
-        return sandboxed(
-            job.workload.run.command,
-            working_directory=Path(job.workload.run.working_directory),
-            upper_base=self._upper_base,
-            cap_bytes=job.cap_bytes,
-            report=job.directory / name / "report",
-            load_command=load,
-            load_output=output,
-            load_cgroup_procs=load_group.procs_files,
-        )
+def _command(job: ProfilingJob, upper_base: Path, run_dir: Path) -> tuple[str, ...]:
+    load, load_group = job.workload.measure.load_command, Group({})
+    if load is not None:
+        placement = Placement(job.plan.server, LOAD_ALLOCATION)
+        load_group = job.machine.create_run(job.directory, load_dir(run_dir).name, placement)
+        load = ("/bin/sh", "-c", AGAIN, "sh", *load)
+    return sandboxed(
+        job.workload.run.command,
+        working_directory=Path(job.workload.run.working_directory),
+        upper_base=upper_base,
+        cap_bytes=job.cap_bytes,
+        report=run_dir / "report",
+        load_command=load,
+        load_output=load_output(run_dir) if load else None,
+        load_cgroup_procs=load_group.procs_files,
+    )
 
 
 def load_dir(run_dir: Path) -> Path:
@@ -256,31 +211,12 @@ def load_output(run_dir: Path) -> Path:
     return load_dir(run_dir) / "load-output"
 
 
-def make_run(job: ProfilingJob, name: str, placement: Placement) -> Group:
-    """A run directory, and then the cgroups that it names.
-
-    Raises:
-        OutOfSpace: The directory can't be made.
-        EngineFault: The kernel refuses.
-    """
-    group, cpus = job.control.group(placement.server, name), job.server.cpus
-    create_run(job.directory, name, StartRecord(placement, cpus, group.to_plain()))
-    wanted = limits(placement.allocation, job.server, cpus)
-    return job.control.create(placement.server, name, wanted)
-
-
-def wait_until_begun(
-    copy: SandboxedRun, wait: Callable[[float], object], timeout_seconds: float
-) -> int:
-    """Wait until the program has begun; process 1 of its namespaces.
-
-    Raises:
-        RunFailed: It has not.
-    """
+def wait_until_begun(copy: SandboxedRun, lifeline: Lifeline) -> int:
+    """Process 1 of its namespaces, once the program has begun; raises ``RunFailed``."""
     waited = 0.0
     while not (init := copy.init_pid()) and not copy.over:
-        if waited > timeout_seconds:
-            raise RunFailed(f"the copy has not begun within {timeout_seconds:g} s")
-        wait(0.005)
+        if waited > BEGIN_SECONDS:
+            raise RunFailed(f"the copy has not begun within {BEGIN_SECONDS:g} s")
+        lifeline.wait(0.005)
         waited += 0.005
     return init

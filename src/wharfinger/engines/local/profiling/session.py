@@ -1,25 +1,30 @@
 """One plan's runs on this machine, one at a time: the port of its interpreter.
 
 A run is started, started again when its program has ended, resized and listened to; a source of
-interference comes beside it. The worker calls ``measure``.
+interference comes beside it. That stands for neighbors, so it runs on the copy's CPUs and gets what
+the copy leaves of them; its I/O goes to a nameless file on the storage of the copy's writes. The
+worker calls ``measure``.
 """
 
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from wharfinger.engines.local.profiling.injection import EVERYWHERE, begin_source, reports_at_most
-from wharfinger.engines.local.profiling.job import ProfilingJob
-from wharfinger.engines.local.profiling.lifeline import Lifeline
-from wharfinger.engines.local.profiling.readings import STALL_GAPS, STALL_SECONDS, Readings
-from wharfinger.engines.local.profiling.runs import RunEnd, SandboxedRun, SandboxedRuns
-from wharfinger.engines.local.profiling.runs import wait_until_begun as _wait_until_begun
-from wharfinger.errors import InvalidInput, Unavailable
-from wharfinger.ibench.driver import RunningSource
+from wharfinger.engines.local.profiling.cleanup import clear_run
+from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
+from wharfinger.engines.local.profiling.readings import Readings
+from wharfinger.engines.local.profiling.runs import SandboxedRun, start_copy, wait_until_begun
+from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
+from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.ibench.driver import RunningSource, begin_maximum, start_supervised
+from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.monitor.spec import main_quantity, spec_of, wanted_quantities
@@ -29,7 +34,6 @@ from wharfinger.profiling.procedure import Procedure
 from wharfinger.profiling.scores import caused_by_sharing, caused_on_device
 from wharfinger.profiling.steps import (
     Inject,
-    Interruption,
     ProgramEnded,
     ReadFor,
     RunAt,
@@ -43,23 +47,25 @@ from wharfinger.profiling.steps import (
 POLL_SECONDS = 0.01
 LOOK_SECONDS = 0.1
 """Between two looks at the I/O of a run whose end is awaited."""
-BEGIN_SECONDS = 20.0
-"""For a sandbox to be set up and the program's exec, at a small share of a busy CPU."""
 MIN_STARTS = 4
 """Of a plan: Quasar's has at most four runs; one with more to measure has as many."""
 FIRST_NUMBER_SECONDS, SOON_SECONDS = 30.0, 1e-6
 """For a program to get ready until it says its first number; and between that and the next."""
 
+_REPORT_SECONDS = 0.1
+_SOURCE_MEMORY_BYTES = 256 << 20
+_READY_LOOK_SECONDS = 0.02
 
-def measure(
-    job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
-) -> Measurements:
-    """Carry the plan out.
+KEPT_BACK = 0.05
+"""Share of a server's CPU for the kernel, the manager and the profiler: without it they slow the
+copy, which would be taken for interference."""
+_MIN_LEFT_MILLICPUS = 100
+EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
+"""Shared by all servers of this machine, and seen at the source."""
 
-    Raises:
-        RunFailed: Nothing could be measured; the message says why.
-        ManagerGone: The result is no longer wanted.
-    """
+
+def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurements:
+    """Carry the plan out; raises ``RunFailed`` if nothing was measured, and ``ManagerGone``."""
     began, plan = time.monotonic(), job.plan
     observations = Observations(
         plan,
@@ -68,54 +74,38 @@ def measure(
         seen_at_source=EVERYWHERE,
         total=job.workload.measure.progress_total,
     )
-    session = ProfilingSession(job, runs, upper_base, lifeline)
-    procedure = (
-        Procedure.timed(
-            plan.seconds, allocations=len(plan.cpu_millicpus), sources=len(plan.sources)
-        )
-        if session.by_rate
-        else Procedure.whole(plan.seconds)
-    )
-    interpreter = Interpreter(plan, procedure, observations, session)
+    session = ProfilingSession(job, upper_base, lifeline)
+    procedure = Procedure.whole(plan.seconds)
+    if session.by_rate:
+        allocations, sources = len(plan.cpu_millicpus), len(plan.sources)
+        procedure = Procedure.timed(plan.seconds, allocations=allocations, sources=sources)
     try:
-        outcome: Stretch | Interruption | None = None
-        while (wanted := interpreter.advance(outcome)) is not None:
-            try:
-                outcome = session.read(wanted)
-            except Interruption as interruption:
-                outcome = interruption
+        Interpreter(plan, procedure, observations, session).complete(session.read)
     finally:
         session.close()
-    return observations.measurements(runs=runs.started, seconds=time.monotonic() - began)
+    return observations.measurements(runs=session.started, seconds=time.monotonic() - began)
 
 
 class ProfilingSession:
-    """One run at a time.
-
-    Args:
-        job: What is measured.
-        runs: Starts them.
-        upper_base: Where a storage source works.
-        lifeline: To wait at.
+    """The port: one run at a time, and a source beside it.
 
     Attributes:
-        by_rate: The program tells how it performs while it runs.
+        by_rate: The program reports its performance while it runs.
+        started: How many runs.
     """
 
-    def __init__(
-        self, job: ProfilingJob, runs: SandboxedRuns, upper_base: Path, lifeline: Lifeline
-    ) -> None:
+    def __init__(self, job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> None:
         self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
+        self.started = 0
         self._job = job
         self._plan = job.plan
-        self._runs = runs
         self._upper_base = upper_base
         self._lifeline = lifeline
         self._run: SandboxedRun | None = None
         self._readings: Readings | None = None
         self._cpu_millicpus = 0
         self._since = 0.0
-        self._use = _Use()
+        self._io_bytes_per_second: float | None = None
         self._work = 1.0
         self._source: RunningSource | None = None
         self._source_ends = ExitStack()
@@ -124,7 +114,7 @@ class ProfilingSession:
     # --- what the interpreter asks for -----------------------------------------------------------
 
     def run(self, step: RunAt) -> bool:
-        """Start the program, or let it go on with another share of CPU.
+        """Start the program, or resize it.
 
         A program whose whole runs are timed, or that has ended, is started by the next reading.
         """
@@ -134,7 +124,7 @@ class ProfilingSession:
             self._begin(0)
             self._warm_up(step.warm_up_seconds)
         elif self._run is not None and not self._run.over:
-            self._run.resize(step.cpu_millicpus)
+            self._run.set_cpu(step.cpu_millicpus)
             changes = True
         self._mark()
         return changes
@@ -144,7 +134,7 @@ class ProfilingSession:
         self._cpu_millicpus = self._plan.cpu_millicpus[0]
         if self._source is None:
             self._source = self._source_ends.enter_context(
-                begin_source(self._job, step.resource, self._upper_base, self._lifeline)
+                _begin_source(self._job, step.resource, self._upper_base, self._lifeline)
             )
         if step.intensity != self._source.intensity:
             try:
@@ -157,27 +147,27 @@ class ProfilingSession:
         return gap or 0.0
 
     def withdraw(self, step: Withdraw) -> Entry | str | None:
-        """On the storage: what the source was kept from, and what the program itself moves."""
+        """On storage: by sharing with the source, and by the program's own I/O."""
         source, self._source = self._source, None
         assert source is not None
         with suppress(Unavailable):
             source.withdraw()
-        asked, achieved = reports_at_most(source)
+        asked, achieved = _reports_at_most(source)
         self._source_ends.close()
         self._mark()
         if step.resource not in EVERYWHERE:
             return None
         shared = caused_by_sharing(asked, achieved) if step.slowed else None
         maximum = source.setting.maximum_per_second
-        caused = caused_on_device(maximum, self._use.io_bytes_per_second, shared)
+        caused = caused_on_device(maximum, self._io_bytes_per_second, shared)
         return caused or "the kernel does not say its I/O, and the device was not congested"
 
     def now(self) -> float:
-        """On the clock of ``time.monotonic``."""
+        """See ``time.monotonic``."""
         return time.monotonic()
 
     def why_silent(self) -> str:
-        """Why there is no number of what is wanted most."""
+        """Why the first wanted quantity is unknown."""
         return self._heard.why_silent(wanted_of(self._job.workload)[0])
 
     def read(self, wanted: ReadFor) -> Stretch | None:
@@ -198,17 +188,20 @@ class ProfilingSession:
             if stretch := self._next_stretch(wanted.seconds, began, over=over):
                 return stretch
             if over and wanted.reserved_starts is None:
-                raise self._program_ended()
+                self._work = self._heard.heard.work() or 1.0
+                if (whole := self._whole()).seconds <= 0:
+                    raise RunFailed("it ended before its time could be taken")
+                raise ProgramEnded(whole, self._work)
             if time.monotonic() >= wanted.until:
                 return None
             if over:
-                self._end_well()
+                self._present.end()
                 self._begin(wanted.reserved_starts or 0)
             else:
                 self._lifeline.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Let no run and no source be left."""
+        """Remove the run and the source."""
         self._source_ends.close()
         self._clear()
 
@@ -234,10 +227,10 @@ class ProfilingSession:
         return next(iter((*wanted, *told)), None)
 
     def _next_stretch(self, seconds: float, began: float, *, over: bool) -> Stretch | None:
-        """What was heard, if it is long enough.
+        """The stretch that was heard, if it is long enough.
 
-        Beside a source a silent counter is a performance of 0. Else it is waited for, since what
-        it says next tells of that time, too.
+        Beside a source a silent counter is a performance of 0. Else it is waited for, since its
+        next number covers that time, too.
         """
         primary = self._primary
         if primary is None:
@@ -246,23 +239,15 @@ class ProfilingSession:
         if heard is not None:
             self._since, stretch = heard
             if self._source is None and self._cpu_millicpus == self._plan.cpu_millicpus[0]:
-                self._use.look_at_io(self._present)
-            return replace(stretch, used_cpus=self._use.look(self._present))
+                self._look_at_io()
+            return replace(stretch, used_cpus=self._present.used_cpus())
         may_stall = self._source is not None and self._source.intensity > 0
-        if may_stall and not over and self._stands_still(primary, began):
-            return Stretch(time.monotonic() - began, {primary: 0.0})
+        now = time.monotonic()
+        if may_stall and not over and self._heard.heard.stands_still(primary, began, now):
+            return Stretch(now - began, {primary: 0.0})
         return None
 
-    def _stands_still(self, primary: Quantity, began: float) -> bool:
-        heard = self._heard.heard
-        gap = heard.usual_gap(primary)
-        if gap is None or not heard.counts(primary):
-            return False
-        newest = max((began, *heard.times(primary, began)[-1:]))
-        return time.monotonic() - newest > max(STALL_SECONDS, STALL_GAPS * gap)
-
     def _warm_up(self, seconds: float) -> None:
-        """Once it has told something."""
         patience = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
         if self.read(ReadFor(SOON_SECONDS, time.monotonic() + patience, None)) is None:
             raise RunFailed(f"nothing was heard in {patience:.0f} s: {self.why_silent()}")
@@ -270,36 +255,35 @@ class ProfilingSession:
         while (left := until - time.monotonic()) > 0:
             self.read(ReadFor(left, until, None))
 
+    def _look_at_io(self) -> None:
+        moved = self._present.io_bytes_per_second()
+        if moved is not None:
+            self._io_bytes_per_second = moved
+
     def _mark(self) -> None:
-        """What was heard until now does not count any more."""
+        """Count only what is heard from now on."""
         self._since = time.monotonic()
         if self._run is not None:
-            self._use.begin(self._run)
+            self._run.mark()
 
     # --- runs ------------------------------------------------------------------------------------
 
     def _begin(self, reserved_starts: int) -> None:
-        """Start the program with the present share of CPU, and listen to it.
-
-        Raises:
-            RunFailed: It can't be.
-            StartsUsedUp: It was started as often as it may be.
-        """
-        if self._max_starts - self._runs.started <= reserved_starts:
-            raise StartsUsedUp(f"it ended, and was started {self._runs.started} times, the most")
+        """Start the program with the present allocation, and read it."""
+        if self._max_starts - self.started <= reserved_starts:
+            raise StartsUsedUp(f"it ended, and was started {self.started} times, the most")
         self._clear()
-        self._run = run = self._runs.start(self._cpu_millicpus)
-        init = _wait_until_begun(run, self._lifeline.wait, BEGIN_SECONDS)
-        if not init and run.end().problem:
-            raise RunFailed(run.end().problem)
+        self.started += 1
+        name = f"{self._job.key}.p{self.started}"
+        self._run = run = start_copy(self._job, self._upper_base, name, self._cpu_millicpus)
+        init = wait_until_begun(run, self._lifeline)
+        if not init:
+            run.end()
         self._readings = Readings(self._job, run, init)
         self._mark()
 
     def _whole_run(self, until: float) -> Stretch | None:
-        """One run from its start to its own end.
-
-        A sandbox that is gone before it has seen its program's end tells no time: once more then.
-        """
+        """One run from its start to its own end; again if the sandbox died before it saw that."""
         while time.monotonic() < until:
             try:
                 self._begin(0)
@@ -315,37 +299,17 @@ class ProfilingSession:
         while not self._present.over:
             left = until - time.monotonic()
             if left <= 0:
-                return Stretch(time.monotonic() - began, {}, self._use.look(self._present))
+                return Stretch(time.monotonic() - began, {}, self._present.used_cpus())
             self._lifeline.wait(min(left, LOOK_SECONDS), self._present.pidfd)
-            if self._source is None and self._runs.started == 1:
-                self._use.look_at_io(self._present)
+            if self._source is None and self.started == 1:
+                self._look_at_io()
         return self._whole()
 
-    def _program_ended(self) -> ProgramEnded:
-        """What the first run was, as a whole, once it is over."""
-        self._work = self._heard.heard.work() or 1.0
-        stretch = self._whole()
-        if stretch.seconds <= 0:
-            raise RunFailed("it ended before its time could be taken")
-        return ProgramEnded(stretch, self._work)
-
     def _whole(self) -> Stretch:
-        """The run that is over.
-
-        Raises:
-            RunFailed: It ended otherwise than well.
-        """
-        end = self._end_well()
-        seconds = end.ran_seconds
+        seconds, cpu_seconds = self._present.end()
         if seconds <= 0:
             return Stretch(0.0)
-        return Stretch(seconds, {Quantity.RATE: self._work / seconds}, end.cpu_seconds / seconds)
-
-    def _end_well(self) -> RunEnd:
-        end = self._present.end()
-        if end.problem:
-            raise RunFailed(end.problem)
-        return end
+        return Stretch(seconds, {Quantity.RATE: self._work / seconds}, cpu_seconds / seconds)
 
     def _clear(self) -> None:
         readings, self._readings = self._readings, None
@@ -356,43 +320,70 @@ class ProfilingSession:
             run.clear()
 
 
-class _Use:
-    """What a run uses of CPUs and devices.
-
-    Attributes:
-        io_bytes_per_second: Alone at the first allocation; ``None`` = not known.
-    """
-
-    def __init__(self) -> None:
-        self.io_bytes_per_second: float | None = None
-        self._began = self._looked = 0.0
-        self._cpu_seconds: float | None = None
-        self._io_bytes: Mapping[int, int] | None = None
-
-    def begin(self, run: SandboxedRun) -> None:
-        """From now on."""
-        self._began = self._looked = time.monotonic()
-        self._cpu_seconds, self._io_bytes = run.cpu_seconds(), run.io_bytes()
-
-    def look(self, run: SandboxedRun) -> float | None:
-        """CPU seconds per second since the look before; ``None`` = not known."""
-        before, looked = self._cpu_seconds, self._looked
-        self._cpu_seconds, self._looked = run.cpu_seconds(), time.monotonic()
-        if before is None or self._cpu_seconds is None:
-            return None
-        return (self._cpu_seconds - before) / (self._looked - looked)
-
-    def look_at_io(self, run: SandboxedRun) -> None:
-        """Of all processes that there are, since the beginning."""
-        if moved := run.io_bytes():
-            before = self._io_bytes or {}
-            total = sum(max(0, count - before.get(pid, 0)) for pid, count in moved.items())
-            self.io_bytes_per_second = total / (time.monotonic() - self._began)
-
-
 def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
-    """What is to be measured: what its target is about, or what its measure tells."""
+    """The quantities to measure: those of its target, or what its ``measure`` tells."""
     stated = wanted_quantities(workload) or (main_quantity(workload),)
     # How long the rest takes follows from the rate and the total.
     rates = (Quantity.RATE if q is Quantity.REMAINING else q for q in stated)
     return tuple(dict.fromkeys(rates))
+
+
+@contextmanager
+def _begin_source(
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> Iterator[RunningSource]:
+    """A source at intensity 0, removed afterwards; or ``SourceSilent``, ``NeighborFell``."""
+    name = f"{job.key}.{resource.value}"
+    all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
+    left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
+    if left_millicpus < _MIN_LEFT_MILLICPUS:
+        raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbors")
+    allocation = Allocation(left_millicpus, _SOURCE_MEMORY_BYTES)
+    try:
+        setting = _setting(job, resource, upper_base, lifeline)
+        placement = Placement(job.plan.server, allocation)
+        group = job.machine.create_run(job.directory, name, placement)
+        env = {KEY_VARIABLE: name}
+        source = start_supervised(setting, job.directory / name, env=env, group=group)
+    except (InvalidInput, EngineFault, OutOfSpace, Unavailable) as error:
+        clear_run(job.directory / name)
+        raise SourceSilent(str(error)) from error
+    try:
+        with lifeline.injecting(everywhere=resource in EVERYWHERE):
+            yield source
+    finally:
+        with suppress(Unavailable):
+            source.withdraw()
+        source.stop()
+        clear_run(job.directory / name)
+
+
+def _setting(
+    job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
+) -> SourceSetting:
+    setting = SourceSetting(
+        source_named(resource.value),
+        cpus=job.server.cpus,
+        directory=upper_base,
+        report_seconds=_REPORT_SECONDS,
+    )
+    signal = signal_here(setting)
+    if not signal.there:
+        raise SourceSilent(signal.reason)
+    if not setting.source.measures_maximum:
+        return setting
+    device = upper_base.stat().st_dev
+    if maximum := job.maxima_per_second.get(device):
+        return replace(setting, maximum_per_second=maximum)
+    with lifeline.injecting(everywhere=True), begin_maximum(setting) as source:
+        while not source.ready_within(_READY_LOOK_SECONDS):
+            lifeline.wait(0.0)
+    lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})  # For later plans.
+    return source.setting
+
+
+def _reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
+    """The highest intensity that the source was at, and what it achieved there."""
+    reports = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
+    highest = max((report.intensity for report in reports), default=0.0)
+    return highest, [report.achieved for report in reports if report.intensity == highest]

@@ -11,16 +11,14 @@ import os
 import signal
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
 from wharfinger.engines.local.profiling import cleanup
-from wharfinger.engines.local.profiling.job import ProfilingJob
-from wharfinger.engines.local.profiling.lifeline import Lifeline, ManagerGone
-from wharfinger.engines.local.profiling.runs import SandboxedRuns
+from wharfinger.engines.local.profiling.job import Lifeline, ManagerGone, ProfilingJob
 from wharfinger.engines.local.profiling.session import measure
-from wharfinger.engines.local.profiling.storage import cap, choose_upper
 from wharfinger.errors import WharfingerError
 from wharfinger.host.sandbox import SandboxKind, describe_support
 from wharfinger.monitor.messages import Channel
@@ -28,19 +26,18 @@ from wharfinger.monitor.meter import die_with
 from wharfinger.profiling.steps import RunFailed
 
 CLEAR = "--clear"
+FREE_SHARE = 10
+"""A copy may write its cap, or this fraction of the free space if that is less."""
+PREFIX = ".wharfinger-profile-"
 _PR_SET_PDEATHSIG = 1
 
 
 def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingFailed:
-    """Run the plan.
-
-    Raises:
-        ManagerGone: The manager has died.
-    """
+    """Run the plan; raises ``ManagerGone``."""
     try:
         upper_base = _prepare(job)
-        runs = SandboxedRuns(job, upper_base, cap(upper_base, job.cap_bytes))
-        return ev.ProfilingFinished(job.key, measure(job, runs, upper_base, lifeline))
+        job = replace(job, cap_bytes=cap(upper_base, job.cap_bytes))
+        return ev.ProfilingFinished(job.key, measure(job, upper_base, lifeline))
     except (RunFailed, WharfingerError) as error:
         return ev.ProfilingFailed(job.key, str(error))
     except OSError as error:
@@ -49,13 +46,12 @@ def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.P
 
 
 def _prepare(job: ProfilingJob) -> Path:
-    """Clear away what is left of an earlier asking, and make the places of this one."""
+    """Clear away what an earlier request left, and make the directories of this one."""
     cleanup.clear(job.directory)
     job.directory.mkdir(mode=0o700, parents=True)
     working_directory = Path(job.workload.run.working_directory)
-    name = f"{job.control.identity}-{job.key}"
-    upper_base = choose_upper(working_directory, job.directory, name)
-    upper_base = _make(job, upper_base)
+    name = f"{job.machine.control.identity}-{job.key}"
+    upper_base = _make(job, choose_upper(working_directory, job.directory, name))
     if describe_support(upper_base).kind is not SandboxKind.UNAVAILABLE:
         return upper_base
     # Where no overlay is possible on the workload's own storage, ours is known to do.
@@ -69,6 +65,30 @@ def _make(job: ProfilingJob, upper_base: Path) -> Path:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
     upper_base.mkdir(mode=0o700, exist_ok=True)
     return upper_base
+
+
+def choose_upper(working_directory: Path, own: Path, name: str) -> Path:
+    """Where to make the directory of the upper layers, which take a copy's writes.
+
+    On the file system of the working directory, since elsewhere its I/O would have another cost:
+    in our own directory if that is there, else as ``PREFIX + name`` in the highest directory of it
+    that we may write to. Where there is none the program can't write there either, and ours does.
+    """
+    device = working_directory.stat().st_dev
+    if own.stat().st_dev == device:
+        return own / "upper"
+    parents = [working_directory, *working_directory.parents]
+    same = [path for path in parents if path.stat().st_dev == device]
+    for path in reversed(same):
+        if os.access(path, os.W_OK | os.X_OK):
+            return path / f"{PREFIX}{name}"
+    return own / "upper"
+
+
+def cap(upper_base: Path, max_bytes: int) -> int:
+    """How much may be written there, in bytes; at least 1."""
+    status = os.statvfs(upper_base)
+    return max(1, min(max_bytes, status.f_bavail * status.f_frsize // FREE_SHARE))
 
 
 def main(arguments: list[str]) -> None:
@@ -89,9 +109,9 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, job.limit_seconds)
     try:
-        found = answer(job, lifeline)
+        report = answer(job, lifeline)
         cleanup.clear(job.directory)
-        kind, payload = encode_event(found)
+        kind, payload = encode_event(report)
         lifeline.tell({"answer": [kind, payload.decode()]})
     except ManagerGone:
         cleanup.clear(job.directory)

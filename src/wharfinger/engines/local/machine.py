@@ -1,0 +1,194 @@
+"""This machine as servers and cgroups: how a start is planned, and launched under a supervisor.
+
+Called by the engine for starts, and by the profiler's process for its runs.
+"""
+
+import hashlib
+import os
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from wharfinger.engines.local.records import StartRecord, create_run
+from wharfinger.errors import InvalidInput
+from wharfinger.host.cgroups import CgroupControl, Group, Limits
+from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch
+from wharfinger.host.topology import LocalServer
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.workload import Workload
+
+WORKLOAD_VARIABLE = "WHARFINGER_WORKLOAD"
+BEST_EFFORT_NICE = 19
+MAX_PROCESSES = 4096
+"""Processes and threads of one workload: the guard against fork bombs."""
+
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(slots=True)
+class Machine:
+    """What this machine gives to runs.
+
+    Attributes:
+        servers: How it is divided, by name.
+        open_files: Soft and hard limit on open files, of each program.
+        log_cap_bytes: Of each program's output, what is kept.
+    """
+
+    servers: dict[str, LocalServer]
+    control: CgroupControl
+    open_files: tuple[int, int]
+    log_cap_bytes: int
+
+    def only(self, server: str, *, log_cap_bytes: int) -> "Machine":
+        """With one server; raises ``KeyError`` if there is none of that name."""
+        return replace(self, servers={server: self.servers[server]}, log_cap_bytes=log_cap_bytes)
+
+    def plan(self, key: str, placement: Placement) -> StartRecord:
+        """Where a run is to be. Write it down before anything is made, so that it is found again.
+
+        Raises:
+            InvalidInput: An allocation or a key that the kernel could not keep.
+            KeyError: There is no such server.
+        """
+        server = self.servers[placement.server]
+        limits(placement.allocation, server, server.cpus)
+        groups = self.control.group(placement.server, key).to_plain()
+        return StartRecord(placement, server.cpus, groups)
+
+    def create_run(self, directory: Path, key: str, placement: Placement) -> Group:
+        """Make a run directory, and then the cgroups that it names; raises as :meth:`launch`."""
+        start = self.plan(key, placement)
+        create_run(directory, key, start)
+        return self._prepare(key, start, placement)
+
+    def launch(
+        self,
+        run_dir: Path,
+        workload: Workload,
+        start: StartRecord,
+        placement: Placement,
+        *,
+        paced: bool = True,
+    ) -> Supervisor:
+        """Launch a run whose directory is there, in its cgroups.
+
+        Args:
+            run_dir: Named after its key.
+            workload: What to run.
+            start: As planned, perhaps by an earlier engine.
+            placement: Its allocation now.
+            paced: Without a quota, its supervisor paces it.
+
+        Raises:
+            InvalidInput: An allocation that no kernel could keep.
+            EngineFault: The kernel refuses.
+        """
+        group = self._prepare(run_dir.name, start, placement)
+        spec = LaunchSpec(
+            command=workload.run.command,
+            env=environment(workload, run_dir.name),
+            working_directory=Path(workload.run.working_directory),
+            stop_grace_seconds=workload.run.stop_grace_seconds,
+            log_cap_bytes=self.log_cap_bytes,
+            cgroup_procs=group.procs_files,
+            cgroup_kill=group.kill_file,
+            freezer=group.freezer,
+            cpus=start.cpus,
+            nice=BEST_EFFORT_NICE if placement.allocation.best_effort else 0,
+            cpu_millicpus=pace_of(start, group) if paced else None,
+            # The manager raises its own for the workloads that it watches; programs that use
+            # select() fail in odd ways when they inherit that.
+            rlimits=((resource.RLIMIT_NOFILE, *self.open_files),),
+        )
+        return launch(run_dir, spec)
+
+    def _prepare(self, key: str, start: StartRecord, placement: Placement) -> Group:
+        """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
+        wanted = limits(placement.allocation, self.servers[placement.server], start.cpus)
+        server = start.placement.server if start.placement else ""
+        group = groups_of(start.groups, key)
+        if group == self.control.group(server, key):
+            return self.control.create(server, key, wanted)
+        group.resize(wanted)
+        return group
+
+    def remove_former_bases(self, group: Group) -> None:
+        """Remove the groups around one, when an earlier manager made them in another cgroup."""
+        bases = {claim.base for claim in self.control.claims}
+        for directory in group.directories:
+            server, base = directory.parent, directory.parent.parent
+            if base in bases:
+                continue
+            for former in (server, base):
+                try:
+                    former.rmdir()
+                except OSError:
+                    break  # Others of its runs are still there, or it is gone.
+
+
+def environment(workload: Workload, key: str) -> dict[str, str]:
+    """The program's whole environment: little of ours, all of the workload's, and its name."""
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    return {
+        "PATH": _DEFAULT_PATH,
+        **inherited,
+        **workload.run.env,
+        KEY_VARIABLE: key,
+        WORKLOAD_VARIABLE: workload.name,
+    }
+
+
+def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -> Limits:
+    """The cgroups' limits; raises ``InvalidInput`` for an allocation that no kernel could keep."""
+    try:
+        return Limits(
+            cpu_millicpus=allocation.cpu_millicpus,
+            best_effort=allocation.best_effort,
+            memory_bytes=allocation.memory_bytes,
+            cpus=cpus,
+            memory_nodes=server.memory_nodes,
+            max_processes=MAX_PROCESSES,
+        )
+    except ValueError as error:
+        raise InvalidInput(f"allocation on {server.server.name}: {error}") from error
+
+
+def pace_of(start: StartRecord, group: Group) -> int | None:
+    """The share of CPU time that the supervisor must enforce, in thousandths of a CPU.
+
+    ``None`` where a quota does so, for best-effort work, and where it may use all of its CPUs.
+    """
+    if start.placement is None or start.placement.allocation.best_effort or group.has_quota:
+        return None
+    cpu_millicpus = start.placement.allocation.cpu_millicpus
+    return cpu_millicpus if cpu_millicpus < len(start.cpus) * MILLICPUS_PER_CPU else None
+
+
+@cache
+def raise_open_files() -> tuple[int, int]:
+    """The limits on open files for workloads; our own, which watches them all, is raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft, hard
+
+
+def groups_of(plain: Mapping[str, str], key: str) -> Group:
+    """The groups in a start record; none in one that was meddled with to name a neighbor's."""
+    try:
+        group = Group.from_plain(plain)
+    except InvalidInput:
+        return Group({})
+    same = {path.name for path in group.directories} <= {key}
+    return group if same else Group({})
+
+
+def identity_of_directory(directory: Path) -> str:
+    """Names a manager's cgroups: the same for the same directory, and unlike any other's."""
+    return hashlib.blake2s(os.fsencode(directory.resolve()), digest_size=6).hexdigest()
