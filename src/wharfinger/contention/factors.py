@@ -19,8 +19,8 @@ from hashlib import blake2b
 import numpy as np
 
 from wharfinger.contention.pair_rows import Line, PairRows, filled
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 MOST_FACTORS = 28
 """Besides three for means and doubts: of more known programs the strongest, the rest is doubt."""

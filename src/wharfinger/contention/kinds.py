@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices
+from wharfinger.model.arrays import Array
 
 WRONG = 0.02
 """Probability that whether two fit is seen wrongly, or that a kind is unlike all known ones."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wharfinger.estimators.matrix import Array, Matrix, RowScale
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.tasks import Indices, number_groups
+from wharfinger.model.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,8 +17,8 @@ from wharfinger.contention.rehearsal import learn
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.design import variance_design
 from wharfinger.estimators.gaussian import GaussianEstimator
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import number_groups
+from wharfinger.model.arrays import Array
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 
 ESTIMATOR = GaussianEstimator.name

@@ -12,8 +12,8 @@ import numpy as np
 from wharfinger.contention.factors import Doubt, Factors, Side
 from wharfinger.contention.pair_rows import PairRows
 from wharfinger.estimators.estimator import NORMAL_90
-from wharfinger.estimators.matrix import Array
 from wharfinger.estimators.tasks import Indices, group_folds
+from wharfinger.model.arrays import Array
 
 FOLDS = 5
 REVEALED = 2

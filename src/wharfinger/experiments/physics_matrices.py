@@ -1,29 +1,25 @@
-"""Is the physics too simple? Matrices drawn from it beside such that were measured.
+"""Is the physics too simple? Matrices drawn from it, compared with measured ones.
 
-No paper has this table: the papers' methods live on matrices of low rank, and a simulator whose
-matrices are of lower rank than nature's would make them look better than they are.
+No paper has this table. The papers' methods rely on matrices of low rank, and a simulator whose
+matrices have a lower rank than real ones would make them look better than they are. Compared are
+the share of variance in few components, the rest, and the errors of estimators from two entries.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
+from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.experiments import physics_plots
 from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at
-from wharfinger.experiments.matrices import (
-    COMPONENTS,
-    ProgramMatrix,
-    component_shares,
-    errors,
-    measured,
-    of_pairs,
-    of_platforms,
-    of_sources,
-    spread,
-)
+from wharfinger.files.matrices import read_matrix
+from wharfinger.model.arrays import Array
+from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.clusters import (
     EC2,
@@ -32,7 +28,7 @@ from wharfinger.simulator.truth.physics.clusters import (
     LOCAL,
     LOCAL_SERVERS,
 )
-from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
@@ -43,15 +39,30 @@ CLUSTERS: Mapping[str, tuple[tuple[Hardware, ...], Mapping[str, int]]] = {
     "local": (LOCAL, dict(LOCAL_SERVERS)),
     "ec2": (EC2, dict(EC2_SERVERS)),
 }
+MIN_CORES, MIN_MEMORY = 4, 7 * GIB
+"""Smaller platforms run few of the programs as intended."""
 HIGH_END, LOW_END = "xeon-x5670", "xeon-e5345"
-"""Where programs are put beside one another: on the first, the papers profile."""
+"""Platforms for co-location: the papers profile on the first."""
+INTENSITIES = (50.0, 100.0)
 ESTIMATORS = ("column-means", "row-column-means", "stack")
 NEAR = 0.95
 """Of the best platform's performance."""
-SCALED = ("swaptions", "ferret", "kmeans", "ocean")
+COMPONENTS = (1, 2, 3, 5)
 SHOWN = 10
-"""Components."""
+"""Components in the picture."""
+MIN_MEASURED = 0.9
+"""Share of a column's rows; columns with less are left out where no gaps are allowed."""
+SCALED = ("swaptions", "ferret", "kmeans", "ocean")
 _Pools = Mapping[Pool, Sequence[Application]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramMatrix:
+    """A matrix of performance or time, what a row's level says, and whether columns are rows."""
+
+    matrix: Matrix
+    scale: RowScale = RowScale.ARBITRARY
+    pairs: bool = False
 
 
 def look(
@@ -60,14 +71,7 @@ def look(
     most: int = MAX_OF_A_POOL,
     estimators: Sequence[str] = ESTIMATORS,
 ) -> StudyFindings:
-    """All of one population.
-
-    Args:
-        regime: Of the physics.
-        seed: Of the population, and of what estimators are told.
-        most: Programs of each pool.
-        estimators: Which to try.
-    """
+    """All measurements of one population, with at most so many programs of each pool."""
     streams = Streams(seed)
     pools = {pool: draw_pool(pool, regime, streams)[:most] for pool in POOLS}
     programs = [each for pool in pools.values() for each in pool]
@@ -101,18 +105,18 @@ def look(
 def describe(
     name: str, of: ProgramMatrix, seed: int, estimators: Sequence[str]
 ) -> Iterator[tuple[str, float]]:
-    """Shares of components, what is left, and errors from two entries."""
+    """Shares of components, spread, and errors from two entries."""
     shares = component_shares(of.matrix)
     for count in COMPONENTS:
         if count <= len(shares):
             yield f"{name}/in-{count}", float(shares[count - 1])
     yield f"{name}/spread", spread(of.matrix)
-    for estimator, error in errors(of, estimators, 1, seed).items():
+    for estimator, error in errors(of, estimators, seed).items():
         yield f"{name}/error/{estimator}", error
 
 
 def best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tuple[str, float]]:
-    """How often one platform is the best, and how many cores are nearly as good as it."""
+    """How often one platform is the best, and the share of cores nearly as good."""
     hardware, servers = CLUSTERS[cluster]
     cores = {each.name: servers[each.name] * each.cores for each in hardware}
     winners: list[str] = []
@@ -133,7 +137,7 @@ def best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tupl
 def _performance(
     truth: Physics, hardware: Sequence[Hardware], program: Application
 ) -> dict[str, float]:
-    """On those that have a core for each thread, and room."""
+    """On platforms with a core for each thread, and enough memory."""
     rates = {
         each.name: truth.most(each.name, program.name)
         for each in hardware
@@ -146,11 +150,71 @@ def _most_often(names: Sequence[str]) -> float:
     return max(map(names.count, set(names))) / len(names)
 
 
+# --- drawn ----------------------------------------------------------------------------------
+
+
+def of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatrix:
+    """Programs by platforms: rates on a whole server."""
+    large = [
+        each
+        for each in truth.hardware.values()
+        if each.cores >= MIN_CORES and each.memory_bytes > MIN_MEMORY
+    ]
+    rows = {
+        program.name: [truth.most(each.name, program.name) for each in large]
+        for program in programs
+    }
+    able = {name: row for name, row in rows.items() if min(row) > 0}
+    return ProgramMatrix(Matrix.of(able, [each.name for each in large]))
+
+
+def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]) -> ProgramMatrix:
+    """Programs by co-runners: performance over alone, each on half of a server's cores."""
+    residents = [_on_half(hardware, program) for program in programs]
+    rows = {
+        one.application: [
+            truth.rates(hardware.name, [one, other])[0] / truth.alone(hardware.name, one)
+            for other in residents
+        ]
+        for one in residents
+    }
+    return ProgramMatrix(Matrix.of(rows, list(rows)), RowScale.NORMALISED, pairs=True)
+
+
+def of_sources(
+    truth: Physics, hardware: Hardware, programs: Sequence[Application]
+) -> ProgramMatrix:
+    """Programs by sources at middle and full intensity: performance over alone."""
+    rows: dict[str, list[float]] = {}
+    columns: list[str] = []
+    for program in programs:
+        one = _on_half(hardware, program)
+        kept = dict(_beside_sources(truth, hardware, one))
+        rows[program.name], columns = list(kept.values()), list(kept)
+    return ProgramMatrix(Matrix.of(rows, columns), RowScale.NORMALISED)
+
+
+def _beside_sources(
+    truth: Physics, hardware: Hardware, one: TrueResident
+) -> Iterator[tuple[str, float]]:
+    alone = truth.alone(hardware.name, one)
+    for resource in SharedResource:
+        for intensity in INTENSITIES:
+            source = truth.source(hardware.name, resource, intensity, one)
+            if source is not None:
+                kept = truth.rates(hardware.name, [one, source])[0] / alone
+                yield f"{resource}@{intensity:g}", kept
+
+
+def _on_half(hardware: Hardware, program: Application) -> TrueResident:
+    return at(program, min(program.threads, hardware.cores // 2))
+
+
 # --- measured -------------------------------------------------------------------------------
 
 
 def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
-    """Matrices in files, to be looked at as drawn ones are."""
+    """Measures matrices in files like drawn ones."""
     real = {path.name.split(".")[0]: measured(path) for path in paths}
 
     def look_at(seed: int) -> StudyFindings:
@@ -165,7 +229,46 @@ def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
     return look_at
 
 
-# --- what is shown --------------------------------------------------------------------------
+def measured(path: Path) -> ProgramMatrix:
+    """A matrix in a file as ``classify evaluate`` reads it; names tell whether it has pairs."""
+    matrix = read_matrix(path)
+    pairs = len(set(matrix.rows) & set(matrix.columns)) > 1
+    return ProgramMatrix(matrix, RowScale.NORMALISED if pairs else RowScale.ARBITRARY, pairs)
+
+
+# --- statistics -----------------------------------------------------------------------------
+
+
+def centred(matrix: Matrix) -> Array:
+    """Logarithms without row and column means, and without gaps."""
+    logs = matrix.transformed
+    logs = logs[:, np.isfinite(logs).mean(axis=0) > MIN_MEASURED]
+    logs = logs[np.isfinite(logs).all(axis=1)]
+    rows, columns = logs.mean(axis=1, keepdims=True), logs.mean(axis=0, keepdims=True)
+    centred: Array = logs - rows - columns + logs.mean()
+    return centred
+
+
+def component_shares(matrix: Matrix) -> Array:
+    """Cumulative shares of the variance of ``centred`` in its components, largest first."""
+    squares = np.linalg.svd(centred(matrix), compute_uv=False) ** 2
+    shares: Array = np.cumsum(squares) / squares.sum()
+    return shares
+
+
+def spread(matrix: Matrix) -> float:
+    """Standard deviation of ``centred``."""
+    return float(centred(matrix).std())
+
+
+def errors(of: ProgramMatrix, names: Sequence[str], seed: int) -> dict[str, float]:
+    """Mean relative error of each estimator, with two entries of a new row."""
+    plan = EvaluationPlan(2, scale=of.scale, pairs=of.pairs, higher=True, repeats=1, seed=seed)
+    estimators = evaluate(of.matrix, names, plan).estimators
+    return {name: estimators[name]["mean_relative_error"] for name in names}
+
+
+# --- panels ---------------------------------------------------------------------------------
 
 
 def _components(of: ProgramMatrix) -> physics_plots.Curve:
@@ -174,8 +277,8 @@ def _components(of: ProgramMatrix) -> physics_plots.Curve:
 
 
 def _sorted(of: ProgramMatrix) -> physics_plots.Square:
-    """Those that lose most, and those that take most, first."""
-    values: NDArray[np.float64] = of.matrix.values
+    """The most sensitive rows and the most pressing columns first."""
+    values: Array = of.matrix.values
     rows, columns = values.mean(axis=1).argsort(), values.mean(axis=0).argsort()
     return [""] * len(rows), [""] * len(columns), values[rows][:, columns]
 

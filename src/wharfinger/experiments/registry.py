@@ -1,4 +1,4 @@
-"""Every experiment by name. A new one is data in a file beside this one, and a line here.
+"""Every experiment by name. A new one is a file beside this one, and a line here.
 
 ``wharfinger experiment run`` calls ``check``, then ``run``.
 """
@@ -15,7 +15,6 @@ from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
 from wharfinger.experiments.runs import RunExperiment
 
 Experiment = RunExperiment | GroundTruthStudy
-"""Policies × scenarios × seeds, or a function of a drawn population."""
 _ALL: tuple[Experiment, ...] = (
     PARAGON_FIGURE2,
     PAPERS_SCENARIOS,
@@ -32,7 +31,7 @@ def find_experiment(name: str) -> Experiment:
     """The experiment of that name.
 
     Raises:
-        InvalidInput: There is none.
+        InvalidInput: No experiment has it.
     """
     if name not in EXPERIMENTS:
         raise InvalidInput(f"{name!r} is not an experiment; there are {', '.join(EXPERIMENTS)}")

@@ -1,4 +1,4 @@
-"""What came of an experiment, as JSON and as files: enough to run it again, and to check it.
+"""The result of an experiment as JSON and as files: enough to repeat and to check it.
 
 ``wharfinger experiment run`` prints ``as_json`` and, with ``--out DIR``, calls ``write``.
 docs/experiments.md lists the files.
@@ -33,7 +33,7 @@ FILES = {
     FATES: "one line a workload of each run: what became of it",
     ABOUT: "arguments, seeds, versions, machine, and digests of what was read",
 }
-"""What is always there, and what it is."""
+"""Written in any case, with a description."""
 FOLDERS = {
     INPUTS: "copies of what was read",
     PICTURES: "pictures, as PNG and SVG",
@@ -42,12 +42,7 @@ FOLDERS = {
 
 
 def as_json(result: ExperimentResult, files: Iterable[str] = ()) -> dict[str, Any]:
-    """For ``-o json``.
-
-    Args:
-        result: What came of it.
-        files: That were written.
-    """
+    """For ``-o json``; ``files`` are the names of those that were written."""
     return {
         "name": result.name,
         "seeds": list(result.seeds),
@@ -64,10 +59,10 @@ def as_json(result: ExperimentResult, files: Iterable[str] = ()) -> dict[str, An
 def write(
     space: Workspace, experiment: Experiment, arguments: Arguments, result: ExperimentResult
 ) -> tuple[ExperimentResult, list[str]]:
-    """Write all that belongs to the result into the folder.
+    """Write all files of the result into the folder.
 
     Returns:
-        The result, with a note more where pictures could not be drawn; names of the files within
+        The result, with a further note if pictures could not be drawn; names of the files within
         the folder.
 
     Raises:
@@ -87,13 +82,7 @@ def write(
 
 
 def command(experiment: Experiment, arguments: Arguments, tables: str | None) -> str:
-    """What repeats it, in a shell.
-
-    Args:
-        experiment: Which.
-        arguments: What it was told.
-        tables: Where its tables are; ``None`` = it has none.
-    """
+    """The shell command that repeats it, with the path of its tables, if any."""
     words = ["wharfinger", "experiment", "run", experiment.name]
     options = ("repeats", "seed", "tables", "servers", "workloads", "regime")
     values = {name: getattr(arguments, name) for name in options} | {"tables": tables}
@@ -104,7 +93,7 @@ def command(experiment: Experiment, arguments: Arguments, tables: str | None) ->
 
 
 def _draw(folder: Path, result: ExperimentResult) -> ExperimentResult:
-    """Without matplotlib, an extra, there are numbers and a note."""
+    """Without matplotlib, an extra, add a note instead."""
     if not result.pictures:
         return result
     try:
@@ -136,7 +125,7 @@ def _write_runs(path: Path, result: ExperimentResult) -> None:
 
 
 def _join_fates(space: Workspace, path: Path) -> None:
-    """One file of those of all runs."""
+    """Join the files of all runs."""
     comparison.write_rows(path, [comparison.FATE_COLUMNS])
     if space.fates is None or not space.fates.exists():
         return
@@ -164,23 +153,20 @@ def _about(
 
 
 def _tables(space: Workspace, arguments: Arguments) -> str | None:
-    """From within the folder."""
+    """Their path from within the folder."""
     if arguments.tables is None:
         return None
     return INPUTS if any(each.kept for each in space.inputs) else str(arguments.tables.absolute())
 
 
 def versions() -> dict[str, str]:
-    """Of what numbers may depend on."""
-    return {
-        "wharfinger": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
+    """Of the software that numbers may depend on."""
+    python = platform.python_version()
+    return {"wharfinger": __version__, "numpy": np.__version__, "python": python}
 
 
 def machine() -> dict[str, Any]:
-    """Where it ran: times depend on it, and no other number."""
+    """The hardware and kernel; only times depend on them."""
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
