@@ -19,13 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.contention.pair_table import PairRows
-from wharfinger.core.seams.contention import (
-    POINTS,
-    Array,
-    Assessment,
-    ContentionCost,
-    LogEstimates,
-)
+from wharfinger.core.seams.contention import POINTS, Array, Assessment, ContentionCost, LogEstimates
 from wharfinger.model.pairs import PairProfile, profile_on
 from wharfinger.model.profile import quantile
 from wharfinger.model.view import ClusterView, PlacementRequest

@@ -33,10 +33,7 @@ class Gaussian:
     __slots__ = ("_covariance", "mean", "variances")
 
     def __init__(
-        self,
-        mean: Array,
-        covariance: Array | Callable[[], Array],
-        variances: Array | None = None,
+        self, mean: Array, covariance: Array | Callable[[], Array], variances: Array | None = None
     ) -> None:
         self.mean = mean
         self._covariance = covariance

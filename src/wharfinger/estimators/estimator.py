@@ -8,7 +8,7 @@ the promises made here.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,10 @@ class Learned(Protocol):
     """What an estimator learned from a matrix; no call changes it."""
 
     def condition(self, row: Array) -> Gaussian:
-        """The whole row given its known entries.
+        """The whole row given its known entries, which have their values and variance 0.
 
         Args:
             row: (columns,) transformed values, NaN where not known; may be all NaN.
-
-        Returns:
-            Mean and covariance of each column; known entries have their value and variance 0.
         """
         ...
 
@@ -46,8 +43,7 @@ class Learned(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Finish:
+class Finish(NamedTuple):
     """What a kernel does to a row before the estimator's equations, and to variances after them.
 
     Attributes:
@@ -103,10 +99,7 @@ class Estimator(Protocol):
     def learn(
         self, values: Array, groups: NDArray[np.intp], scale: RowScale, rng: np.random.Generator
     ) -> Learned:
-        """Learn from (rows, columns) of transformed values, at least one known in each row.
-
-        Columns may be wholly unknown.
-        """
+        """Learn from (rows, columns) of transformed values; only columns may be wholly unknown."""
         ...
 
     def restore(self, arrays: Mapping[str, Array]) -> Learned:
@@ -118,11 +111,8 @@ class Estimator(Protocol):
 class RowPrediction:
     """A predicted row, with its uncertainty.
 
-    Attributes:
-        columns: Names.
-        gaussian: In the transformed scale (logarithms, unless the matrix says otherwise),
-            calibrated: of programs that were held out, 90% intervals held 90% of the truths.
-        transform: Between that scale and the matrix's own.
+    ``gaussian`` is in the transformed scale (logarithms, unless the matrix says otherwise),
+    calibrated: of programs that were held out, 90% intervals held 90% of the truths.
     """
 
     columns: tuple[str, ...]

@@ -65,13 +65,9 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The results of ``evaluate``.
+    """``metrics.summary`` by estimator, and numbers of rows over all repeats.
 
-    Attributes:
-        estimators: ``metrics.summary`` by name.
-        rows: Rows that were predicted, repeats counted.
-        rows_passed_over: Rows that have no entry to hide.
-        mean_revealed: Mean number of known entries of a row.
+    ``rows`` were predicted, ``rows_passed_over`` have no entry to hide.
     """
 
     estimators: dict[str, dict[str, float]]

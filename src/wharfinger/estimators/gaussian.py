@@ -17,13 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from wharfinger.estimators.conditional import (
-    MIN_VARIANCE,
-    RIDGE,
-    Gaussian,
-    Prior,
-    predict_means,
-)
+from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior, predict_means
 from wharfinger.estimators.effects import Effects, row_weights, shrunk_columns, two_way
 from wharfinger.estimators.estimator import Finish, FoldIn
 from wharfinger.estimators.matrix import RowScale
@@ -161,9 +155,7 @@ class GaussianLearned:
             np.ascontiguousarray(prior.covariance),
             prior.free_level,
             prior.level_variance,
-            finish.factors,
-            finish.unmeasured,
-            finish.logarithms,
+            *finish,
             RIDGE,
             MIN_VARIANCE,
         )

@@ -86,7 +86,6 @@ class MemberSettings:
     """One mixture.
 
     Attributes:
-        family: How known rows are used.
         drawn: Column effects are shrunk, as far as their noise says.
         closeness: a.
         freedom: Degrees of freedom of Student's t in the likelihood; infinite = normal.
@@ -112,13 +111,7 @@ class MixtureMember:
 
 
 def predict_means(one: MixtureMember, rows: Array, seen: Indices) -> Array:
-    """(tasks, columns) conditional means of rows that each know the same number of entries.
-
-    Args:
-        one: The mixture.
-        rows: (tasks, columns) transformed values.
-        seen: (tasks, known) columns that are known, at least one.
-    """
+    """As ``conditional.predict_means``, with at least one known entry."""
     shift = np.zeros(rows.shape)
     if one.settings.closeness > 0:
         residual = np.take_along_axis(rows, seen, axis=1) - one.prior.mean[seen]

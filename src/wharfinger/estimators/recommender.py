@@ -74,16 +74,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recommender:
-    """What an estimator learned from one matrix.
-
-    Attributes:
-        estimator: Which.
-        matrix: The known rows.
-        scale: What a row's level says.
-        seed: Of the rehearsals that chose settings and calibration.
-        learned: The estimator's own part.
-        calibration: From rehearsals.
-    """
+    """What an estimator learned from one matrix; ``seed`` is that of its rehearsals."""
 
     estimator: Estimator
     matrix: Matrix

@@ -12,6 +12,7 @@ variance is that of the mixture of members: their own, and how much they disagre
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import cache, partial
 from itertools import product
 from math import ceil, inf, sqrt
 from typing import ClassVar
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.estimators.estimator import Finish, FoldIn
-from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, prior_of
+from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, Moments, prior_of
 from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.mixture import (
     FamilySettings,
@@ -66,54 +67,26 @@ DEFAULT = MemberSettings(FamilySettings(True, 0.5, inf, False), True, 0.0, inf, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """Members in the form of the compiled kernel: see ``native/kernels/_mixture.pyx``."""
-
-    kernels: Array
-    residuals: Array
-    log_weights: Array
-    means: Array
-    of: NDArray[np.int64]
-    settings: Array
-
-    def kernel(self, finish: Finish) -> FoldIn:
-        """The compiled fold-in."""
-        return Mixtures(
-            self.kernels,
-            self.residuals,
-            self.log_weights,
-            self.means,
-            self.of,
-            self.settings,
-            finish.factors,
-            finish.unmeasured,
-            finish.logarithms,
-            RIDGE,
-            MIN_VARIANCE,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StackLearned:
     """Mixtures and their weights.
 
     Attributes:
         members: Those with a weight.
         weights: (members,), summing to one.
-        packed: The same, for the compiled fold-in.
+        packed: The same, as arguments of the compiled fold-in.
         alone: That fold-in, of transformed rows and without further steps.
     """
 
     members: tuple[MixtureMember, ...]
     weights: Array
-    packed: Packed
+    packed: "_Packed"
     alone: FoldIn
 
     @classmethod
     def of(cls, members: Sequence[MixtureMember], weights: Array) -> "StackLearned":
         """With the compiled fold-in."""
         packed = _pack(members, weights)
-        alone = packed.kernel(Finish.nothing(packed.means.shape[1]))
+        alone = _kernel(packed, Finish.nothing(len(members[0].prior.mean)))
         return cls(tuple(members), weights, packed, alone)
 
     def condition(self, row: Array) -> Gaussian:
@@ -126,7 +99,7 @@ class StackLearned:
 
     def compiled(self, finish: Finish) -> FoldIn:
         """The kernel, with these steps before and after."""
-        return self.packed.kernel(finish)
+        return _kernel(self.packed, finish)
 
     def reference(self, row: Array) -> Gaussian:
         """The same in NumPy, with the whole covariance."""
@@ -184,8 +157,11 @@ def _unpack_settings(numbers: Array) -> MemberSettings:
     return MemberSettings(of, bool(drawn), closeness, freedom, shrinkage, bool(own))
 
 
-def _pack(members: Sequence[MixtureMember], weights: Array) -> Packed:
-    """Each covariance and each family once."""
+_Packed = tuple[Array, Array, Array, Array, NDArray[np.int64], Array]
+
+
+def _pack(members: Sequence[MixtureMember], weights: Array) -> _Packed:
+    """The members for ``native/kernels/_mixture.pyx``, each covariance and each family once."""
     kernels = {id(one.prior.covariance): one.prior.covariance for one in members}
     families = {id(one.family): one.family for one in members}
     of = [
@@ -200,7 +176,7 @@ def _pack(members: Sequence[MixtureMember], weights: Array) -> Packed:
         (one.settings.closeness, one.settings.freedom, weight)
         for one, weight in zip(members, weights, strict=True)
     ]
-    return Packed(
+    return (
         np.array(list(kernels.values())),
         np.array([each.residuals for each in families.values()]),
         np.array([each.log_weights for each in families.values()]),
@@ -210,33 +186,33 @@ def _pack(members: Sequence[MixtureMember], weights: Array) -> Packed:
     )
 
 
+def _kernel(packed: _Packed, finish: Finish) -> FoldIn:
+    return Mixtures(*packed, *finish, RIDGE, MIN_VARIANCE)
+
+
 class Families:
-    """Makes families and members of known rows, each once."""
+    """Makes families and priors of known rows, each once."""
 
     def __init__(self, values: Array, groups: Indices) -> None:
-        self._values, self._groups = values, groups
-        self._families: dict[FamilySettings, MixtureFamily] = {}
-        self._priors: dict[tuple[FamilySettings, float, bool], Prior] = {}
+        self.family = cache(partial(family, values, groups))
+        self._prior = cache(self._make_prior)
 
-    def family(self, settings: FamilySettings) -> MixtureFamily:
-        """With these settings."""
-        if settings not in self._families:
-            self._families[settings] = family(self._values, self._groups, settings)
-        return self._families[settings]
+    def _make_prior(self, of: FamilySettings, shrinkage: float, own_variances: bool) -> Prior:
+        settings = GaussianSettings(shrinkage, own_variances, of.exponent, of.free_level)
+        return prior_of(self._moments(of), settings)
+
+    def _moments(self, of: FamilySettings) -> Moments:
+        moments = self.family(of).moments
+        assert moments is not None, "learned, not restored from a file"
+        return moments
 
     def member(self, settings: MemberSettings) -> MixtureMember:
         """With these settings; equal covariances are one object."""
         of = settings.family
-        rows = self.family(of)
-        assert rows.moments is not None, "learned, not restored from a file"
-        key = of, settings.shrinkage, settings.own_variances
-        if key not in self._priors:
-            of_prior = GaussianSettings(*key[1:], of.exponent, of.free_level)
-            self._priors[key] = prior_of(rows.moments, of_prior)
-        prior = self._priors[key]
+        prior = self._prior(of, settings.shrinkage, settings.own_variances)
         if not settings.drawn:
-            prior = replace(prior, mean=rows.moments.effects.columns)
-        return MixtureMember(settings, prior, rows)
+            prior = replace(prior, mean=self._moments(of).effects.columns)
+        return MixtureMember(settings, prior, self.family(of))
 
 
 # --- choosing -----------------------------------------------------------------------------------

@@ -58,8 +58,7 @@ class SvdPqLearned:
         start: (columns, rank) V Σ⁻¹: a row's residuals times it are its row of U.
         shrinkage: σ²/τ²: entries' worth of evidence that a bias is 0.
         level_variance: τ².
-        residual_variance: Of what the factors leave.
-        settings: As chosen.
+        residual_variance: Of the residuals of the factors.
     """
 
     mean: float

@@ -66,10 +66,7 @@ class ProgramMatrix:
 
 
 def look(
-    regime: Regime,
-    seed: int,
-    most: int = MAX_OF_A_POOL,
-    estimators: Sequence[str] = ESTIMATORS,
+    regime: Regime, seed: int, most: int = MAX_OF_A_POOL, estimators: Sequence[str] = ESTIMATORS
 ) -> StudyFindings:
     """All measurements of one population, with at most so many programs of each pool."""
     streams = Streams(seed)
