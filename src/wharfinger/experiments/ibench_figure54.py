@@ -20,6 +20,7 @@ from wharfinger.experiments.ground_truth import (
     at,
     mean_curve,
 )
+from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.kernel.streams import Streams
@@ -230,9 +231,7 @@ def _remarks(first: StudyFindings) -> Iterator[str]:
         )
 
 
-def _percent(
-    curves: _Curves, shown: "Sequence[SharedResource] | _Curves"
-) -> dict[str, physics_plots.Curve]:
+def _percent(curves: _Curves, shown: "Sequence[SharedResource] | _Curves") -> dict[str, Curve]:
     return {
         str(each): (INTENSITIES, 100 * np.array(curves[each])) for each in shown if curves[each]
     }

@@ -15,6 +15,7 @@ from wharfinger.estimators.evaluation import EvaluationPlan, evaluate
 from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.experiments import physics_plots
 from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at
+from wharfinger.experiments.plots import Curve
 from wharfinger.files.matrices import read_matrix
 from wharfinger.model.arrays import Array
 from wharfinger.model.interference import SharedResource
@@ -268,7 +269,7 @@ def errors(of: ProgramMatrix, names: Sequence[str], seed: int) -> dict[str, floa
 # --- panels ---------------------------------------------------------------------------------
 
 
-def _components(of: ProgramMatrix) -> physics_plots.Curve:
+def _components(of: ProgramMatrix) -> Curve:
     shares = component_shares(of.matrix)[:SHOWN]
     return list(range(1, len(shares) + 1)), shares * 100
 
@@ -280,9 +281,7 @@ def _sorted(of: ProgramMatrix) -> physics_plots.Square:
     return [""] * len(rows), [""] * len(columns), values[rows][:, columns]
 
 
-def _speedups(
-    truth: Physics, programs: Sequence[Application]
-) -> Iterator[tuple[str, physics_plots.Curve]]:
+def _speedups(truth: Physics, programs: Sequence[Application]) -> Iterator[tuple[str, Curve]]:
     for program in programs:
         if program.name in SCALED:
             counts = range(1, program.threads + 1)

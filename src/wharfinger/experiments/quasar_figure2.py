@@ -19,6 +19,7 @@ from wharfinger.experiments.ground_truth import (
     p99_seconds,
     pooled,
 )
+from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
@@ -232,9 +233,9 @@ class Memcached:
 
     def curves(
         self, cases: Mapping[str, ServiceCase], knees: Mapping[str, float]
-    ) -> dict[str, physics_plots.Curve]:
+    ) -> dict[str, Curve]:
         """Latency in ms by thousands a second; curves of the same knee are drawn as one."""
-        drawn: dict[str, physics_plots.Curve] = {}
+        drawn: dict[str, Curve] = {}
         for name, knee in knees.items():
             label = next((label for label in drawn if _same(knees, label, knee)), None)
             if label is not None:

@@ -115,8 +115,6 @@ class Case:
 
 _Comparisons = Mapping[Case, Comparison]
 _Shown = Mapping[tuple[Case, str], Compared]
-_Lead = tuple[Case, Compared, RunMeasure, MeanInterval]
-"""A policy's difference from the ceiling's in a measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +163,10 @@ class RunExperiment:
     @property
     def takes(self) -> frozenset[str]:
         """The options for the cluster's size, and those that its scenarios need."""
-        asked = {"regime": bool(self.regimes), "tables": self._on_tables}
-        return frozenset({"servers", "workloads", *(name for name in asked if asked[name])})
+        needed = {"regime"} if self.regimes else set()
+        return frozenset(
+            {"servers", "workloads"} | needed | ({"tables"} if self._on_tables else set())
+        )
 
     @property
     def _on_tables(self) -> bool:
@@ -259,8 +259,8 @@ class RunExperiment:
             )
             for policy in policies
         ]
-        ranked = (each for figures in drawn.values() for each in figures if each.kind == "ranked")
-        fields = dict.fromkeys(each.of for each in ranked)
+        figures = [each for of_policy in drawn.values() for each in of_policy]
+        fields = dict.fromkeys(each.of for each in figures if each.kind == "ranked")
         derived = {each.key: each.of for each in self.measures if each.of is not None}
         return RunGroup(self._label(case), specs, tuple(fields), derived)
 
@@ -309,26 +309,22 @@ class RunExperiment:
         The ceiling knows the truth but may decide one workload at a time, so it can be beaten; a
         policy that reduces one loss may pay for it in another.
         """
-        differences: list[_Lead] = [
-            (case, policy, measure, difference)
-            for case, comparison in comparisons.items()
-            for policy in comparison.policies
-            for measure in self.measures
-            if measure.better
-            and (difference := policy.difference.get(measure.key)) is not None
-            and difference.excludes_zero is not None
-        ]
-        if not differences:
+        count, better = 0, dict[str, list[str]]()
+        for case, comparison in comparisons.items():
+            for policy in comparison.policies:
+                for measure in self.measures:
+                    by = policy.difference.get(measure.key)
+                    if not measure.better or by is None or by.excludes_zero is None:
+                        continue
+                    count += 1
+                    if by.excludes_zero and by.mean * measure.better > 0:
+                        lead = self._lead(case, policy, measure, by)
+                        better.setdefault(policy.name, []).append(lead)
+        if not count:
             return [f"Whether anything beats the {self.ceiling} can't be told from one seed."]
-        better: dict[str, list[str]] = {}
-        for each in differences:
-            _, policy, measure, difference = each
-            if difference.excludes_zero and difference.mean * measure.better > 0:
-                better.setdefault(policy.name, []).append(self._lead(each))
-        by_chance = len(differences) * (1 - CONFIDENCE) / 2
         chance = (
-            f"by paired 95% intervals. Of {len(differences)} comparisons about {by_chance:.0f} "
-            "would seem better by chance alone."
+            f"by paired 95% intervals. Of {count} comparisons about "
+            f"{count * (1 - CONFIDENCE) / 2:.0f} would seem better by chance alone."
         )
         if not better:
             return [f"Nothing beats the {self.ceiling} in any metric, {chance}"]
@@ -338,9 +334,8 @@ class RunExperiment:
             *(f"{name} beats the {self.ceiling} in {'; '.join(better[name])}." for name in better),
         ]
 
-    def _lead(self, lead: _Lead) -> str:
+    def _lead(self, case: Case, policy: Compared, measure: RunMeasure, by: MeanInterval) -> str:
         """A smaller loss is stated with the difference in performance."""
-        case, policy, measure, by = lead
         words = (
             f"{measure.key} at {self._label(case)} by {abs(by.mean):.2g} "
             f"({by.low:+.2g} to {by.high:+.2g})"

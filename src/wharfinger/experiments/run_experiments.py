@@ -1,15 +1,12 @@
-"""Paragon's Figure 2 and what else it says of least-loaded, in each regime.
-
-No policy of ours runs here but the oracle, and that only to be reported: where it keeps fewer
-targets than a paper says of its own policy, this physics can't show that figure. The heterogeneity-
-and interference-oblivious policies of the figure come with Paragon itself.
-"""
+"""The experiments with policies, as data: see ``runs.py`` for the form."""
 
 from statistics import fmean
 
 from wharfinger.experiments.runs import Figure, Published, RunExperiment, RunMeasure
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.truth.physics.regimes import REGIMES
+
+# --- Paragon --------------------------------------------------------------------------------
 
 FIGURE = "paragon-ec2-high"
 """Figure 2's scenario: 5,000 workloads on 1,000 servers."""
@@ -86,3 +83,86 @@ PARAGON_FIGURE2 = RunExperiment(
         ),
     ),
 )
+
+# --- all of the papers' scenarios -----------------------------------------------------------
+
+SERVICES = ("quasar-ec2", "quasar-stateful", "*webserver*")
+"""Scenarios with services, which autoscale scales."""
+
+PAPERS_SCENARIOS = RunExperiment(
+    name="papers-scenarios",
+    about="every scenario of Paragon and Quasar, under baselines and oracle in each regime",
+    source="Paragon (TOCS) 5, Quasar 5; paragon-figure2 has what was published of baselines",
+    policies=(
+        "oracle", "least-loaded", "round-robin", "random", "sparrow", "reservation", "feedback",
+    ),
+    more_policies=dict.fromkeys(SERVICES, ("autoscale",)),
+    scenarios=("paragon-*", "quasar-*"),
+    regimes=tuple(REGIMES),
+    repeats=1,
+    measures=(
+        RunMeasure("qos_kept_fraction"),
+        RunMeasure("performance_mean"),
+        RunMeasure("target_performance_mean"),
+        RunMeasure("best_effort_performance_mean"),
+        RunMeasure("utilization_cpu_to_95pct_mean"),
+        RunMeasure("failed", "workloads"),
+    ),
+)  # fmt: skip
+
+# --- measured tables ------------------------------------------------------------------------
+
+LOADS = {"low": 0.2, "medium": 0.4, "high": 0.6}
+"""CPU time that the workloads take alone, over that of the servers: two CPUs each, since pairs were
+measured, so 0.5 is one workload on each server."""
+SCENARIO = """\
+# The workloads of measured tables, each as often, on four servers of each platform that they have.
+apiVersion: wharfinger.dev/v1alpha1
+kind: Scenario
+metadata: {name: measured-$name, description: measured tables at $name load}
+spec:
+  truth: {measured: $tables}
+  population:
+    - name: job
+      duration: {shape: lognormal, mean: 1500s, sigma: 0.8, from: 2m, to: 4h}
+  workloads: 300
+  arrivals: {pattern: poisson, load: $load}
+  targets: {of: random-platform, share: 90%, kind: rate}
+  fractionalCpu: false
+  maxServers: 1
+"""
+
+MEASURED_GAVEL = RunExperiment(
+    name="measured-gavel",
+    about="all baselines and the oracle on measured tables, at low, medium and high load",
+    source="measurements of Gavel, OSDI 2020; nothing was published to hold this against",
+    policies=(
+        "oracle", "least-loaded", "random", "round-robin", "reservation", "sparrow", "feedback",
+        "quasar",
+    ),
+    ceiling="oracle",
+    documents={
+        name: SCENARIO.replace("$name", name).replace("$load", str(load))
+        for name, load in LOADS.items()
+    },
+    label="{scenario} load",
+    measures=(
+        RunMeasure("qos_kept_fraction", better=1),
+        RunMeasure("performance_mean", better=1),
+        RunMeasure("target_performance_mean", better=1),
+        RunMeasure("interference_loss_mean", better=-1),
+        RunMeasure("platform_loss_mean", better=-1),
+        RunMeasure("waiting_loss_mean", better=-1),
+    ),
+    figures=tuple(
+        Figure(kind, f"{name}-{{scenario}}", f"{words} at {{scenario}} load")
+        for kind, name, words in (
+            ("ranked", "performance", "Performance of each workload"),
+            ("utilization", "utilization", "How busy the servers are"),
+            ("cores", "cores", "CPUs required, allocated and used"),
+        )
+    ),
+    notes=(
+        "autoscale was not run: it scales services with their load, and the tables have none.",
+    ),
+)  # fmt: skip
