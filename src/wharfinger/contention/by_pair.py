@@ -72,15 +72,10 @@ class PairTable(PairRows):
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """Its profiles as arrays, one row a platform; zero where it has none.
+    """Its profiles as arrays, (P, F), one row per platform; zero where it has none.
 
-    Attributes:
-        basis: (P,) index in the table's.
-        sensitivity: (P, F).
-        sensitivity_variance: (P, F).
-        pressure: (P, F).
-        pressure_variance: (P, F).
-        excluded: (P, G) probability that it does not fit beside one of each kind.
+    ``basis``, (P,), is the index in the table's; ``excluded``, (P, G), the probability that it
+    does not fit beside one of each kind.
     """
 
     basis: NDArray[np.int64]
@@ -123,16 +118,7 @@ class Inflicted:
 
 
 class PairAssessment(Assessment):
-    """A newcomer among each server's residents.
-
-    Args:
-        newcomer: With its profiles.
-        request: The newcomer's.
-        view: The servers.
-        rows: Of the residents.
-        confidence: That each workload keeps its target, each by itself.
-        settings: Constants.
-    """
+    """A newcomer among each server's residents; each keeps its target with the confidence."""
 
     informed = True
 

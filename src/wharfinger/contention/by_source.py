@@ -204,25 +204,18 @@ class SourceAssessment(Assessment):
         servers = len(able)
         violation, norm = np.zeros(servers), np.zeros(servers)
         for source in self._sources:
-            self._add(source, self._levels[:, _AT[source]], self._residents, violation, norm)
+            self._add(source, slice(None), violation, norm)
         waste = norm / (200.0 * max(len(self._sources), 1))
         return ContentionCost(violation, np.zeros(servers), waste)
 
-    def _add(
-        self,
-        source: SharedResource,
-        levels: Array,
-        residents: NDArray[np.int64],
-        exceeded: Array,
-        norm: Array,
-    ) -> None:
+    def _add(self, source: SharedResource, here: slice, exceeded: Array, norm: Array) -> None:
         """Add the points by which D1 and D2 of a source are below 0; and |D1 + D2|."""
         caused, tolerated = (
             None if score is None else (score.mean, score.std**2)
             for score in (self._caused.get(source), self._tolerated.get(source))
         )
-        t, t_variance, c, c_variance = levels
-        columns = t, t_variance, c, c_variance, residents
+        t, t_variance, c, c_variance = self._levels[:, _AT[source], here]
+        columns = t, t_variance, c, c_variance, self._residents[here]
         add_exceeded(*columns, caused, tolerated, self._z, exceeded, norm)
 
     def worst(self, row: int) -> str:
@@ -242,7 +235,6 @@ class SourceAssessment(Assessment):
         return self._sources[most], sum(exceeded)
 
     def _exceeded(self, source: SharedResource, row: int) -> float:
-        exceeded, norm, here = np.zeros(1), np.zeros(1), slice(row, row + 1)
-        levels = self._levels[:, _AT[source], here]
-        self._add(source, levels, self._residents[here], exceeded, norm)
+        exceeded = np.zeros(1)
+        self._add(source, slice(row, row + 1), exceeded, np.zeros(1))
         return float(exceeded[0])

@@ -69,20 +69,19 @@ class DesignLimits:
             raise InvalidInput(f"enough: {self.enough:g}; write a standard deviation from 0")
 
     def costs(self, columns: int) -> Array:
-        """(columns,) seconds of each entry."""
+        """(columns,) seconds."""
         return np.ones(columns) if self.seconds is None else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One entry worth measuring.
+    """One entry worth measuring, which takes ``seconds``.
 
     Attributes:
         column: Its index.
         std_before: Mean standard deviation over the row, transformed scale.
         std_after: The same once the entry (and those suggested before it) is known.
         gain: Decrease of the row's total variance.
-        seconds: That measuring it takes.
     """
 
     column: int
@@ -99,13 +98,9 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What to measure, the next entry first.
+    """What to measure, the next entry first, and in how many seconds altogether.
 
-    Attributes:
-        suggestions: In order.
-        std: Mean standard deviation over the row afterwards, transformed scale.
-        seconds: That measuring all of them takes.
-        stopped: Why there are no more.
+    ``std`` is the mean standard deviation over the row afterwards, transformed scale.
     """
 
     suggestions: tuple[Suggestion, ...]
@@ -119,13 +114,14 @@ class Design:
         return np.array([each.column for each in self.suggestions], dtype=np.intp)
 
 
-def reduce(covariance: Array, column: int) -> Array:
-    """The covariance once one entry is known."""
-    variance = covariance[column, column]
-    if variance <= MIN_VARIANCE:
-        return covariance
-    cross = covariance[:, column]
-    return np.asarray(covariance - np.outer(cross, cross) / (variance * (1 + RIDGE)))
+def reduce(covariance: Array, *columns: int) -> Array:
+    """The covariance once these entries are known."""
+    for column in columns:
+        variance = covariance[column, column]
+        if variance > MIN_VARIANCE:
+            cross = covariance[:, column]
+            covariance = covariance - np.outer(cross, cross) / (variance * (1 + RIDGE))
+    return covariance
 
 
 def best_column(covariance: Array, candidates: Indices, seconds: Array | None = None) -> int:
@@ -166,7 +162,7 @@ def design(
     if budgeted or limits.enough > 0:
         others = search.choices(np.ones(len(covariance)))
         # Without a budget, a choice that ignores cost leaves less only because it costs more.
-        choices += [each for each in others if budgeted or search.ends(each)]
+        choices += [each for each in others if budgeted or not search.rank(each)[0]]
     best = np.array(min(choices, key=search.rank), dtype=np.intp)
     return search.design(replace(search, candidates=best).greedy(seconds))
 
@@ -199,7 +195,7 @@ class _Search:
     def greedy(self, rates: Array, begun: Sequence[int] = ()) -> list[int]:
         """One after the other, until ``enough`` or the end of the budget."""
         chosen = list(begun)
-        left, budget = _after(self.covariance, chosen), self.limits.budget_seconds * (1 + SAME)
+        left, budget = reduce(self.covariance, *chosen), self.limits.budget_seconds * (1 + SAME)
         while len(chosen) < self.size and not self._is_enough(left):
             rest = self._affordable(chosen, budget)
             if not rest.size:
@@ -213,7 +209,7 @@ class _Search:
         chosen = list(chosen)
         for place, old in enumerate(chosen):
             others = chosen[:place] + chosen[place + 1 :]
-            left = _after(self.covariance, others)
+            left = reduce(self.covariance, *others)
             new = best_column(left, self._affordable(others, budget))
             if reduce(left, new).trace() < reduce(left, old).trace() * (1 - SAME):
                 chosen[place] = new
@@ -229,13 +225,9 @@ class _Search:
     def _is_enough(self, left: Array) -> bool:
         return self.limits.enough > 0 and _mean_std(left) <= self.limits.enough
 
-    def ends(self, chosen: list[int]) -> bool:
-        """Whether it reaches ``enough``."""
-        return self._is_enough(_after(self.covariance, chosen))
-
     def rank(self, chosen: list[int]) -> tuple[bool, float, float]:
-        """Sorts the best choice first."""
-        left = _after(self.covariance, chosen)
+        """Sorts the best choice first; the first item is false if it reaches ``enough``."""
+        left = reduce(self.covariance, *chosen)
         enough = self._is_enough(left)
         return not enough, self._cost(chosen) if enough else 0.0, float(left.trace())
 
@@ -254,13 +246,6 @@ class _Search:
         else:
             stopped = Stop.BUDGET if len(chosen) < len(self.candidates) else Stop.NOTHING_LEFT
         return Design(tuple(suggestions), _mean_std(left), self._cost(chosen), stopped)
-
-
-def _after(covariance: Array, columns: Sequence[int]) -> Array:
-    """The covariance once these entries are known."""
-    for column in columns:
-        covariance = reduce(covariance, column)
-    return covariance
 
 
 def _mean_std(covariance: Array) -> float:

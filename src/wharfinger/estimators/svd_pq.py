@@ -126,7 +126,7 @@ def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
     rank = max(1, int((singular > 1e-10 * max(singular[0], MIN_VARIANCE)).sum()))
     q, p = u[:, :rank].copy(), right[:rank].T * singular[:rank]
     start = right[:rank].T / np.maximum(singular[:rank], MIN_VARIANCE)
-    p = _descend(residuals, known, q, p.copy(), settings, epochs)
+    p = _descend(np.where(known, residuals, np.nan), q, p.copy(), settings, epochs)
     error = residuals - q @ p.T
     # What the factors can't explain of rows that they never saw: the spread of the rows
     # about μ and b_u is the honest guess before calibration, the fit's own residual is not.
@@ -136,22 +136,15 @@ def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
     )
 
 
-def _descend(
-    residuals: Array,
-    known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    q: Array,
-    p: Array,
-    settings: SvdPqSettings,
-    epochs: int,
-) -> Array:
-    """Stochastic gradient descent, row by row; ``q`` is changed in place."""
-    entries = [np.flatnonzero(row) for row in known]
+def _descend(values: Array, q: Array, p: Array, settings: SvdPqSettings, epochs: int) -> Array:
+    """Stochastic gradient descent, row by row; changes ``q`` and ``p``, and returns ``p``."""
+    entries = [np.flatnonzero(~np.isnan(row)) for row in values]
     before = np.inf
     for _ in range(min(epochs, max(2, MAX_ROW_STEPS // len(entries)))):
         squares = 0.0
         for u, seen in enumerate(entries):
             part = p[seen]
-            error = residuals[u, seen] - part @ q[u]
+            error = values[u, seen] - part @ q[u]
             rate = _stable(settings.rate, part)
             p[seen] = part + _stable(settings.rate, q[u]) * (
                 np.outer(error, q[u]) - settings.regularisation * part
@@ -171,10 +164,10 @@ def _choose(values: Array, free_level: bool, rng: np.random.Generator) -> SvdPqS
     left_out[np.isnan(np.where(left_out, np.nan, values)).all(axis=1)] = False
     kept = np.where(left_out, np.nan, values)
     scores = {}
+    rows = np.flatnonzero(left_out.any(axis=1))
     for rate, regularisation in product(RATES, REGULARISATIONS):
         settings = SvdPqSettings(rate, regularisation, free_level)
         learned = _train(kept, settings, CHOOSING_EPOCHS)
-        rows = np.flatnonzero(left_out.any(axis=1))
         errors = [
             np.nansum((learned.condition(kept[i]).mean - values[i])[left_out[i]] ** 2) for i in rows
         ]

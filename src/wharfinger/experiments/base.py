@@ -46,15 +46,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How to run an experiment.
-
-    Attributes:
-        run: Simulates one run; a module's function.
-        arguments: Options.
-        space: For what its runs read, and copies of what it read itself.
-        processes: Limit; ``None`` = one for each CPU.
-        progress: Called with the number of runs that are done, and of all.
-    """
+    """How to run an experiment: as for ``compare``, and a folder for what runs read."""
 
     run: Run
     arguments: Arguments
@@ -69,7 +61,7 @@ class ResultRow:
 
     Attributes:
         name: Unique in the result.
-        published: Of the paper; ``None`` = not published.
+        published: ``None`` = not published.
         measured: ``None`` = no run has it.
         low: Of the 95% interval over seeds, as is ``high``; ``None`` with one seed.
         unit: Of all of these, e.g. ``"fraction"``.
@@ -94,15 +86,11 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExperimentResult:
-    """The output of an experiment.
+    """The output of an experiment: its numbers, and sentences about them.
 
     Attributes:
-        name: The experiment's.
-        seeds: Of its runs.
-        rows: Its numbers, in the order in which they are shown.
-        notes: Sentences about them.
         comparisons: All runs, by the case in which policies were compared.
-        pictures: Draws each picture, by file name without its ending.
+        pictures: Functions that draw them, by file name without its ending.
     """
 
     name: str

@@ -86,18 +86,12 @@ class GroundTruthStudy:
     """Measures drawn populations: a table with published numbers, and pictures.
 
     Attributes:
-        name: In the registry.
-        about: One line.
         source: Paper and section, table or figure; or that nothing was published.
         measure: Measures the population of a seed; a function of a module.
-        pictures: Pictures.
         published: Numbers of papers, by the names of measured ones.
         units: By pattern of names, the first that matches; else ``"fraction"``.
-        notes: Sentences about the numbers.
-        remarks: Makes further ones from the first population.
-        tables: Reads CSV files, and returns a function that measures them with a seed; ``None`` =
-            takes none.
-        repeats: Number of seeds.
+        remarks: Makes notes from the first population.
+        tables: Reads CSV files, and returns a function that measures them with a seed.
     """
 
     name: str

@@ -74,7 +74,7 @@ _Groups = dict[str, list[float]]
 
 def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     """Both applications of one population."""
-    hadoop = [Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
+    hadoop = [_Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
     violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
     panels = service.panels()
@@ -96,7 +96,7 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
 # --- Hadoop ---------------------------------------------------------------------------------
 
 
-class Hadoop:
+class _Hadoop:
     """A drawn job on each of the data sets, with any number of mappers."""
 
     def __init__(self, regime: Regime, job: Application) -> None:
@@ -148,7 +148,6 @@ class Hadoop:
         return [servers * a / b for a, b in zip(several, one, strict=True) if a and b]
 
     def violins(self) -> dict[str, _Groups]:
-        """The figure's first row."""
         return {
             "servers": {each.name.upper(): self.speedups(each) for each in QUASAR},
             "interference on A": self.interference(SMALLEST),
@@ -172,7 +171,7 @@ def allocations(hardware: Hardware) -> list[tuple[int, float]]:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceCase:
+class _Case:
     """The service on a server, with sources of interference."""
 
     hardware: Hardware
@@ -189,35 +188,33 @@ class Memcached:
         kinds = [_of_kind(drawn, name) for name in QUERIES]
         self.truth = Physics(QUASAR, [drawn, *kinds], regime.constants)
 
-    def panels(self) -> dict[str, dict[str, ServiceCase]]:
+    def panels(self) -> dict[str, dict[str, _Case]]:
         """The figure's second row; by default as many cores as A has."""
         two = self._on(SMALLEST.cores)
         return {
-            "servers": {each.name.upper(): ServiceCase(each, two) for each in QUASAR},
+            "servers": {each.name.upper(): _Case(each, two) for each in QUASAR},
             "interference on A": dict(self._beside_patterns(SMALLEST, SMALLEST.cores)),
             "interference on J": dict(self._beside_patterns(LARGEST, LARGEST.cores // 3)),
-            "cores of J": {str(each): ServiceCase(LARGEST, self._on(each)) for each in CORES},
-            "queries": {
-                name: ServiceCase(LARGEST, self._on(SMALLEST.cores, name)) for name in QUERIES
-            },
+            "cores of J": {str(each): _Case(LARGEST, self._on(each)) for each in CORES},
+            "queries": {name: _Case(LARGEST, self._on(SMALLEST.cores, name)) for name in QUERIES},
         }
 
     def _on(self, cores: int, name: str = READS) -> TrueResident:
         return at(self.truth.applications[name], cores, load_per_second=0.0)
 
-    def _beside_patterns(self, hardware: Hardware, cores: int) -> Iterator[tuple[str, ServiceCase]]:
+    def _beside_patterns(self, hardware: Hardware, cores: int) -> Iterator[tuple[str, _Case]]:
         service = self._on(cores)
-        yield "none", ServiceCase(hardware, service)
+        yield "none", _Case(hardware, service)
         for name, resource in PATTERNS.items():
             source = self.truth.source(hardware.name, resource, 100.0, service)
             if source is not None:
-                yield name, ServiceCase(hardware, service, (source,))
+                yield name, _Case(hardware, service, (source,))
 
-    def knees(self, cases: Mapping[str, ServiceCase]) -> dict[str, float]:
+    def knees(self, cases: Mapping[str, _Case]) -> dict[str, float]:
         """The largest load with the 99th percentile below ``KNEE_SECONDS``, by case."""
         return {name: self._knee(case) for name, case in cases.items()}
 
-    def _knee(self, case: ServiceCase) -> float:
+    def _knee(self, case: _Case) -> float:
         low, high = 1.0, 1e7
         for _ in range(40):
             middle = (low * high) ** 0.5
@@ -227,13 +224,11 @@ class Memcached:
                 high = middle
         return low
 
-    def _latency(self, case: ServiceCase, load: float) -> float:
+    def _latency(self, case: _Case, load: float) -> float:
         service = replace(case.service, load_per_second=load)
         return p99_seconds(self.truth, case.hardware.name, service, case.beside)
 
-    def curves(
-        self, cases: Mapping[str, ServiceCase], knees: Mapping[str, float]
-    ) -> dict[str, Curve]:
+    def curves(self, cases: Mapping[str, _Case], knees: Mapping[str, float]) -> dict[str, Curve]:
         """Latency in ms by thousands a second; curves of the same knee are drawn as one."""
         drawn: dict[str, Curve] = {}
         for name, knee in knees.items():
@@ -268,7 +263,7 @@ def _of_kind(service: Application, name: str) -> Application:
 # --- numbers --------------------------------------------------------------------------------
 
 
-def _of_hadoop(violins: Mapping[str, _Groups], hadoop: Hadoop) -> Iterator[tuple[str, float]]:
+def _of_hadoop(violins: Mapping[str, _Groups], hadoop: _Hadoop) -> Iterator[tuple[str, float]]:
     servers, data = violins["servers"], violins["data sets"]
     yield "servers", _ratio([each[-1] for each in servers.values()])
     yield "allocation", max(map(_ratio, servers.values()))

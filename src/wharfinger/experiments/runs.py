@@ -41,7 +41,6 @@ class RunMeasure:
 
     Attributes:
         key: In the report (docs/simulator.md), or a new one.
-        unit: Of the number.
         better: 1 = higher is better, -1 = lower; 0 = neither.
         of: Computes it from the outcome if the report does not have it; a module's function.
     """
@@ -122,23 +121,16 @@ class RunExperiment:
     """Policies × scenarios × seeds: a table beside published numbers, and figures.
 
     Attributes:
-        name: In the registry.
-        about: One line.
         source: Paper and section, table or figure; or that nothing was published.
         policies: With their settings; differences are from the first.
-        measures: In the order in which they are shown.
         scenarios: Files, names, or patterns of the names of shipped ones.
         documents: Texts of further scenarios, by name. ``$tables`` in them stands for the
             measured tables, which ``--tables`` must name then.
         regimes: Each scenario runs in each; empty = each in its own.
         more_policies: Further policies, by a pattern of scenarios.
-        published: Numbers of papers.
-        figures: Pictures.
-        notes: Sentences about the numbers.
         label: Name of a case in comparisons, such as ``"{scenario} load"``; empty = as in rows.
         ceiling: A policy that knows the truth. Notes say which published numbers it does not
             reach; and if it is the first, what beats it in a measure with a ``better`` side.
-        repeats: Number of seeds.
         servers: Of the cluster; ``None`` = the scenario's. So is ``workloads``.
     """
 
