@@ -226,11 +226,11 @@ def _difference(own: Sequence[KeptRun], first: Sequence[KeptRun]) -> dict[str, M
     if [run.seed for run in own] != [run.seed for run in first]:
         raise ValueError("only runs with the same seeds can be paired")
     pairs = [(a.summary, b.summary) for a, b in zip(own, first, strict=True)]
-    return {key: interval(_minus(a.get(key), b.get(key)) for a, b in pairs) for key in _keys(own)}
-
-
-def _minus(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
+    numbers = {key: [(a.get(key), b.get(key)) for a, b in pairs] for key in _keys(own)}
+    return {
+        key: interval(a - b for a, b in each if a is not None and b is not None)
+        for key, each in numbers.items()
+    }
 
 
 def _keys(runs: Sequence[KeptRun]) -> list[str]:

@@ -78,15 +78,16 @@ def look(
         for name, (hardware, _) in CLUSTERS.items()
     }
     local = worlds["local"]
-    pairs = {name: of_pairs(local, HARDWARE[name], programs) for name in (HIGH_END, LOW_END)}
+    pairs = {name: _co_located(local, HARDWARE[name], programs) for name in (HIGH_END, LOW_END)}
     matrices = {
-        f"platforms/{name}": of_platforms(truth, programs) for name, truth in worlds.items()
+        f"platforms/{name}": _of_platforms(truth, programs) for name, truth in worlds.items()
     }
     matrices |= {f"pairs/{name}": each for name, each in pairs.items()}
-    matrices[f"sources/{HIGH_END}"] = of_sources(local, HARDWARE[HIGH_END], programs)
-    numbers = {k: v for item in matrices.items() for k, v in describe(*item, seed, estimators)}
+    by_source = _co_located(local, HARDWARE[HIGH_END], programs, sources=True)
+    matrices[f"sources/{HIGH_END}"] = by_source
+    numbers = {k: v for item in matrices.items() for k, v in _describe(*item, seed, estimators)}
     for name, truth in worlds.items():
-        numbers |= dict(best_platforms(name, truth, pools))
+        numbers |= dict(_best_platforms(name, truth, pools))
     return StudyFindings(
         numbers,
         {
@@ -100,20 +101,19 @@ def look(
     )
 
 
-def describe(
+def _describe(
     name: str, of: ProgramMatrix, seed: int, estimators: Sequence[str]
 ) -> Iterator[tuple[str, float]]:
-    """Shares of components, spread, and errors from two entries."""
     shares = component_shares(of.matrix)
     for count in COMPONENTS:
         if count <= len(shares):
             yield f"{name}/in-{count}", float(shares[count - 1])
     yield f"{name}/spread", spread(of.matrix)
-    for estimator, error in errors(of, estimators, seed).items():
+    for estimator, error in _errors(of, estimators, seed).items():
         yield f"{name}/error/{estimator}", error
 
 
-def best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tuple[str, float]]:
+def _best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tuple[str, float]]:
     """How often one platform is the best, and the share of cores nearly as good."""
     hardware, servers = CLUSTERS[cluster]
     cores = {each.name: servers[each.name] * each.cores for each in hardware}
@@ -151,7 +151,7 @@ def _most_often(names: Sequence[str]) -> float:
 # --- drawn ----------------------------------------------------------------------------------
 
 
-def of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatrix:
+def _of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatrix:
     """Programs by platforms: rates on a whole server."""
     large = [
         each
@@ -166,42 +166,32 @@ def of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatr
     return ProgramMatrix(Matrix.of(able, [each.name for each in large]))
 
 
-def of_pairs(truth: Physics, hardware: Hardware, programs: Sequence[Application]) -> ProgramMatrix:
-    """Programs by co-runners: performance over alone, each on half of a server's cores."""
-    residents = [_on_half(hardware, program) for program in programs]
-    rows = {
-        one.application: [
-            truth.rates(hardware.name, [one, other])[0] / truth.alone(hardware.name, one)
-            for other in residents
-        ]
-        for one in residents
-    }
-    return ProgramMatrix(Matrix.of(rows, list(rows)), RowScale.NORMALISED, pairs=True)
-
-
-def of_sources(
-    truth: Physics, hardware: Hardware, programs: Sequence[Application]
+def _co_located(
+    truth: Physics, hardware: Hardware, programs: Sequence[Application], *, sources: bool = False
 ) -> ProgramMatrix:
-    """Programs by sources at middle and full intensity: performance over alone."""
-    rows: dict[str, list[float]] = {}
-    columns: list[str] = []
-    for program in programs:
-        one = _on_half(hardware, program)
-        kept = dict(_beside_sources(truth, hardware, one))
-        rows[program.name], columns = list(kept.values()), list(kept)
-    return ProgramMatrix(Matrix.of(rows, columns), RowScale.NORMALISED)
+    """Programs by co-runners, or by sources of interference: performance over alone."""
+    residents = {program.name: _on_half(hardware, program) for program in programs}
+    rows: dict[str, dict[str, float]] = {}
+    for name, one in residents.items():
+        alone = truth.alone(hardware.name, one)
+        others = dict(_sources(truth, hardware, one)) if sources else residents
+        rows[name] = {
+            column: truth.rates(hardware.name, [one, other])[0] / alone
+            for column, other in others.items()
+        }
+    columns = list(next(iter(rows.values())))
+    matrix = Matrix.of({name: list(row.values()) for name, row in rows.items()}, columns)
+    return ProgramMatrix(matrix, RowScale.NORMALISED, pairs=not sources)
 
 
-def _beside_sources(
+def _sources(
     truth: Physics, hardware: Hardware, one: TrueResident
-) -> Iterator[tuple[str, float]]:
-    alone = truth.alone(hardware.name, one)
+) -> Iterator[tuple[str, TrueResident]]:
     for resource in SharedResource:
         for intensity in INTENSITIES:
             source = truth.source(hardware.name, resource, intensity, one)
             if source is not None:
-                kept = truth.rates(hardware.name, [one, source])[0] / alone
-                yield f"{resource}@{intensity:g}", kept
+                yield f"{resource}@{intensity:g}", source
 
 
 def _on_half(hardware: Hardware, program: Application) -> TrueResident:
@@ -213,13 +203,13 @@ def _on_half(hardware: Hardware, program: Application) -> TrueResident:
 
 def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
     """Measures matrices in files like drawn ones."""
-    real = {path.name.split(".")[0]: measured(path) for path in paths}
+    real = {path.name.split(".")[0]: _measured(path) for path in paths}
 
     def look_at(seed: int) -> StudyFindings:
         numbers = {
             key: value
             for name, matrix in real.items()
-            for key, value in describe(f"real/{name}", matrix, seed, ESTIMATORS)
+            for key, value in _describe(f"real/{name}", matrix, seed, ESTIMATORS)
         }
         curves = {name: _components(matrix) for name, matrix in real.items()}
         return StudyFindings(numbers, {"components": {"measured": curves}})
@@ -227,7 +217,7 @@ def read(paths: Sequence[Path]) -> Callable[[int], StudyFindings]:
     return look_at
 
 
-def measured(path: Path) -> ProgramMatrix:
+def _measured(path: Path) -> ProgramMatrix:
     """A matrix in a file as ``classify evaluate`` reads it; names tell whether it has pairs."""
     matrix = read_matrix(path)
     pairs = len(set(matrix.rows) & set(matrix.columns)) > 1
@@ -237,7 +227,7 @@ def measured(path: Path) -> ProgramMatrix:
 # --- statistics -----------------------------------------------------------------------------
 
 
-def centred(matrix: Matrix) -> Array:
+def _centred(matrix: Matrix) -> Array:
     """Logarithms without row and column means, and without gaps."""
     logs = matrix.transformed
     logs = logs[:, np.isfinite(logs).mean(axis=0) > MIN_MEASURED]
@@ -248,18 +238,18 @@ def centred(matrix: Matrix) -> Array:
 
 
 def component_shares(matrix: Matrix) -> Array:
-    """Cumulative shares of the variance of ``centred`` in its components, largest first."""
-    squares = np.linalg.svd(centred(matrix), compute_uv=False) ** 2
+    """Cumulative shares of the variance of ``_centred`` in its components, largest first."""
+    squares = np.linalg.svd(_centred(matrix), compute_uv=False) ** 2
     shares: Array = np.cumsum(squares) / squares.sum()
     return shares
 
 
 def spread(matrix: Matrix) -> float:
-    """Standard deviation of ``centred``."""
-    return float(centred(matrix).std())
+    """Standard deviation of ``_centred``."""
+    return float(_centred(matrix).std())
 
 
-def errors(of: ProgramMatrix, names: Sequence[str], seed: int) -> dict[str, float]:
+def _errors(of: ProgramMatrix, names: Sequence[str], seed: int) -> dict[str, float]:
     """Mean relative error of each estimator, with two entries of a new row."""
     plan = EvaluationPlan(2, scale=of.scale, pairs=of.pairs, higher=True, repeats=1, seed=seed)
     estimators = evaluate(of.matrix, names, plan).estimators

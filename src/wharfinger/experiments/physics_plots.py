@@ -66,24 +66,24 @@ def _violin(axes: "Axes", groups: Mapping[str, Sequence[float]]) -> None:
 
 
 def _log_ticks(axes: "Axes", low: float, high: float) -> None:
-    shown = [
-        10.0**power * digit
-        for power in range(int(np.floor(low)), int(np.ceil(high)) + 1)
-        for digit in ((1, 2, 5) if high - low < 2.2 else (1,))
-        if low - 0.2 <= np.log10(10.0**power * digit) <= high + 0.2
-    ]
+    shown = _plain(low - 0.2, high + 0.2, (1, 2, 5) if high - low < 2.2 else (1,))
     axes.set_ylim(low - 0.08 * (high - low) - 0.02, high + 0.08 * (high - low) + 0.02)
     axes.set_yticks(np.log10(shown), labels=[f"{each:g}" for each in shown])
 
 
 def _round_ticks(axes: "Axes") -> None:
     """Plain numbers on a logarithmic axis."""
-    low, high = axes.get_xlim()
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    shown = [10.0**power * digit for power in powers for digit in (1, 2, 5)]
-    shown = [each for each in shown if low <= each <= high]
+    low, high = np.log10(axes.get_xlim())
+    shown = _plain(low, high, (1, 2, 5))
     axes.set_xticks(shown, labels=[f"{each:g}" for each in shown])
     axes.minorticks_off()
+
+
+def _plain(low: float, high: float, digits: Sequence[int]) -> list[float]:
+    """Numbers of one digit between two decimal logarithms."""
+    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    numbers = [10.0**power * digit for power in powers for digit in digits]
+    return [each for each in numbers if low <= np.log10(each) <= high]
 
 
 def curves(

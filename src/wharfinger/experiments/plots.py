@@ -6,7 +6,6 @@ matplotlib is an extra, imported when something is drawn. Titles say in words wh
 """
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,15 +144,6 @@ def save(figure: "Figure", path: Path) -> list[Path]:
             written.append(path.with_name(f"{path.name}.{ending}"))
             figure.savefig(written[-1], metadata=about)
     return written
-
-
-def file_name(words: str) -> str:
-    """The words as a file's name: a policy may have brackets, a case slashes.
-
-    >>> file_name("performance-quasar[confidence=0.9]")
-    'performance-quasar-confidence-0.9'
-    """
-    return re.sub(r"[^\w.+-]+", "-", words).strip("-.") or "picture"
 
 
 def check() -> None:

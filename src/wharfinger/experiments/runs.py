@@ -17,7 +17,7 @@ from wharfinger.experiments import plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare
 from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
-from wharfinger.experiments.workspace import INPUTS, Workspace
+from wharfinger.experiments.workspace import INPUTS, Workspace, file_name
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import RunSpec
 from wharfinger.simulator.scenario.scenario_files import shipped
@@ -349,7 +349,7 @@ class RunExperiment:
                         shown = together.setdefault(case.fill(figure.name), {})
                         shown[case, policy.name] = policy
             for name, shown in together.items():
-                drawn[plots.file_name(name)] = partial(self._draw, figure, shown)
+                drawn[file_name(name)] = partial(self._draw, figure, shown)
         return drawn
 
     def _draw(self, figure: Figure, shown: _Shown) -> "mpl.Figure":

@@ -7,6 +7,7 @@ no reader sees half of a result; without, it is removed.
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -134,3 +135,12 @@ def _put(new: Path, target: Path) -> None:
         target.rename(old)
     new.rename(target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def file_name(words: str) -> str:
+    """The words as a file's name: a policy may have brackets, a case slashes.
+
+    >>> file_name("performance-quasar[confidence=0.9]")
+    'performance-quasar-confidence-0.9'
+    """
+    return re.sub(r"[^\w.+-]+", "-", words).strip("-.") or "picture"
