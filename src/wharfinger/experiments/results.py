@@ -108,14 +108,8 @@ def _draw(folder: Path, result: ExperimentResult) -> ExperimentResult:
 
 def _write_runs(path: Path, result: ExperimentResult) -> None:
     lines = [
-        {
-            "case": case,
-            "policy": policy.name,
-            "admission": run.admission,
-            "scenario": run.scenario,
-            "seed": run.seed,
-            **run.summary,
-        }
+        {"case": case, "policy": policy.name, "admission": run.admission, "scenario": run.scenario}
+        | {"seed": run.seed, **run.summary}
         for case, compared in result.comparisons.items()
         for policy in compared.policies
         for run in policy.runs
@@ -125,7 +119,6 @@ def _write_runs(path: Path, result: ExperimentResult) -> None:
 
 
 def _join_fates(space: Workspace, path: Path) -> None:
-    """Join the files of all runs."""
     comparison.write_rows(path, [comparison.FATE_COLUMNS])
     if space.fates is None or not space.fates.exists():
         return
@@ -138,35 +131,32 @@ def _join_fates(space: Workspace, path: Path) -> None:
 def _about(
     space: Workspace, experiment: Experiment, arguments: Arguments, again: str
 ) -> dict[str, Any]:
-    values = dataclasses.asdict(arguments)
+    tables = arguments.tables and str(arguments.tables)
     return {
         "name": experiment.name,
         "about": experiment.about,
         "source": experiment.source,
         "command": again,
-        "arguments": values | {"tables": arguments.tables and str(arguments.tables)},
+        "arguments": dataclasses.asdict(arguments) | {"tables": tables},
         "seeds": list(arguments.seeds),
-        "versions": versions(),
-        "machine": machine(),
+        "versions": _versions(),
+        "machine": _machine(),
         "inputs": [dataclasses.asdict(each) for each in space.inputs],
     }
 
 
 def _tables(space: Workspace, arguments: Arguments) -> str | None:
-    """Their path from within the folder."""
     if arguments.tables is None:
         return None
     return INPUTS if any(each.kept for each in space.inputs) else str(arguments.tables.absolute())
 
 
-def versions() -> dict[str, str]:
-    """Of the software that numbers may depend on."""
+def _versions() -> dict[str, str]:
     python = platform.python_version()
     return {"wharfinger": __version__, "numpy": np.__version__, "python": python}
 
 
-def machine() -> dict[str, Any]:
-    """The hardware and kernel; only times depend on them."""
+def _machine() -> dict[str, Any]:
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -182,7 +172,7 @@ def machine() -> dict[str, Any]:
 
 
 def _readme(folder: Path, experiment: Experiment, result: ExperimentResult, again: str) -> str:
-    made = ", ".join(f"{name} {version}" for name, version in versions().items())
+    made = ", ".join(f"{name} {version}" for name, version in _versions().items())
     there = [path.name for path in sorted(folder.iterdir()) if path.name in FOLDERS]
     files = [f"- `{name}`: {words}" for name, words in FILES.items()]
     files += [f"- `{name}/`: {FOLDERS[name]}" for name in there]
