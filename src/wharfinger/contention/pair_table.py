@@ -22,11 +22,9 @@ MIN_KEPT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PairResident:
-    """A resident with a pair profile.
+    """A resident with a pair profile on the server's platform.
 
     Attributes:
-        name: The workload's.
-        profile: On the server's platform.
         performance: Logarithm of its predicted performance over target without co-runners;
             ``None`` = it has no target to keep.
         variance: Of that.

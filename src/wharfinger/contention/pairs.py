@@ -119,10 +119,10 @@ class PairModel:
         }
 
     def predict(self, seen: Seen = NOTHING, platform: str = ANY_PLATFORM) -> dict[str, PairProfile]:
-        """A new program's profile by platform.
+        """A new program's profile by platform; without measurements, the mean of known programs.
 
         Args:
-            seen: Its measurements; none = the mean of known programs (cold start).
+            seen: Its measurements.
             platform: Of the measurements; an unknown one is ``ANY_PLATFORM``, if that is known.
 
         Raises:
@@ -197,10 +197,9 @@ class PairModel:
         )
 
     def _place(self, name: str) -> int:
-        try:
-            return self.names.index(name)
-        except ValueError:
-            raise NotFound(f"no program {name!r} is known by its pairs") from None
+        if name not in self.names:
+            raise NotFound(f"no program {name!r} is known by its pairs")
+        return self.names.index(name)
 
 
 def _regression(here: Array, there: Array) -> tuple[float, float]:
@@ -291,15 +290,12 @@ def _unfit(relative: Array) -> Array:
 
 
 def completed_pairs(ratios: Array, otherwise: Callable[[Array], Array]) -> Array:
-    """Fill the gaps of a measured ground truth.
+    """Fill the gaps of a measured ground truth, with values above 0 and at most 1.
 
     Args:
         ratios: (P, W, W) performance of row beside column over that of row alone, NaN = not
             measured.
         otherwise: Fills the gaps where too little was measured.
-
-    Returns:
-        (P, W, W) above 0, at most 1 where it was predicted.
 
     >>> matrix = np.array([[[0.5, np.nan, 0.8], [0.4, 0.6, 0.7], [0.5, 0.7, 0.9]]])
     >>> whole = completed_pairs(matrix, np.nan_to_num)

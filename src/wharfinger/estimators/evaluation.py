@@ -120,25 +120,22 @@ def revealed(split: Split, plan: EvaluationPlan) -> list[tuple[Array, Array]]:
     truths = [split.held[i] for i in rows]
     if plan.strategy is not Strategy.RANDOM and len(rows):
         guide = fit(DEFAULT_ESTIMATOR, split.training, scale=plan.scale, seed=split.seed)
-        design = _variance if plan.strategy is Strategy.VARIANCE else _improvement
-        return [(truth, masked(truth, design(guide, truth, plan))) for truth in truths]
+        if plan.strategy is Strategy.VARIANCE:
+            return [
+                (truth, masked(truth, _variance(guide, truth, plan.reveal))) for truth in truths
+            ]
+        return [(truth, masked(truth, _improvement(guide, truth, plan))) for truth in truths]
     return [(truth, masked(truth, s)) for truth, s in zip(truths, seen, strict=True)]
 
 
-def _variance(guide: Recommender, truth: Array, plan: EvaluationPlan) -> Indices:
-    return variance_design(_cold(guide), np.flatnonzero(~np.isnan(truth)), plan.reveal)
-
-
-def _cold(guide: Recommender) -> Array:
-    """Covariance before anything is known."""
-    return guide.predict(np.full(len(guide.matrix.columns), np.nan)).covariance
+def _variance(guide: Recommender, truth: Array, count: int) -> Indices:
+    cold = guide.predict(np.full(len(guide.matrix.columns), np.nan)).covariance
+    return variance_design(cold, np.flatnonzero(~np.isnan(truth)), count)
 
 
 def _improvement(guide: Recommender, truth: Array, plan: EvaluationPlan) -> Indices:
     measurable = np.flatnonzero(~np.isnan(truth))
-    if not plan.reveal:
-        return measurable[:0]
-    seen = variance_design(_cold(guide), measurable, 1)
+    seen = _variance(guide, truth, min(1, plan.reveal))
     sign = -1.0 if plan.higher else 1.0
     while len(seen) < plan.reveal:
         row = guide.predict(masked(truth, seen))

@@ -174,10 +174,9 @@ class Matrix:
 
 
 def _place(places: Mapping[str, int], kind: str, name: str) -> int:
-    try:
-        return places[name]
-    except KeyError:
-        raise NotFound(f"the matrix has no {kind} {name!r}") from None
+    if name not in places:
+        raise NotFound(f"the matrix has no {kind} {name!r}")
+    return places[name]
 
 
 def _places(kind: str, names: tuple[str, ...]) -> dict[str, int]:

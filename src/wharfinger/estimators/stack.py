@@ -289,15 +289,10 @@ def _is_likely(settings: MemberSettings, exponent: float) -> bool:
 
 
 def select_few(errors: Array, prior: Array, picks: float, most: int) -> tuple[Indices, Array]:
-    """Indices and weights of at most ``most`` predictors.
+    """Indices and weights of at most ``most`` predictors; ``errors`` as for ``select``.
 
-    Those with most weight are kept, and weighted again among themselves.
-
-    Args:
-        errors: (predictors, entries) predicted less true.
-        prior: (predictors,) distributes the prior picks.
-        picks: Number of prior picks.
-        most: Limit of predictors.
+    Those with most weight are kept, and weighted again among themselves. The number of prior
+    ``picks`` is distributed by ``prior``, (predictors,).
     """
     first = select(errors, prior * picks / prior.sum())
     kept = np.argsort(-first, kind="stable")[:most]

@@ -46,11 +46,7 @@ def sample_rows(
 
 
 def draw_seen(values: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """``known`` random entries of each row that has more than that.
-
-    Returns:
-        (tasks,) rows and (tasks, known) columns, ascending.
-    """
+    """(tasks,) rows of more than ``known`` entries, and (tasks, known) random columns of each."""
     measured = ~np.isnan(values)
     rows = np.flatnonzero(measured.sum(axis=1) > known)
     order = np.where(measured[rows], rng.random((len(rows), values.shape[1])), 2.0)

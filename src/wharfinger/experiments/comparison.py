@@ -55,8 +55,6 @@ class KeptRun:
     """What is kept of a run.
 
     Attributes:
-        scenario: Its name; so is ``admission``.
-        seed: Of its streams.
         summary: The report's numbers, and the derived ones.
         values: By field of fates, of all workloads but best-effort ones.
         series: Over time, if requested.
@@ -72,14 +70,12 @@ class KeptRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """One policy.
+    """One policy, with its settings in the name, and its runs by seed.
 
     Attributes:
-        name: With its settings.
         metrics: By the summary's keys; ``None`` = no run had a value.
         difference: From the first policy, over the seeds where both have a value; empty for the
             first itself.
-        runs: By seed.
     """
 
     name: str

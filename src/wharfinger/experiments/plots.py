@@ -93,13 +93,7 @@ def canvas(
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
     """Panels, row by row, in the style of all pictures; laid out when the block ends.
 
-    Args:
-        rows: Of panels.
-        columns: Of panels.
-        title: Of the picture.
-        size_inches: Width and height of the picture.
-        on_lines: Write labels on the lines, in panels without a legend.
-        sharex: Panels share the horizontal axis.
+    With ``on_lines``, labels are written on the lines of panels without a legend.
     """
     check()
     import matplotlib as mpl  # noqa: PLC0415 - an extra

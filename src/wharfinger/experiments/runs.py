@@ -262,21 +262,20 @@ class RunExperiment:
     # --- rows and notes ---------------------------------------------------------------------
 
     def _published(self, scenario: str, policy: str, measure: str) -> float | None:
-        for each in self.published:
-            if (each.scenario, each.policy, each.measure) == (scenario, policy, measure):
-                return each.value
-        return None
+        numbers = {
+            (each.scenario, each.policy, each.measure): each.value for each in self.published
+        }
+        return numbers.get((scenario, policy, measure))
 
     def _rows(self, comparisons: _Comparisons) -> Iterator[ResultRow]:
-        for case, comparison in comparisons.items():
-            for policy in comparison.policies:
-                for measure in self.measures:
-                    yield ResultRow.of(
-                        f"{case.name}/{policy.name}/{measure.key}",
-                        policy.metrics.get(measure.key),
-                        measure.unit,
-                        self._published(case.scenario, policy.name, measure.key),
-                    )
+        for case, policy in _each(comparisons):
+            for measure in self.measures:
+                yield ResultRow.of(
+                    f"{case.name}/{policy.name}/{measure.key}",
+                    policy.metrics.get(measure.key),
+                    measure.unit,
+                    self._published(case.scenario, policy.name, measure.key),
+                )
 
     def _notes(self, comparisons: _Comparisons) -> Iterator[str]:
         for regime in dict.fromkeys(case.regime for case in comparisons if case.regime):
@@ -284,12 +283,12 @@ class RunExperiment:
         if self.ceiling == self.policies[0] and any(measure.better for measure in self.measures):
             yield from self.leads(comparisons)
         yield from self.notes
-        for case, comparison in comparisons.items():
+        for case, policy in _each(comparisons):
             for each in self.published:
-                if (each.scenario, each.policy) != (case.scenario, self.ceiling):
+                if (each.scenario, each.policy) != (case.scenario, policy.name):
                     continue
-                mean = comparison[self.ceiling].metrics.get(each.measure)
-                if mean is not None and mean.mean < each.value:
+                mean = policy.metrics.get(each.measure)
+                if policy.name == self.ceiling and mean is not None and mean.mean < each.value:
                     yield (
                         f"{case.name}: the {self.ceiling}'s {each.measure} is {mean.mean:.3g}, "
                         f"below the published {each.value:g} ({each.where})."
@@ -302,16 +301,15 @@ class RunExperiment:
         policy that reduces one loss may pay for it in another.
         """
         count, better = 0, dict[str, list[str]]()
-        for case, comparison in comparisons.items():
-            for policy in comparison.policies:
-                for measure in self.measures:
-                    by = policy.difference.get(measure.key)
-                    if not measure.better or by is None or by.excludes_zero is None:
-                        continue
-                    count += 1
-                    if by.excludes_zero and by.mean * measure.better > 0:
-                        lead = self._lead(case, policy, measure, by)
-                        better.setdefault(policy.name, []).append(lead)
+        for case, policy in _each(comparisons):
+            for measure in self.measures:
+                by = policy.difference.get(measure.key)
+                if not measure.better or by is None or by.excludes_zero is None:
+                    continue
+                count += 1
+                if by.excludes_zero and by.mean * measure.better > 0:
+                    lead = self._lead(case, policy, measure, by)
+                    better.setdefault(policy.name, []).append(lead)
         if not count:
             return [f"Whether anything beats the {self.ceiling} can't be told from one seed."]
         chance = (
@@ -343,11 +341,10 @@ class RunExperiment:
         drawn: dict[str, Callable[[], mpl.Figure]] = {}
         for figure in self.figures:
             together: dict[str, dict[tuple[Case, str], Compared]] = {}
-            for case, comparison in comparisons.items():
-                for policy in comparison.policies:
-                    if figure.shows(case.scenario, policy.name):
-                        shown = together.setdefault(case.fill(figure.name), {})
-                        shown[case, policy.name] = policy
+            for case, policy in _each(comparisons):
+                if figure.shows(case.scenario, policy.name):
+                    shown = together.setdefault(case.fill(figure.name), {})
+                    shown[case, policy.name] = policy
             for name, shown in together.items():
                 drawn[file_name(name)] = partial(self._draw, figure, shown)
         return drawn
@@ -379,3 +376,8 @@ class RunExperiment:
             if (value := self._published(case.scenario, name, figure.of)) is not None:
                 published[label, name] = value
         return plots.bars(groups, title, figure.label, published)
+
+
+def _each(comparisons: _Comparisons) -> Iterator[tuple[Case, Compared]]:
+    for case, comparison in comparisons.items():
+        yield from ((case, policy) for policy in comparison.policies)

@@ -49,10 +49,9 @@ class Workspace:
         self.fates = folder / "fates" if kept else None
 
     def read(self, directory: Path, names: Sequence[str]) -> Path:
-        """Copy those of a directory's files that exist, unless they are too large together.
+        """Copy existing files of a directory, and return where to read them.
 
-        Returns:
-            The directory to read them from: the copy, or the given one.
+        That is the directory itself where they are too large together.
         """
         paths = [path for name in names if (path := directory / name).is_file()]
         keep = sum(path.stat().st_size for path in paths) <= MOST_COPIED_BYTES
@@ -81,11 +80,9 @@ def _read(path: Path, copy: Path | None) -> Input:
 
 @contextlib.contextmanager
 def workspace(out: Path | None, *, force: bool = False) -> Iterator[Workspace]:
-    """A folder that becomes ``out`` at the end of the block, if that ends well.
+    """A folder that becomes ``out`` at the end of the block, if that ends well, or is removed.
 
-    Args:
-        out: ``None`` = the folder is removed.
-        force: Replace an existing directory of results.
+    ``force`` replaces an existing directory of results.
 
     Raises:
         InvalidInput: ``out`` is something else already.
