@@ -153,15 +153,9 @@ def _counted(known: Classification, *, best_effort: bool) -> tuple[Scores, Score
 
 
 class SourceAssessment(Assessment):
-    """D1 and D2 of a newcomer on every server.
+    """D1 and D2 of a newcomer on every server; each source holds with the confidence.
 
-    Args:
-        known: The newcomer's classification.
-        best_effort: Whether it has no target.
-        levels: (4, R, S) of the residents.
-        view: The servers.
-        confidence: That no score is exceeded, for each source by itself.
-        settings: Constants.
+    ``levels``, (4, R, S), are those of the residents.
     """
 
     def __init__(

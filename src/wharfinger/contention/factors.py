@@ -175,13 +175,10 @@ class Factors:
         basis: Unique name of these factors.
         logs: (K, K) without gaps: measured, or predicted.
         variances: (K, K) of that; 0 where it was measured.
-        by_row: Learned from rows.
-        by_column: Learned from columns.
         left: (K, r) singular vectors of the matrix without row and column means, by victim.
         right: (K, r) the same by co-runner.
         singular: (r,) their singular values.
         omitted: Variance of the omitted singular vectors.
-        doubt: Of new programs, beyond the estimators' variances.
     """
 
     names: tuple[str, ...]

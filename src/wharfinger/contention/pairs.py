@@ -49,13 +49,7 @@ NOTHING = Seen({}, {})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairModel:
-    """Predicts any program's pairs from those of known ones.
-
-    Attributes:
-        names: Of the known programs.
-        factors: By platform.
-        kinds: Which programs fit on one server.
-    """
+    """Predicts any program's pairs from those of known ones; factors are by platform."""
 
     names: tuple[str, ...]
     factors: Mapping[str, Factors]

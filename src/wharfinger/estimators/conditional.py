@@ -127,13 +127,7 @@ def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
 
 
 def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:
-    """(tasks, columns) conditional means of rows that each know the same number of entries.
-
-    Args:
-        prior: Of every row.
-        rows: (tasks, columns) transformed values.
-        seen: (tasks, known) columns that are known.
-    """
+    """(tasks, columns) conditional means of rows, of which (tasks, known) columns are known."""
     inverse = precisions(prior, seen)
     residual = np.take_along_axis(rows, seen, axis=1) - prior.mean[seen]
     level = np.zeros(len(rows))

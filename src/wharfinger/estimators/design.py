@@ -49,10 +49,6 @@ class DesignLimits:
 
     Raises:
         InvalidInput: A number of seconds is not above 0, or ``enough`` is below it.
-
-    >>> DesignLimits(np.array([1.0, 0.0]))
-    Traceback (most recent call last):
-    wharfinger.errors.InvalidInput: seconds of measuring: 0; write numbers above 0
     """
 
     seconds: Array | None = None

@@ -41,12 +41,9 @@ class EvaluationPlan:
 
     Attributes:
         reveal: Number of entries of a held-out row that are known.
-        strategy: Which entries.
-        scale: What a row's level says.
         pairs: Columns have rows' names: a held-out row's column is unknown with it.
         higher: Higher values are better.
         repeats: How often to divide the programs into folds.
-        seed: Of divisions, revealed entries and estimators.
         satisfied: When ``IMPROVEMENT`` stops before ``reveal`` entries; ``None`` = never.
         rows: Limit of known rows, of whole programs drawn for each fold; ``None`` = all that are
             not held out.
@@ -161,11 +158,10 @@ def evaluate(
 
     Args:
         matrix: What was measured.
-        names: Estimators.
+        names: Of estimators.
         plan: The task.
         progress: Called with the share that is done.
-        learn: Fits an estimator, with the arguments of ``recommender.fit``; exchanged to compare
-            with estimators outside of the registry.
+        learn: As ``recommender.fit``; exchanged for estimators outside of the registry.
         clock: Monotonic seconds, to measure fitting and folding in.
 
     Raises:

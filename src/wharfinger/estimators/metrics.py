@@ -12,14 +12,9 @@ from wharfinger.model.arrays import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowOutcome:
-    """Errors of one row, per hidden entry.
+    """Errors of one row per hidden entry, and whether its 90% interval covered the truth.
 
-    Attributes:
-        relative_errors: |predicted − true| / |true|.
-        log_errors: |predicted − true| in the transformed scale.
-        covered: Whether the 90% interval held the truth.
-        regret: How much worse the configuration predicted best is than the best: 0.1 is 10%.
-        fold_in_seconds: Time of the prediction.
+    ``regret`` is how much worse the configuration predicted best is than the best: 0.1 is 10%.
     """
 
     relative_errors: Array

@@ -220,13 +220,7 @@ class Families:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rehearsal:
-    """Programs that are held out, and which of their entries are revealed.
-
-    Attributes:
-        families: Of the programs that are kept.
-        rows: (rows, columns) of those held out.
-        tasks: Rows and the columns of them that are revealed.
-    """
+    """Families of programs, rows of held-out ones, and their revealed columns by task."""
 
     families: Families
     rows: Array

@@ -54,7 +54,6 @@ class SvdPqLearned:
 
     Attributes:
         mean: μ.
-        p: (columns, rank).
         start: (columns, rank) V Σ⁻¹: a row's residuals times it are its row of U.
         shrinkage: σ²/τ²: entries' worth of evidence that a bias is 0.
         level_variance: τ².

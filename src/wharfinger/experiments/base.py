@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 class Arguments:
     """Options of the command; an experiment's ``takes`` names those that apply to it.
 
-    Attributes:
-        repeats: Number of seeds.
-        seed: The first of them.
-        tables: Directory of measured tables.
-        servers: Of the simulated cluster; ``None`` = the experiment's default.
-        workloads: Likewise.
-        regime: Of the physics; likewise.
+    ``repeats`` is the number of seeds, ``seed`` the first; ``None`` = the experiment's default.
     """
 
     repeats: int
@@ -57,15 +51,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One number of a table or figure.
-
-    Attributes:
-        name: Unique in the result.
-        published: ``None`` = not published.
-        measured: ``None`` = no run has it.
-        low: Of the 95% interval over seeds, as is ``high``; ``None`` with one seed.
-        unit: Of all of these, e.g. ``"fraction"``.
-    """
+    """One number of a table or figure, and the 95% interval over seeds; ``None`` = unknown."""
 
     name: str
     published: float | None

@@ -37,7 +37,6 @@ class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
     Attributes:
-        name: Of the case.
         specs: One per policy, equal in all else. Series are kept of the first seed only: they are
             for pictures.
         fields: Fields of fates whose values are kept.
@@ -119,7 +118,7 @@ def compare(
 
     Args:
         run: Simulates one; a module's function, since it runs in other processes.
-        groups: What to compare; all run at the same time.
+        groups: What to compare.
         repeats: Number of seeds.
         processes: Limit; ``None`` = one for each CPU. Only with one are times and memory of a run
             its own.

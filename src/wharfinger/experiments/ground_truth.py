@@ -68,9 +68,7 @@ class Picture:
 
     Attributes:
         name: Of the file, and key of ``StudyFindings.drawn``.
-        draw: A function of ``physics_plots``.
-        title: In words.
-        options: Further arguments of the function.
+        draw: A function of ``physics_plots``; ``options`` are further arguments of it.
         over: Combines the panels of several populations.
     """
 

@@ -95,15 +95,9 @@ def curves(
     limits: tuple[float | None, float | None] = (0.0, None),
     legend: Literal["", "upper left", "lower right"] = "",
 ) -> "Figure":
-    """Labelled lines.
+    """Labelled lines, with a legend where they are too close for labels on them.
 
-    Args:
-        panels: Curves.
-        title: Of the picture.
-        axes_labels: Horizontal and vertical.
-        log: The horizontal axis is logarithmic.
-        limits: Of the vertical axis.
-        legend: Its place, where lines are too close for labels on them.
+    ``log`` is for the horizontal axis, ``limits`` are for the vertical one.
     """
     along_label, up_label = axes_labels
     with _grid(panels, title, 3.4, up_label, on_lines=True) as (figure, all_axes):

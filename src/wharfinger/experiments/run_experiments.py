@@ -10,6 +10,7 @@ from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 FIGURE = "paragon-ec2-high"
 """Figure 2's scenario: 5,000 workloads on 1,000 servers."""
+OVERSUBSCRIBED = "paragon-local-oversubscribed"
 PUBLISHED = tuple(
     Published(*each)
     for each in (
@@ -28,13 +29,7 @@ PUBLISHED = tuple(
         ("paragon-local-low", "oracle", "performance_mean", 0.99, "section 6.1, Paragon"),
         ("paragon-local-medium", "oracle", "qos_kept_fraction", 0.79, "section 6.1, Paragon"),
         ("paragon-local-phases", "oracle", "qos_kept_fraction", 0.66, "section 6.1, Paragon"),
-        (
-            "paragon-local-oversubscribed",
-            "oracle",
-            "qos_kept_fraction",
-            0.825,
-            "section 6.1, Paragon",
-        ),
+        (OVERSUBSCRIBED, "oracle", "qos_kept_fraction", 0.825, "section 6.1, Paragon"),
         ("paragon-azure", "oracle", "qos_kept_fraction", 0.61, "section 6.2, Paragon"),
         ("paragon-gce", "oracle", "performance_mean", 0.968, "section 6.2, Paragon"),
     )

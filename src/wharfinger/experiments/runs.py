@@ -74,7 +74,6 @@ class Figure:
             measure's means, with the published ones. ``"utilization"``: a heat map of servers
             over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
         name: Of the file.
-        title: In words.
         of: The field, or the measure.
         label: Of the axis.
         scenarios: A pattern of names.
