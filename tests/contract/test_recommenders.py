@@ -1,12 +1,10 @@
 """Every estimator in the registry keeps what its users rely on."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
+from wharfinger.estimators.baselines import Baseline, RowColumnLearned
 from wharfinger.estimators.conditional import Gaussian
-from wharfinger.estimators.means import RowColumnLearned, RowColumnMeans
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.testing import check_recommender
 
@@ -47,18 +45,10 @@ class Deaf(RowColumnLearned):
         return super().condition(np.full_like(row, np.nan))
 
 
-@dataclass(frozen=True)
-class Broken(RowColumnMeans):
-    kind: type = RowColumnLearned
-
-    def learn(self, values, groups, scale, rng):
-        return self.kind(super().learn(values, groups, scale, rng).prior)
-
-
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [(Remembering, "in a batch"), (Certain, "not 0%"), (Deaf, "a known entry")],
 )
 def test_what_breaks_a_promise_is_found(kind, complaint):
     with pytest.raises(AssertionError, match=complaint):
-        check_recommender(Broken(kind))
+        check_recommender(Baseline("broken", 1, kind))

@@ -1,9 +1,9 @@
-"""Contention between pairs: what a newcomer and residents would do to one another's targets.
+"""Contention between pairs: how a newcomer and residents affect each other's targets.
 
-By source a score says from where on a workload is slowed (``by_source``). Between pairs the
-slowdowns themselves are known (``model.pairs``), so targets are looked at: with the stated
-confidence no resident may fall below what it must keep, nor the newcomer, if it would not on an
-empty server. The least performance is wasted, in the sum of the logarithms of all concerned.
+By source a score says where slowdown begins (``by_source``). By pair the slowdowns themselves are
+known (``model.pairs``), so targets are checked: with the stated confidence no resident may fall
+below what it must keep, nor the newcomer, unless it would on an empty server. Servers are ranked by
+the performance that is lost, in the sum of the logarithms of all concerned.
 
 Both ways, as Paragon 3.1 has it by source; all servers and residents at once, in a few products of
 matrices.
@@ -13,26 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.contention.pair_table import PairRows, known_by_pairs
-from wharfinger.core.seams.contention import (
-    POINTS,
-    Array,
-    Assessment,
-    ContentionCost,
-    ContentionTable,
-    LogEstimates,
-    Resident,
-)
+from wharfinger.contention.pair_table import PairRows
+from wharfinger.core.seams.contention import POINTS, Array, Assessment, ContentionCost, LogEstimates
 from wharfinger.model.pairs import PairProfile, profile_on
-from wharfinger.model.profile import Classification, Estimate, quantile
+from wharfinger.model.profile import quantile
 from wharfinger.model.view import ClusterView, PlacementRequest
 
 _UNKNOWN = -2
-"""Index of a basis in which no resident is known; that of a server without any is -1."""
+"""Index of a basis that no resident has; that of a server without profiles is -1."""
 _NOTHING = PairProfile("", (), ())
 
 
@@ -41,77 +34,48 @@ class PairSettings:
     """Constants of the model.
 
     Attributes:
-        max_unfit: Probability that two do not fit on one server from which on they are never placed
+        max_unfit: Probability that two do not fit on one server above which they are never placed
             together.
     """
 
     max_unfit: float = 0.5
 
 
+@dataclass(frozen=True, slots=True)
 class ByPair:
     """The model."""
 
-    name = "by-pair"
-
-    def __init__(self, settings: PairSettings | None = None) -> None:
-        self.settings = settings or PairSettings()
+    settings: PairSettings = PairSettings()
+    name: ClassVar[str] = "by-pair"
 
     def table(self) -> "PairTable":
         """An empty one."""
         return PairTable(self.settings)
 
 
-class PairTable(ContentionTable):
-    """Nothing is kept until a workload with a profile of pairs is placed."""
+class PairTable(PairRows):
+    """The rows, with the answer for a newcomer."""
 
     def __init__(self, settings: PairSettings) -> None:
+        super().__init__()
         self._settings = settings
-        self.rows = PairRows()
-
-    def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
-        """Never a reason to look at waiting workloads again."""
-        self.rows.put(row, known_by_pairs(residents, platform))
-        return False
-
-    def drop(self, row: int) -> None:
-        """Those behind it move up."""
-        self.rows.drop(row)
 
     def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
-        """By the newcomer's profile, where a resident is known by pairs."""
+        """By the newcomer's profile, where a resident has one."""
         known, servers = request.classification, len(view.names)
-        if not self.rows.bases or known is None or not known.pairs or not servers:
+        if not self.bases or known is None or not known.pairs or not servers:
             return Assessment(servers)
-        self.rows.widen(servers)
-        newcomer = Newcomer.of(known.pairs, view.platforms, self.rows)
-        return PairAssessment(newcomer, request, view, self.rows, confidence, self._settings)
-
-    def slowdown_of(self, row: int, name: str) -> Estimate | None:
-        """Of one that has a target to keep."""
-        return self.rows.slowdown_of(row, name)
-
-    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
-        """By all that is there but one with this classification."""
-        profile, rows = profile_on(classification.pairs, platform), self.rows
-        if profile is None or row >= len(rows.basis):
-            return None
-        if rows.bases.get(profile.basis) != rows.basis[row]:
-            return None
-        others = rows.pressure[row, : len(profile.presses)] - profile.presses
-        return float(others @ np.array(profile.suffers))
+        self.widen(servers)
+        newcomer = Newcomer.of(known.pairs, view.platforms, self)
+        return PairAssessment(newcomer, request, view, self, confidence, self._settings)
 
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """Its profiles as arrays, one row a platform; zero where it has none.
+    """Its profiles as arrays, (P, F), one row per platform; zero where it has none.
 
-    Attributes:
-        basis: (P,) index in the table's.
-        sensitivity: (P, F).
-        sensitivity_variance: (P, F).
-        pressure: (P, F).
-        pressure_variance: (P, F).
-        excluded: (P, G) probability that it does not fit beside one of each kind.
+    ``basis``, (P,), is the index in the table's; ``excluded``, (P, G), the probability that it
+    does not fit beside one of each kind.
     """
 
     basis: NDArray[np.int64]
@@ -125,7 +89,7 @@ class Newcomer:
     def of(
         cls, pairs: Mapping[str, PairProfile], platforms: Sequence[str], rows: PairRows
     ) -> "Newcomer":
-        """In the bases that residents are known in; others say nothing of them."""
+        """Profiles in the bases of residents; others say nothing about them."""
         profiles = [profile_on(pairs, platform) or _NOTHING for platform in platforms]
         known = [p if p.basis in rows.bases else _NOTHING for p in profiles]
         factors, kinds = rows.pressure.shape[1], rows.kinds.shape[1]
@@ -141,12 +105,12 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True)
 class Inflicted:
-    """What a newcomer does to the residents.
+    """The effect of a newcomer on the residents.
 
     Attributes:
-        shortfall: (R,) by how much of its performance over target each falls below what it must
-            keep, or further below, as a share; with the confidence that was asked for.
-        performance: (R,) the logarithm of its performance over target, beside the newcomer too.
+        shortfall: (R,) the share by which the newcomer takes each one's performance below what it
+            must keep, or further below; with the required confidence.
+        performance: (R,) the logarithm of its performance over target with the newcomer.
     """
 
     shortfall: Array
@@ -154,16 +118,7 @@ class Inflicted:
 
 
 class PairAssessment(Assessment):
-    """A newcomer among each server's residents.
-
-    Args:
-        newcomer: With its profiles.
-        request: The newcomer's.
-        view: The servers.
-        rows: Of the residents.
-        confidence: That each workload keeps its target, each by itself.
-        settings: Constants.
-    """
+    """A newcomer among each server's residents; each keeps its target with the confidence."""
 
     informed = True
 
@@ -184,7 +139,7 @@ class PairAssessment(Assessment):
 
     @cached_property
     def suffered(self) -> LogEstimates:
-        """Nothing where no resident is known in its basis."""
+        """0 where no resident has a profile in its basis."""
         newcomer, rows, at = self._newcomer, self._rows, self._platform
         pressure = rows.pressure[: self._servers]
         square = newcomer.sensitivity**2 + newcomer.sensitivity_variance
@@ -201,19 +156,19 @@ class PairAssessment(Assessment):
 
     @cached_property
     def unfit(self) -> Array:
-        """(S,) probability that it does not fit beside one of them, or more."""
+        """(S,) upper bound of the probability that it does not fit beside one of them."""
         kinds = self._rows.kinds[: self._servers]
         unfit = _picked(kinds, self._newcomer.excluded, self._platform)
         return np.where(self._informed, unfit, 0.0)
 
     @property
     def incompatible(self) -> NDArray[np.bool_]:
-        """Where it rather does not fit."""
+        """Where it probably does not fit."""
         return np.asarray(self.unfit > self._settings.max_unfit)
 
     @cached_property
     def inflicted(self) -> Inflicted:
-        """On each resident."""
+        """The effect on each resident."""
         newcomer, rows, residents = self._newcomer, self._rows, len(self._rows.names)
         server, own = rows.server[:residents], rows.sensitivity_variance[:residents]
         sensitivity, cross = rows.sensitivity[:residents], rows.cross[:residents]
@@ -233,13 +188,12 @@ class PairAssessment(Assessment):
         after = before - drop
         low = before - self._z * np.sqrt(before_variance) - kept
         lower = after - self._z * np.sqrt(before_variance + variance) - kept
-        further = np.minimum(low, 0.0) - np.minimum(lower, 0.0)
-        return Inflicted(-np.expm1(-np.maximum(further, 0.0)), after)
+        return Inflicted(_share_below(low, lower), after)
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
     ) -> ContentionCost:
-        """Targets that are lost, and a doubt too many that they fit; performance given away."""
+        """Targets lost, and the risk of not fitting; as waste the performance lost."""
         short = behind = np.zeros(self._servers)
         if not self._workload.best_effort:
             suffered = self.suffered
@@ -253,15 +207,15 @@ class PairAssessment(Assessment):
         return ContentionCost(lost, lost, waste)
 
     def _by_server(self, of_residents: Array) -> Array:
-        """(S,) added."""
+        """(S,) sums over residents."""
         at = np.maximum(self._rows.server[: len(of_residents)], 0)
         return np.asarray(np.bincount(at, of_residents, self._servers), dtype=np.float64)
 
     def _own(self, own: LogEstimates, able: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """How the newcomer would do on each server, against the best that it could have.
+        """The newcomer on each server, compared with the best server without co-runners.
 
         Returns:
-            (S,) the share of its target by which it falls short there, with the confidence, and
+            (S,) the share by which it falls short of its target there, with the confidence, and
             would not alone on the best server; (S,) the logarithm by which it would be faster
             alone on the fastest.
         """
@@ -272,12 +226,11 @@ class PairAssessment(Assessment):
         alone = median - self._z * np.sqrt(variance) - kept
         best = np.where(able, alone, -np.inf).max(initial=-np.inf)
         fastest = np.where(able, median, -np.inf).max(initial=-np.inf)
-        further = np.minimum(np.maximum(alone, best), 0.0) - np.minimum(low, 0.0)
-        short = -np.expm1(-np.maximum(further, 0.0))
+        short = _share_below(np.maximum(alone, best), low)
         return short, np.maximum(median, fastest) - own.mean
 
     def numbers(self, row: int) -> dict[str, float]:
-        """How it and the worst-off resident would do there."""
+        """Performance of the newcomer and of the resident that is affected most."""
         numbers = {"performance_beside_residents": exp(-float(self.suffered.mean[row]))}
         if self.unfit[row] > 0:
             numbers["unfit_probability"] = float(self.unfit[row])
@@ -288,7 +241,7 @@ class PairAssessment(Assessment):
         return numbers
 
     def worst(self, row: int) -> str:
-        """Which resident would fall short most, and how far; else it is the newcomer."""
+        """The resident that would fall short most; else it is the newcomer."""
         victim = self._victim(row)
         if victim is None or self.inflicted.shortfall[victim] == 0:
             return "its own target would be missed there"
@@ -296,7 +249,7 @@ class PairAssessment(Assessment):
         return f"{self._rows.names[victim]} would come to {performance:.0%} of its target"
 
     def _victim(self, row: int) -> int | None:
-        """Which resident falls furthest, or has the least left; ``None`` = there is none."""
+        """The resident with the largest shortfall, then the least performance."""
         there = np.flatnonzero(self._rows.server[: len(self._rows.names)] == row)
         if not there.size:
             return None
@@ -304,14 +257,14 @@ class PairAssessment(Assessment):
         return int(there[np.lexsort((left, -shortfall))[0]])
 
 
-def _picked(levels: Array, factors: Array, platform: NDArray[np.int64]) -> Array:
-    """Each row times its platform's factors, added; (rows,).
+def _share_below(before: Array, after: Array) -> Array:
+    """The share lost below 0 between two logarithms."""
+    further = np.minimum(before, 0.0) - np.minimum(after, 0.0)
+    return np.asarray(-np.expm1(-np.maximum(further, 0.0)))
 
-    Args:
-        levels: (rows, F).
-        factors: (P, F).
-        platform: (rows,) index of each row's.
-    """
+
+def _picked(levels: Array, factors: Array, platform: NDArray[np.int64]) -> Array:
+    """(rows,) products of each row of (rows, F) and its platform's row of (P, F)."""
     if not factors.any():
         return np.zeros(len(levels))
     return np.asarray((levels @ factors.T)[np.arange(len(levels)), platform])

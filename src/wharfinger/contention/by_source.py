@@ -1,19 +1,20 @@
 """Contention source by source: tolerated against caused interference (Paragon 2.4, 3.1, 3.2).
 
-What a server tolerates is the least that any resident does; what it causes is the sum over them
-(docs/papers.md). D1 is what residents tolerate less what the newcomer causes, D2 what the newcomer
-tolerates less what residents cause. Where both are 0 or more for every source, no workload is
-slowed beyond its tolerance; among those servers the one with the least ‖D1 + D2‖₁ wastes the least
-of what could be tolerated. Scores are uncertain: D is kept when it is with the stated confidence.
+A server tolerates the least that any resident does, and causes the sum over them (docs/papers.md).
+D1 is what residents tolerate less what the newcomer causes, D2 the reverse. Where both are 0 or
+more for every source, no workload is slowed beyond its tolerance; among those servers the one with
+the least ‖D1 + D2‖₁ wastes the least tolerance. Scores are uncertain: D must hold with the stated
+confidence.
 
 The slowdown is read off the sensitivity curve: a line through the tolerated score, where 5% of
-performance are gone. Variances are added.
+performance is lost. Variances are added.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,6 @@ from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import add_drop, add_exceeded
 
 SOURCES = tuple(SharedResource)
-"""In the order of the columns of a table."""
 ALONE = np.array((100.0, 0.0, 0.0, 0.0))
 """Of an empty server: tolerated and its variance, caused and its variance."""
 _AT = {source: at for at, source in enumerate(SOURCES)}
@@ -45,7 +45,7 @@ class SourceSettings:
     """Constants of the model.
 
     Attributes:
-        drop_at_tolerated: Share of performance that is lost at the tolerated score (Paragon 2.3).
+        drop_at_tolerated: Share of performance lost at the tolerated score (Paragon 2.3).
         min_score: Lower bound of tolerated scores: no ramp tries a lower intensity, so a lower
             score is extrapolated, and mostly noise.
         max_drop: Largest slowdown by one source, of the logarithm: nine tenths.
@@ -58,13 +58,12 @@ class SourceSettings:
     max_variance: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
 class BySource:
     """The model."""
 
-    name = "by-source"
-
-    def __init__(self, settings: SourceSettings | None = None) -> None:
-        self.settings = settings or SourceSettings()
+    settings: SourceSettings = SourceSettings()
+    name: ClassVar[str] = "by-source"
 
     def table(self) -> "SourceTable":
         """An empty one."""
@@ -72,9 +71,9 @@ class BySource:
 
 
 class SourceTable(ContentionTable):
-    """Four numbers a server and source, in the order of ``ALONE``.
+    """Four numbers per server and source, in the order of ``ALONE``.
 
-    No slowdown of a resident is known: scores tell it too roughly to correct measurements by it.
+    Scores are too rough to correct measurements of residents by them.
     """
 
     def __init__(self, settings: SourceSettings) -> None:
@@ -83,7 +82,7 @@ class SourceTable(ContentionTable):
         self._is_pressed = np.zeros(0, dtype=np.bool_)
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
-        """Whether the pressure there is another one now."""
+        """Whether the scores of the server changed."""
         self._grow(row + 1)
         if not residents and not self._is_pressed[row]:
             return False
@@ -95,14 +94,14 @@ class SourceTable(ContentionTable):
         return True
 
     def drop(self, row: int) -> None:
-        """Those behind it move up."""
-        if row < len(self._is_pressed) and self._is_pressed.any():  # else all are the same
+        """Remove a server's row."""
+        if row < len(self._is_pressed) and self._is_pressed.any():  # else all are equal
             self._levels[:, :, row:-1] = self._levels[:, :, row + 1 :]
             self._levels[:, :, -1] = ALONE[:, None]
             close_up(self._is_pressed, row)
 
     def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
-        """By the newcomer's scores, as far as they are known."""
+        """By those scores of the newcomer that are known."""
         known, servers = request.classification, len(view.names)
         if known is None or not (known.tolerated or known.caused):
             return Assessment(servers)
@@ -112,7 +111,7 @@ class SourceTable(ContentionTable):
         return SourceAssessment(known, best_effort, levels, view, confidence, self._settings)
 
     def scores(self, row: int) -> list[Score]:
-        """Of each source that a resident causes, or does not bear at its highest."""
+        """Of each source that a resident causes, or does not fully tolerate."""
         self._grow(row + 1)
         levels = zip(SOURCES, self._levels[:, :, row].T.tolist(), strict=True)
         return [
@@ -131,7 +130,7 @@ class SourceTable(ContentionTable):
 
 
 def _together(residents: Sequence[Resident]) -> Array:
-    """(4, R): what the residents of one server tolerate and cause."""
+    """(4, R): the scores of the residents of one server."""
     levels = np.repeat(ALONE[:, None], len(SOURCES), axis=1)
     for resident in residents:
         tolerated, caused = _counted(resident.classification, best_effort=resident.best_effort)
@@ -147,22 +146,16 @@ Scores = Mapping[SharedResource, Estimate]
 
 
 def _counted(known: Classification, *, best_effort: bool) -> tuple[Scores, Scores]:
-    """Best-effort work has no target to keep, and leaves the cores to others."""
+    """Tolerated and caused scores: best-effort work has no target, and yields the cores."""
     if not best_effort:
         return known.tolerated, known.caused
     return {}, {source: score for source, score in known.caused.items() if source not in YIELDED}
 
 
 class SourceAssessment(Assessment):
-    """D1 and D2 of a newcomer on every server.
+    """D1 and D2 of a newcomer on every server; each source holds with the confidence.
 
-    Args:
-        known: The newcomer's classification.
-        best_effort: Whether it has no target.
-        levels: (4, R, S) of the residents.
-        view: The servers.
-        confidence: That no score is exceeded, for each source by itself.
-        settings: Constants.
+    ``levels``, (4, R, S), are those of the residents.
     """
 
     def __init__(
@@ -205,25 +198,18 @@ class SourceAssessment(Assessment):
         servers = len(able)
         violation, norm = np.zeros(servers), np.zeros(servers)
         for source in self._sources:
-            self._add(source, self._levels[:, _AT[source]], self._residents, violation, norm)
+            self._add(source, slice(None), violation, norm)
         waste = norm / (200.0 * max(len(self._sources), 1))
         return ContentionCost(violation, np.zeros(servers), waste)
 
-    def _add(
-        self,
-        source: SharedResource,
-        levels: Array,
-        residents: NDArray[np.int64],
-        exceeded: Array,
-        norm: Array,
-    ) -> None:
-        """By how many points D1 and D2 of a source are below 0; and |D1 + D2|."""
+    def _add(self, source: SharedResource, here: slice, exceeded: Array, norm: Array) -> None:
+        """Add the points by which D1 and D2 of a source are below 0; and |D1 + D2|."""
         caused, tolerated = (
             None if score is None else (score.mean, score.std**2)
             for score in (self._caused.get(source), self._tolerated.get(source))
         )
-        t, t_variance, c, c_variance = levels
-        columns = t, t_variance, c, c_variance, residents
+        t, t_variance, c, c_variance = self._levels[:, _AT[source], here]
+        columns = t, t_variance, c, c_variance, self._residents[here]
         add_exceeded(*columns, caused, tolerated, self._z, exceeded, norm)
 
     def worst(self, row: int) -> str:
@@ -237,13 +223,12 @@ class SourceAssessment(Assessment):
         return f"{source} by {points:.0f} points more than tolerated"
 
     def _most(self, row: int) -> tuple[SharedResource, float]:
-        """The source that is exceeded most on a server, and by how much all together."""
+        """The source that is exceeded most on a server, and the points of all sources."""
         exceeded = [self._exceeded(source, row) for source in self._sources]
         most = max(range(len(exceeded)), key=exceeded.__getitem__)
         return self._sources[most], sum(exceeded)
 
     def _exceeded(self, source: SharedResource, row: int) -> float:
-        exceeded, norm, here = np.zeros(1), np.zeros(1), slice(row, row + 1)
-        levels = self._levels[:, _AT[source], here]
-        self._add(source, levels, self._residents[here], exceeded, norm)
+        exceeded = np.zeros(1)
+        self._add(source, slice(row, row + 1), exceeded, np.zeros(1))
         return float(exceeded[0])

@@ -1,8 +1,9 @@
-"""Several contention models as one: each tells what it knows, slowdowns and costs are added."""
+"""Contention by source and by pair as one model: slowdowns and costs are added."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import ClusterView, PlacementRequest
 
+_Answer = TypeVar("_Answer")
+
 
 @dataclass(frozen=True, slots=True)
 class CombinedSettings:
@@ -29,42 +32,37 @@ class CombinedSettings:
     pairs: PairSettings = field(default_factory=PairSettings)
 
 
+@dataclass(frozen=True, slots=True)
 class Combined:
-    """The model: by source where scores are known, and by pair where pairs are.
+    """The model: by source where scores are known, and by pair where pairs are."""
 
-    Args:
-        settings: Of both.
-    """
-
-    name = "combined"
-
-    def __init__(self, settings: CombinedSettings | None = None) -> None:
-        self.settings = settings or CombinedSettings()
-        self._models = BySource(self.settings.sources), ByPair(self.settings.pairs)
+    settings: CombinedSettings = field(default_factory=CombinedSettings)
+    name: ClassVar[str] = "combined"
 
     def table(self) -> "CombinedTable":
         """An empty one."""
-        return CombinedTable([model.table() for model in self._models])
+        models = BySource(self.settings.sources), ByPair(self.settings.pairs)
+        return CombinedTable([model.table() for model in models])
 
 
 class CombinedTable(ContentionTable):
-    """A table of each model."""
+    """One table per model."""
 
     def __init__(self, tables: Sequence[ContentionTable]) -> None:
         self._tables = tables
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
-        """Whether one of them asks to look at waiting workloads."""
+        """Whether waiting workloads should be looked at for one of them."""
         asked = [table.put(row, platform, residents) for table in self._tables]
         return any(asked)
 
     def drop(self, row: int) -> None:
-        """Of each."""
+        """From each."""
         for table in self._tables:
             table.drop(row)
 
     def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
-        """By those that know something of the newcomer."""
+        """By those that are informed about the newcomer."""
         assessments = [table.assess(request, view, confidence) for table in self._tables]
         informed = [assessment for assessment in assessments if assessment.informed]
         if len(informed) < 2:
@@ -73,13 +71,11 @@ class CombinedTable(ContentionTable):
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """By the first that knows it."""
-        known = (table.slowdown_of(row, name) for table in self._tables)
-        return next((slowdown for slowdown in known if slowdown is not None), None)
+        return _first(table.slowdown_of(row, name) for table in self._tables)
 
     def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
         """By the first that knows it."""
-        known = (table.drop_of(row, platform, classification) for table in self._tables)
-        return next((drop for drop in known if drop is not None), None)
+        return _first(table.drop_of(row, platform, classification) for table in self._tables)
 
     def scores(self, row: int) -> list[Score]:
         """Of all."""
@@ -87,12 +83,7 @@ class CombinedTable(ContentionTable):
 
 
 class CombinedAssessment(Assessment):
-    """Sums over the parts.
-
-    Args:
-        parts: Each knows something of the newcomer.
-        servers: S.
-    """
+    """Sums over the parts, each informed about the newcomer."""
 
     informed = True
 
@@ -114,7 +105,7 @@ class CombinedAssessment(Assessment):
 
     @property
     def incompatible(self) -> NDArray[np.bool_] | None:
-        """Where one part says so."""
+        """Where it is for one part."""
         told = [part.incompatible for part in self._parts]
         known = [one for one in told if one is not None]
         return np.asarray(np.any(known, axis=0)) if known else None
@@ -125,10 +116,11 @@ class CombinedAssessment(Assessment):
         """Added."""
         costs = [part.cost(able, performance) for part in self._parts]
         self._violations = [cost.violation for cost in costs]
+        nothing = np.zeros(self._servers)
         return ContentionCost(
-            sum((cost.violation for cost in costs), np.zeros(self._servers)),
-            sum((cost.lost for cost in costs), np.zeros(self._servers)),
-            sum((cost.waste for cost in costs), np.zeros(self._servers)),
+            sum((cost.violation for cost in costs), nothing),
+            sum((cost.lost for cost in costs), nothing),
+            sum((cost.waste for cost in costs), nothing),
         )
 
     def numbers(self, row: int) -> dict[str, float]:
@@ -136,7 +128,7 @@ class CombinedAssessment(Assessment):
         return {key: value for part in self._parts for key, value in part.numbers(row).items()}
 
     def worst(self, row: int) -> str:
-        """Of the first part that counts a violation there."""
+        """Of the first part with a violation there."""
         return self._telling(row).worst(row)
 
     def refusal(self, row: int) -> str:
@@ -146,6 +138,10 @@ class CombinedAssessment(Assessment):
     def _telling(self, row: int) -> Assessment:
         pairs = zip(self._parts, self._violations, strict=True)
         return next((part for part, violation in pairs if violation[row] > 0), self._parts[-1])
+
+
+def _first(answers: Iterable[_Answer | None]) -> _Answer | None:
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _added(estimates: Sequence[LogEstimates]) -> LogEstimates:

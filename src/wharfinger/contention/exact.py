@@ -1,7 +1,4 @@
-"""Profiles of programs whose every pair is known: any matrix, held without error.
-
-For an oracle, which is given the truth, and for tests. Each program is a factor of its own.
-"""
+"""Exact profiles of programs whose pairs are all known, for the oracle and for tests."""
 
 from collections.abc import Sequence
 
@@ -15,13 +12,13 @@ from wharfinger.model.pairs import PairProfile
 def exact_profiles(
     basis: str, names: Sequence[str], relative: NDArray[np.float64]
 ) -> dict[str, PairProfile]:
-    """One profile for each program, on one platform.
+    """One profile per program, on one platform; each program is a factor of its own.
 
     Args:
-        basis: Name of the factors: another for each matrix.
+        basis: Name of the factors, unique for the matrix.
         names: K programs.
-        relative: (K, K) performance of row beside column, over performance of row alone; 0 = the
-            two do not fit on one server, whichever of them says so.
+        relative: (K, K) performance of row beside column, over performance of row alone; 0 in one
+            of the two directions = they do not fit on one server.
 
     Raises:
         InvalidInput: The matrix has another shape, or an entry that is missing or below 0.

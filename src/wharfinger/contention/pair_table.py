@@ -1,7 +1,7 @@
-"""What residents that are known by pairs exert and suffer, as arrays.
+"""Pressure and sensitivity of residents with pair profiles, as arrays.
 
-Each server's numbers are computed from its residents when one of them changes, in one order,
-whatever has happened before: so a replay from a snapshot gives the same.
+A server's numbers are computed from its residents whenever one of them changes, in one order,
+whatever happened before: so a replay from a snapshot gives the same.
 """
 
 from collections.abc import Sequence
@@ -12,25 +12,23 @@ from math import exp, log, sqrt
 import numpy as np
 
 from wharfinger.contention.rows import close_up, doubled, grown
-from wharfinger.core.seams.contention import Array, Resident
+from wharfinger.core.seams.contention import Array, ContentionTable, Resident
 from wharfinger.model.pairs import PairProfile, profile_on
-from wharfinger.model.profile import Estimate
+from wharfinger.model.profile import Classification, Estimate
 
 MIN_KEPT = 0.01
-"""Of its target: a tolerance that gives up all of it has no logarithm."""
+"""Of its target: a tolerance of all of it has no logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairResident:
-    """A resident that is known by pairs.
+    """A resident with a pair profile on the server's platform.
 
     Attributes:
-        name: The workload's.
-        profile: On the server's platform.
-        performance: Logarithm of its predicted performance over target without neighbors;
+        performance: Logarithm of its predicted performance over target without co-runners;
             ``None`` = it has no target to keep.
         variance: Of that.
-        kept: Logarithm of what it must keep.
+        kept: Logarithm of the performance over target that it must keep.
     """
 
     name: str
@@ -41,7 +39,7 @@ class PairResident:
 
     @classmethod
     def of(cls, resident: Resident, profile: PairProfile) -> "PairResident":
-        """By the last decision about it; as its target has it where none predicted anything."""
+        """By its last decision; without a prediction it is taken to reach its target."""
         if resident.best_effort:
             return cls(resident.name, profile, None)
         kept = log(max(MIN_KEPT, 1 - resident.tolerance))
@@ -52,8 +50,8 @@ class PairResident:
         return cls(resident.name, profile, log(alone), predicted.alone_std**2, kept)
 
 
-def known_by_pairs(residents: Sequence[Resident], platform: str | None) -> list[PairResident]:
-    """Those of one server's residents that are known in the basis of the newest of them."""
+def pair_residents(residents: Sequence[Resident], platform: str | None) -> list[PairResident]:
+    """Those of one server's residents that have a profile in the basis of the newest of them."""
     if platform is None:
         return []
     profiles = ((r, profile_on(r.classification.pairs, platform)) for r in residents)
@@ -62,27 +60,27 @@ def known_by_pairs(residents: Sequence[Resident], platform: str | None) -> list[
     return [PairResident.of(r, profile) for r, profile in known if profile.basis == basis]
 
 
-class PairRows:
-    """One row a server, and one a resident that has a target to keep.
+class PairRows(ContentionTable):
+    """One row per server, and one per resident that has a target to keep.
 
-    A server's numbers are in one basis, that of its newest resident that is known by pairs;
-    residents of another say nothing. Arrays of factors are as wide as the widest basis, the rest
-    zero. A resident's row is free again when it goes, and zero until the next takes it.
+    A server's numbers are in one basis, that of its newest resident with a profile; residents of
+    another basis are ignored. Arrays of factors are as wide as the widest basis, the rest zero. A
+    resident's row is free when it leaves, and zero until the next one takes it.
 
     Attributes:
         bases: Index of each basis by its name.
-        basis: (S,) that of each server; -1 = no resident is known by pairs.
+        basis: (S,) that of each server; -1 = no resident has a profile.
         pressure: (S, F) the sum over the residents.
         pressure_variance: (S, F) of that.
-        kinds: (S, G) the sum over them of what ``incompatible`` is told by.
+        kinds: (S, G) the sum over them of ``PairProfile.excludes``.
         names: Of the R residents.
         server: (R,) row of each one's server; -1 = the row is free.
         sensitivity: (R, F).
         sensitivity_variance: (R, F) of that.
-        cross: (R, F) twice that times the pressure of its neighbors: how much more its doubt
-            weighs with each further one, being the same doubt.
-        kept: (R, 5) the logarithm of predicted performance over target beside its present
-            neighbors, its variance, what it must keep of it; the drop by the neighbors, its
+        cross: (R, F) twice that times the pressure of its co-runners: by how much its variance
+            grows with each further one, the error of its sensitivity being the same.
+        kept: (R, 5) the logarithm of predicted performance over target with its present
+            co-runners, its variance, what it must keep of it; the drop by the co-runners, its
             variance.
     """
 
@@ -101,13 +99,13 @@ class PairRows:
         self._rows_of: list[list[int]] = []
         self._free: list[int] = []
 
-    def put(self, row: int, residents: Sequence[PairResident]) -> None:
-        """These are on a server now, in the order of their uids.
+    def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
+        """Never a reason to look at waiting workloads again."""
+        self.put_pairs(row, pair_residents(residents, platform))
+        return False
 
-        Args:
-            row: The server's.
-            residents: All of one basis; empty = no resident is known by pairs.
-        """
+    def put_pairs(self, row: int, residents: Sequence[PairResident]) -> None:
+        """Set the residents of a server: all of one basis, in the order of their uids."""
         if not residents and row >= len(self._rows_of):
             return
         profiles = [resident.profile for resident in residents]
@@ -128,7 +126,7 @@ class PairRows:
     def _seat(
         self, row: int, residents: Sequence[PairResident], pressure: Array, variances: Array
     ) -> None:
-        """Those that have a target to keep, as they do beside the others."""
+        """Fill the rows of residents that have a target to keep."""
         profiles, width = [resident.profile for resident in residents], pressure.shape[1]
         sensitivity = np.array([profile.suffers for profile in profiles])
         own = np.array([_variances(p.suffers_variance, p.suffers) for p in profiles])
@@ -152,15 +150,25 @@ class PairRows:
             )
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
-        """What its neighbors leave a resident of its performance alone; ``None`` = unknown."""
+        """Of a resident that has a target to keep."""
         for slot in self._rows_of[row] if row < len(self._rows_of) else ():
             if self.names[slot] == name:
                 drop, variance = self.kept[slot, 3:].tolist()
                 return Estimate(exp(-drop), sqrt(max(variance, 0.0)))
         return None
 
+    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
+        """By all residents but one with this classification."""
+        profile = profile_on(classification.pairs, platform)
+        if profile is None or row >= len(self.basis):
+            return None
+        if self.bases.get(profile.basis) != self.basis[row]:
+            return None
+        others = self.pressure[row, : len(profile.presses)] - profile.presses
+        return float(others @ np.array(profile.suffers))
+
     def drop(self, row: int) -> None:
-        """A server's row goes, and those behind it move up."""
+        """Remove a server's row."""
         if row >= len(self._rows_of):
             return
         self._clear(row)
@@ -171,28 +179,24 @@ class PairRows:
         close_up(self.basis, row, fill=-1)
 
     def widen(self, servers: int, factors: int = 0, kinds: int = 0) -> None:
-        """Room for so many servers, factors and kinds."""
-        while len(self._rows_of) < servers:
-            self._rows_of.append([])
-        rows, residents = doubled(len(self.basis), servers), len(self.server)
+        """Make room for so many servers, factors and kinds."""
+        self._rows_of += [[] for _ in range(servers - len(self._rows_of))]
+        rows = doubled(len(self.basis), servers)
         factors = max(factors, self.pressure.shape[1])
-        kinds = max(kinds, self.kinds.shape[1])
-        if rows > len(self.basis):
-            self.basis = grown(self.basis, rows, fill=-1)
-        if (rows, factors) != self.pressure.shape:
-            self.pressure = grown(self.pressure, rows, factors)
-            self.pressure_variance = grown(self.pressure_variance, rows, factors)
-            self._widen_residents(residents, factors)
-        if (rows, kinds) != self.kinds.shape:
-            self.kinds = grown(self.kinds, rows, kinds)
+        self.basis = grown(self.basis, rows, fill=-1)
+        self.pressure = grown(self.pressure, rows, factors)
+        self.pressure_variance = grown(self.pressure_variance, rows, factors)
+        self.kinds = grown(self.kinds, rows, max(kinds, self.kinds.shape[1]))
+        self._widen_residents(len(self.server), factors)
 
     def _widen_residents(self, residents: int, factors: int) -> None:
+        self.server = grown(self.server, residents, fill=-1)
+        self.kept = grown(self.kept, residents, 5)
         self.sensitivity = grown(self.sensitivity, residents, factors)
         self.sensitivity_variance = grown(self.sensitivity_variance, residents, factors)
         self.cross = grown(self.cross, residents, factors)
 
     def _clear(self, row: int) -> None:
-        """An empty server."""
         for slot in self._rows_of[row]:
             heappush(self._free, slot)
             self.names[slot] = ""
@@ -205,15 +209,11 @@ class PairRows:
             array[row] = 0.0
 
     def _take(self, row: int, count: int) -> list[int]:
-        """Rows for so many residents, ascending: so sums over them are in their order."""
+        """Rows for new residents, ascending: so sums over them are in their order."""
         while len(self._free) < count:
             heappush(self._free, len(self.names))
             self.names.append("")
-        residents = doubled(len(self.server), len(self.names))
-        if residents > len(self.server):
-            self.server = grown(self.server, residents, fill=-1)
-            self.kept = grown(self.kept, residents, 5)
-            self._widen_residents(residents, self.pressure.shape[1])
+        self._widen_residents(doubled(len(self.server), len(self.names)), self.pressure.shape[1])
         self._rows_of[row] = [heappop(self._free) for _ in range(count)]
         self.server[self._rows_of[row]] = row
         return self._rows_of[row]

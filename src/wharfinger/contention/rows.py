@@ -1,4 +1,4 @@
-"""Rows of arrays that grow by doubling, and close up where one goes."""
+"""Rows of arrays that grow by doubling, and close up where one is removed."""
 
 from typing import TypeVar
 
@@ -9,18 +9,20 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 def grown(array: NDArray[_Number], *shape: int, fill: float = 0) -> NDArray[_Number]:
-    """The same numbers in an array of another shape, no smaller; the new ones are ``fill``."""
+    """The numbers in an array of another shape, no smaller; new ones are ``fill``."""
+    if array.shape == shape:
+        return array
     larger = np.full(shape, fill, dtype=array.dtype)
     larger[tuple(slice(size) for size in array.shape)] = array
     return larger
 
 
 def doubled(rows: int, needed: int) -> int:
-    """How many rows to make where so many are needed."""
+    """The number of rows to make."""
     return rows if needed <= rows else max(needed, 2 * rows, 16)
 
 
 def close_up(array: NDArray[_Number], row: int, fill: float = 0) -> None:
-    """Take a row of the first axis out; the last one is ``fill`` then."""
+    """Remove a row of the first axis; the last one becomes ``fill``."""
     array[row:-1] = array[row + 1 :]
     array[-1:] = fill

@@ -2,13 +2,13 @@
 
     x_u | x_o  ~  N( μ_u + β_u + K_uo K_oo⁻¹ (x_o − μ_o − β_o),  K_uu − K_uo K_oo⁻¹ K_ou )
 
-With ``free_level`` a row's level says nothing: β is one unknown constant for the whole row
-with a flat prior, estimated from the known entries by generalised least squares, and its
+With ``free_level`` a row's level carries no information: β is one unknown constant for the whole
+row with a flat prior, estimated from the known entries by generalised least squares, and its
 uncertainty is added ("universal kriging"; Rasmussen and Williams, Gaussian Processes for
 Machine Learning, section 2.7). Without it β = 0, and the level is part of K.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,17 +26,14 @@ class Gaussian:
 
     Args:
         mean: Of each column.
-        covariance: The whole; or what works it out, for who asks only for the variances.
-        variances: Its diagonal; ``None`` = it is taken from the covariance.
+        covariance: The matrix, or a function that computes it when it is first read.
+        variances: Its diagonal; ``None`` = taken from the covariance.
     """
 
     __slots__ = ("_covariance", "mean", "variances")
 
     def __init__(
-        self,
-        mean: Array,
-        covariance: Array | Callable[[], Array],
-        variances: Array | None = None,
+        self, mean: Array, covariance: Array | Callable[[], Array], variances: Array | None = None
     ) -> None:
         self.mean = mean
         self._covariance = covariance
@@ -46,7 +43,7 @@ class Gaussian:
 
     @property
     def covariance(self) -> Array:
-        """The whole covariance, worked out when it is first asked for."""
+        """The whole covariance, computed when it is first read."""
         if callable(self._covariance):
             self._covariance = self._covariance()
         return self._covariance
@@ -55,15 +52,23 @@ class Gaussian:
         """The same mean, standard deviations times ``factor``."""
         return Gaussian(self.mean, lambda: self.covariance * factor**2, self.variances * factor**2)
 
+    @classmethod
+    def pinned(cls, mean: Array, covariance: Array, row: Array) -> "Gaussian":
+        """With the known entries of ``row`` at their values, variance 0; changes its arguments."""
+        seen = np.flatnonzero(~np.isnan(row))
+        mean[seen] = row[seen]
+        covariance[seen, :] = covariance[:, seen] = 0.0
+        return cls(mean, covariance)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """What is known of a row before any entry of it is.
+    """The distribution of a row before any entry of it is known.
 
     Attributes:
         mean: (columns,) the typical row, at the typical level.
         covariance: (columns, columns); about the row's own level where that is free.
-        free_level: A row's level tells nothing and is told nothing by others.
+        free_level: A row's level is estimated from its own entries alone.
         level_variance: Of the known rows' levels where the level is free; used only while no
             entry is known.
     """
@@ -84,13 +89,10 @@ class Prior:
         mean = self.mean + gain @ residual
         if self.free_level:
             mean += (1 - gain.sum(axis=1)) * (level_weights @ residual)
-        mean[seen] = row[seen]
-        covariance[seen, :] = 0.0
-        covariance[:, seen] = 0.0
-        return Gaussian(mean, covariance)
+        return Gaussian.pinned(mean, covariance, row)
 
     def gain(self, seen: NDArray[np.intp]) -> tuple[Array, Array, Array]:
-        """K_ao K_oo⁻¹, the covariance that is left, and the weights that estimate the level."""
+        """K_ao K_oo⁻¹, the remaining covariance, and the weights that estimate the level."""
         cross = self.covariance[:, seen]
         known = cross[seen]
         ridge = RIDGE * known.trace() / seen.size + MIN_VARIANCE
@@ -104,6 +106,17 @@ class Prior:
             covariance += np.outer(h, h) / precision
         return gain, covariance, weights
 
+    def arrays(self) -> dict[str, Array]:
+        """All fields, for a file."""
+        level = np.array([float(self.free_level), self.level_variance])
+        return {"mean": self.mean, "covariance": self.covariance, "level": level}
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, Array]) -> "Prior":
+        """The inverse of ``arrays``."""
+        free, variance = arrays["level"]
+        return cls(arrays["mean"], arrays["covariance"], bool(free), float(variance))
+
 
 def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
     """(tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries."""
@@ -114,16 +127,7 @@ def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
 
 
 def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:
-    """The conditional means of many rows that each know the same number of entries.
-
-    Args:
-        prior: Of every row.
-        rows: (tasks, columns) transformed values.
-        seen: (tasks, known) columns that are known.
-
-    Returns:
-        (tasks, columns).
-    """
+    """(tasks, columns) conditional means of rows, of which (tasks, known) columns are known."""
     inverse = precisions(prior, seen)
     residual = np.take_along_axis(rows, seen, axis=1) - prior.mean[seen]
     level = np.zeros(len(rows))

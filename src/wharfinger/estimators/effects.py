@@ -3,24 +3,25 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.model.arrays import Array
 
 ITERATIONS = 100
 TOLERANCE = 1e-10
 ENTRY_FREEDOM = 1.0
-"""Of the Student's t by which entries that lie far off count less: hardly at all."""
+"""Degrees of freedom of the Student's t that weighs entries: outliers count hardly at all."""
 ENTRY_ROUNDS = 8
 MEDIAN_SQUARE = 0.4549
-"""Of a normal's squares, over their mean."""
+"""Median of the squares of a normal, over their mean."""
 MIN_LEVEL = 1e-9
 UNKNOWN_STD = 1.0
-"""In the transformed scale, a factor e: assumed where one row alone can't say how rows vary."""
+"""In the transformed scale, a factor e: assumed where a single row can't tell how rows vary."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Effects:
-    """The two-way fit, and how much is left.
+    """The two-way fit and its variances.
 
     Attributes:
         columns: (columns,) a typical row: the mean level plus each column's effect.
@@ -50,52 +51,47 @@ def two_way(values: Array, weights: Array) -> Effects:
     for _ in range(ITERATIONS):
         before = levels
         sums = weights @ np.where(known, filled - levels[:, None], 0.0)
-        columns = _fill(
-            np.divide(sums, column_weights, where=column_weights > 0, out=sums.copy()),
-            column_weights > 0,
-        )
+        columns = _column_means(sums, column_weights)
         levels = np.where(known, filled - columns, 0.0).sum(axis=1) / counts
         if np.abs(levels - before).max() <= TOLERANCE * (1 + np.abs(levels).max()):
             break
-    mean_level = float(weights @ levels / weights.sum())
-    return _with_variances(values, columns + mean_level, levels - mean_level, weights)
+    return _with_variances(values, columns, levels, weights)
 
 
 def robust_two_way(values: Array, weights: Array) -> Effects:
-    """Columns' effects by entries that agree: one that lies far off counts less.
+    """Column effects that outlying entries hardly move; arguments as for ``two_way``.
 
-    An M-estimate of Student's t, reweighted in turns (Lange, Little and Taylor, "Robust
+    An M-estimate of Student's t, iteratively reweighted (Lange, Little and Taylor, "Robust
     statistical modeling using the t distribution", 1989). Levels are plain means again at the
     end: in a row of few entries the wrong one can't be identified.
-
-    Args:
-        values: (rows, columns), NaN where missing, no row without an entry.
-        weights: (rows,) how much each row counts for the columns' effects.
     """
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
-    found = two_way(values, weights)
-    columns, levels = found.columns, found.levels
+    start = two_way(values, weights)
+    columns, levels = start.columns, start.levels
     for _ in range(ENTRY_ROUNDS):
         squares = (filled - columns - levels[:, None]) ** 2
         typical = max(float(np.median(squares[known])) / MEDIAN_SQUARE, MIN_LEVEL**2)
         each = known * (ENTRY_FREEDOM + 1) / (ENTRY_FREEDOM + squares / typical)
         by_row = each * weights[:, None]
-        totals = by_row.sum(axis=0)
-        sums = (by_row * (filled - levels[:, None])).sum(axis=0)
-        columns = _fill(np.divide(sums, totals, where=totals > 0, out=sums.copy()), totals > 0)
+        columns = _column_means(
+            (by_row * (filled - levels[:, None])).sum(axis=0), by_row.sum(axis=0)
+        )
         levels = (each * (filled - columns)).sum(axis=1) / each.sum(axis=1)
     levels = np.where(known, filled - columns, 0.0).sum(axis=1) / known.sum(axis=1)
-    mean_level = float(weights @ levels / weights.sum())
-    return _with_variances(values, columns + mean_level, levels - mean_level, weights)
+    return _with_variances(values, columns, levels, weights)
 
 
-def _fill(columns: Array, known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Array:
-    """A column without measurements is like the others."""
+def _column_means(sums: Array, totals: Array) -> Array:
+    """Weighted means; a column without measurements is like the others."""
+    known = totals > 0
+    columns = np.divide(sums, totals, where=known, out=sums.copy())
     return np.where(known, columns, columns[known].mean())
 
 
 def _with_variances(values: Array, columns: Array, levels: Array, weights: Array) -> Effects:
+    mean_level = float(weights @ levels / weights.sum())
+    columns, levels = columns + mean_level, levels - mean_level
     residuals = values - columns - levels[:, None]
     known = ~np.isnan(residuals)
     rows, used = len(values), int(known.any(axis=0).sum())
@@ -112,13 +108,10 @@ def _with_variances(values: Array, columns: Array, levels: Array, weights: Array
 
 
 def shrunk_columns(effects: Effects, rows: float) -> Array:
-    """Column effects drawn towards none as far as their own noise says (empirical Bayes).
+    """Column effects shrunk towards their mean as far as their noise says (empirical Bayes).
 
-    Of the variance between columns, ``residual_variance / rows`` is noise of the means.
-
-    Args:
-        effects: The fit.
-        rows: How many independent rows it rests on.
+    Of the variance between columns, ``residual_variance / rows`` is noise of the means;
+    ``rows`` counts the independent rows behind the fit.
     """
     centre = effects.columns.mean()
     between = float(np.var(effects.columns, ddof=1)) if effects.columns.size > 1 else 0.0
@@ -127,8 +120,8 @@ def shrunk_columns(effects: Effects, rows: float) -> Array:
     return np.asarray(centre + kept * (effects.columns - centre))
 
 
-def row_weights(groups: np.ndarray[tuple[int, ...], np.dtype[np.intp]], exponent: float) -> Array:
-    """(rows,) 1 / (size of the row's group) ** exponent: a program counts, not its runs."""
+def row_weights(groups: NDArray[np.intp], exponent: float) -> Array:
+    """(rows,) 1 / (size of the row's group) ** exponent: at 1 a program counts, not its runs."""
     sizes = np.bincount(groups)[groups]
     return np.asarray(sizes.astype(np.float64) ** -exponent)
 
@@ -139,14 +132,14 @@ class Levels:
 
     Attributes:
         mean: μ.
-        levels: (rows,) r_i, drawn towards 0.
-        drawn: σ²/τ²: an r_i is its row's summed residuals over (entries + drawn).
+        levels: (rows,) r_i, shrunk towards 0.
+        shrinkage: σ²/τ²: an r_i is its row's summed residuals over (entries + shrinkage).
         variance: τ².
     """
 
     mean: float
     levels: Array
-    drawn: float
+    shrinkage: float
     variance: float
 
 
@@ -161,5 +154,5 @@ def fit_levels(values: Array, *, free: bool) -> Levels:
     )
     between = float(np.var(means, ddof=1)) if len(means) > 1 else UNKNOWN_STD**2
     variance = max(between - within / float(counts.mean()), 1e-6 * max(between, MIN_LEVEL))
-    drawn = 0.0 if free else within / variance
-    return Levels(mean, counts * (means - mean) / (counts + drawn), drawn, variance)
+    shrinkage = 0.0 if free else within / variance
+    return Levels(mean, counts * (means - mean) / (counts + shrinkage), shrinkage, variance)

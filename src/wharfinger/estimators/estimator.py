@@ -1,14 +1,14 @@
 """The seam: what an estimator promises, and what comes out of it.
 
 An estimator is one file: ``learn`` takes transformed values and gives a ``Learned``, which
-conditions a new row on its known entries. All else that a user needs (names, transform,
-calibration, correcting entries, saving) is in ``recommender.py``, the same for all.
-``wharfinger.testing.check_recommender`` holds an estimator to what stands here.
+conditions a new row on its known entries. Names, transform, calibration, corrected entries and
+saving are in ``recommender.py``, the same for all. ``wharfinger.testing.check_recommender`` checks
+the promises made here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +24,13 @@ MAX_LOG = 700.0
 
 
 class Learned(Protocol):
-    """What an estimator took from a matrix; nothing it is asked changes it."""
+    """What an estimator learned from a matrix; no call changes it."""
 
     def condition(self, row: Array) -> Gaussian:
-        """The whole row given its known entries.
+        """The whole row given its known entries, which have their values and variance 0.
 
         Args:
             row: (columns,) transformed values, NaN where not known; may be all NaN.
-
-        Returns:
-            Mean and covariance of each column; known entries have their value and variance 0.
         """
         ...
 
@@ -46,14 +43,13 @@ class Learned(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Finish:
-    """What becomes of a row before an estimator's own equations, and of variances after them.
+class Finish(NamedTuple):
+    """What a kernel does to a row before the estimator's equations, and to variances after them.
 
     Attributes:
         factors: (columns + 1,) to multiply deviations by, per number of known entries.
         unmeasured: (columns,) variance to add.
-        logarithms: Rows come in their own scale, and logarithms are taken.
+        logarithms: Rows are in the matrix's own scale, and logarithms are taken.
     """
 
     factors: Array
@@ -62,7 +58,7 @@ class Finish:
 
     @classmethod
     def nothing(cls, columns: int) -> "Finish":
-        """Rows are transformed already, and variances the estimator's own."""
+        """Rows are transformed already; variances stay the estimator's own."""
         return cls(np.ones(columns + 1), np.zeros(columns), logarithms=False)
 
 
@@ -70,20 +66,20 @@ class FoldIn(Protocol):
     """A compiled kernel (``wharfinger.native``): all of a prediction but its covariance."""
 
     def fold_in(self, row: Array) -> tuple[Array, Array, Array] | None:
-        """Means, variances and transformed values of one row; ``None`` = ask ``condition``."""
+        """Means, variances and transformed values of one row; ``None`` = use ``condition``."""
         ...
 
     def fold_in_many(self, rows: Array) -> tuple[Array, Array, Array, list[bool]]:
-        """The same of (rows, columns), each as alone, and of which rows it is told."""
+        """The same of (rows, columns), each as alone, and which rows the kernel could predict."""
         ...
 
 
 @runtime_checkable
 class Compiled(Protocol):
-    """A ``Learned`` that has a compiled kernel beside its ``condition``; most have none."""
+    """A ``Learned`` that has a compiled kernel besides its ``condition``; most have none."""
 
     def compiled(self, finish: Finish) -> FoldIn:
-        """One that does the rest as well."""
+        """The kernel, with these steps before and after."""
         ...
 
 
@@ -103,27 +99,20 @@ class Estimator(Protocol):
     def learn(
         self, values: Array, groups: NDArray[np.intp], scale: RowScale, rng: np.random.Generator
     ) -> Learned:
-        """Learn from (rows, columns) of transformed values, at least one known in each row.
-
-        Columns may be wholly unknown.
-        """
+        """Learn from (rows, columns) of transformed values; only columns may be wholly unknown."""
         ...
 
     def restore(self, arrays: Mapping[str, Array]) -> Learned:
-        """What ``Learned.arrays`` gave, as it was."""
+        """The inverse of ``Learned.arrays``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPrediction:
-    """A row as it is expected, with how sure that is.
+    """A predicted row, with its uncertainty.
 
-    Attributes:
-        columns: Names.
-        gaussian: In the transformed scale (logarithms, unless the matrix says otherwise),
-            calibrated: a 90% interval of a normal with it holds 90% of the truths of programs that
-            were left out.
-        transform: Between that scale and the matrix's own.
+    ``gaussian`` is in the transformed scale (logarithms, unless the matrix says otherwise),
+    calibrated: of programs that were held out, 90% intervals held 90% of the truths.
     """
 
     columns: tuple[str, ...]
@@ -137,12 +126,12 @@ class RowPrediction:
 
     @property
     def covariance(self) -> Array:
-        """(columns, columns) in the transformed scale; worked out when it is first asked for."""
+        """(columns, columns) in the transformed scale; computed when it is first read."""
         return self.gaussian.covariance
 
     @property
     def mean(self) -> Array:
-        """(columns,) in the matrix's own scale: as likely too high as too low (the median)."""
+        """(columns,) medians in the matrix's own scale."""
         return self._backward(self.log_mean)
 
     @property

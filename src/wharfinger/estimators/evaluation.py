@@ -1,13 +1,12 @@
 """How well estimators do on a matrix: whole programs held out, a few entries revealed.
 
-Every estimator gets the same splits and the same revealed entries; on other splits the same
-method moves by a tenth. ``cli/classify_evaluate.py`` calls ``evaluate``.
+Every estimator gets the same splits and revealed entries: between splits the errors of one
+estimator vary by a tenth. ``cli/classify_evaluate.py`` calls ``evaluate``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.metrics import RowOutcome, outcome, summary
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
-from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+from wharfinger.estimators.tasks import Indices, draw_seen, leave_out, masked, number_groups
 from wharfinger.model.arrays import Array
 
 FOLDS = 5
@@ -27,8 +26,8 @@ class Strategy(StrEnum):
     """Which entries of a new row are revealed.
 
     ``RANDOM``: any. ``VARIANCE``: those that leave the least posterior variance.
-    ``IMPROVEMENT``: the first by variance, each further one by expected improvement. The two
-    designs are the default estimator's, so that all estimators see the same entries.
+    ``IMPROVEMENT``: the first by variance, each further one by expected improvement. Both designs
+    use the default estimator, so that all estimators see the same entries.
     """
 
     RANDOM = "random"
@@ -38,19 +37,16 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """What is asked of every estimator.
+    """The task for every estimator.
 
     Attributes:
-        reveal: Entries of a held-out row that are known.
-        strategy: Which.
-        scale: What a row's level says.
-        pairs: Columns bear rows' names: a held-out row's column is unknown with it.
+        reveal: Number of entries of a held-out row that are known.
+        pairs: Columns have rows' names: a held-out row's column is unknown with it.
         higher: Higher values are better.
-        repeats: How often to divide the programs.
-        seed: Of divisions, revealed entries and estimators.
-        satisfied: When ``IMPROVEMENT`` ends before that many are known; ``None`` = never.
-        rows: Known rows at most, of whole programs drawn for each division; ``None`` = all
-            that are not held out.
+        repeats: How often to divide the programs into folds.
+        satisfied: When ``IMPROVEMENT`` stops before ``reveal`` entries; ``None`` = never.
+        rows: Limit of known rows, of whole programs drawn for each fold; ``None`` = all that are
+            not held out.
     """
 
     reveal: int = 2
@@ -66,13 +62,9 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came of it.
+    """``metrics.summary`` by estimator, and numbers of rows over all repeats.
 
-    Attributes:
-        estimators: By name: what ``metrics.summary`` holds.
-        rows: Rows that were predicted, repeats counted.
-        rows_passed_over: Rows that have no entry to hide.
-        mean_revealed: Entries that were known of a row.
+    ``rows`` were predicted, ``rows_passed_over`` have no entry to hide.
     """
 
     estimators: dict[str, dict[str, float]]
@@ -91,14 +83,13 @@ class Split:
 
 
 def splits(matrix: Matrix, plan: EvaluationPlan) -> Iterator[Split]:
-    """A fifth of the programs held out, in turn; as often as asked for."""
+    """A fifth of the programs held out, in turn, for each repeat."""
     groups = number_groups(matrix.groups)
     for repeat in range(plan.repeats):
         rng = np.random.default_rng([plan.seed, repeat])
-        for number, held in enumerate(group_folds(groups, FOLDS, rng)):
-            kept = np.setdiff1d(np.arange(len(groups)), held)
-            if plan.rows is not None:
-                kept = _few(kept, groups, plan.rows, [plan.seed, repeat, number])
+        for number, (known, held) in enumerate(leave_out(groups, FOLDS, rng)):
+            of_draw = [plan.seed, repeat, number]
+            kept = known if plan.rows is None else _few(known, groups, plan.rows, of_draw)
             training = matrix.take(kept)
             rows = matrix.take(held)
             if plan.pairs:
@@ -111,59 +102,48 @@ def splits(matrix: Matrix, plan: EvaluationPlan) -> Iterator[Split]:
 
 def _few(rows: Indices, groups: Indices, count: int, seed: Sequence[int]) -> Indices:
     """Rows of whole programs, in random order as they fit; at least one program."""
-    rng, found = np.random.default_rng(seed), rows[:0]
+    rng, drawn = np.random.default_rng(seed), rows[:0]
     for group in rng.permutation(np.unique(groups[rows])):
         more = rows[groups[rows] == group]
-        if not found.size or found.size + more.size <= count:
-            found = np.append(found, more)
-    return np.sort(found)
+        if not drawn.size or drawn.size + more.size <= count:
+            drawn = np.append(drawn, more)
+    return np.sort(drawn)
 
 
 def revealed(split: Split, plan: EvaluationPlan) -> list[tuple[Array, Array]]:
-    """Each held-out row's truth, and what is known of it (NaN elsewhere)."""
+    """Each held-out row's truth, and the row with only the revealed entries."""
     rng = np.random.default_rng(split.seed)
     rows, seen = draw_seen(split.held, plan.reveal, rng)
     truths = [split.held[i] for i in rows]
     if plan.strategy is not Strategy.RANDOM and len(rows):
         guide = fit(DEFAULT_ESTIMATOR, split.training, scale=plan.scale, seed=split.seed)
-        design = _variance if plan.strategy is Strategy.VARIANCE else _improvement
-        return [(truth, masked(truth, design(guide, truth, plan))) for truth in truths]
+        if plan.strategy is Strategy.VARIANCE:
+            return [
+                (truth, masked(truth, _variance(guide, truth, plan.reveal))) for truth in truths
+            ]
+        return [(truth, masked(truth, _improvement(guide, truth, plan))) for truth in truths]
     return [(truth, masked(truth, s)) for truth, s in zip(truths, seen, strict=True)]
 
 
-def _variance(guide: Recommender, truth: Array, plan: EvaluationPlan) -> Indices:
-    return variance_design(_cold(guide), np.flatnonzero(~np.isnan(truth)), plan.reveal)
-
-
-def _cold(guide: Recommender) -> Array:
-    """Covariance before anything is known."""
-    return guide.predict(np.full(len(guide.matrix.columns), np.nan)).covariance
+def _variance(guide: Recommender, truth: Array, count: int) -> Indices:
+    cold = guide.predict(np.full(len(guide.matrix.columns), np.nan)).covariance
+    return variance_design(cold, np.flatnonzero(~np.isnan(truth)), count)
 
 
 def _improvement(guide: Recommender, truth: Array, plan: EvaluationPlan) -> Indices:
     measurable = np.flatnonzero(~np.isnan(truth))
-    if not plan.reveal:
-        return measurable[:0]
-    seen = variance_design(_cold(guide), measurable, 1)
+    seen = _variance(guide, truth, min(1, plan.reveal))
     sign = -1.0 if plan.higher else 1.0
     while len(seen) < plan.reveal:
-        found = guide.predict(masked(truth, seen))
-        mean = sign * found.log_mean
+        row = guide.predict(masked(truth, seen))
+        mean = sign * row.log_mean
         rest = np.setdiff1d(measurable, seen)
         best = float(mean[seen].min())
-        step = next_improvement(mean, found.log_std, best, rest, satisfied=plan.satisfied)
+        step = next_improvement(mean, row.log_std, best, rest, satisfied=plan.satisfied)
         if step.column is None:
             break
         seen = np.append(seen, step.column)
     return seen
-
-
-class Learn(Protocol):
-    """How an estimator is fitted: ``recommender.fit``, or as it."""
-
-    def __call__(  # noqa: D102 - told above
-        self, estimator: str, matrix: Matrix, *, scale: RowScale, seed: int
-    ) -> Recommender: ...
 
 
 def evaluate(
@@ -171,21 +151,21 @@ def evaluate(
     names: Sequence[str],
     plan: EvaluationPlan,
     progress: Callable[[float], None] = lambda _: None,
-    learn: Learn = fit,
+    learn: Callable[..., Recommender] = fit,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Evaluation:
     """Hold out, fit, fold in, compare.
 
     Args:
         matrix: What was measured.
-        names: Estimators.
-        plan: What is asked.
-        progress: Told the share that is done.
-        learn: For who compares with estimators that the registry does not have.
-        clock: Seconds, monotonic, to tell how long fitting and folding in take; without one, 0.
+        names: Of estimators.
+        plan: The task.
+        progress: Called with the share that is done.
+        learn: As ``recommender.fit``; exchanged for estimators outside of the registry.
+        clock: Monotonic seconds, to measure fitting and folding in.
 
     Raises:
-        InvalidInput: There is nothing to hold out or to hide.
+        InvalidInput: Nothing can be held out or hidden.
     """
     _check(matrix, plan)
     outcomes: dict[str, list[RowOutcome]] = {name: [] for name in names}
@@ -206,9 +186,9 @@ def evaluate(
         raise InvalidInput(
             f"--reveal: no row has more than {plan.reveal} entries; reveal fewer, or measure more"
         )
-    found = {n: summary(outcomes[n], float(np.median(fits[n]))) for n in names}
+    summaries = {n: summary(outcomes[n], float(np.median(fits[n]))) for n in names}
     passed_over = len(matrix.rows) * plan.repeats - count
-    return Evaluation(found, count, passed_over, float(np.mean(known)))
+    return Evaluation(summaries, count, passed_over, float(np.mean(known)))
 
 
 def _fold_in(
@@ -228,4 +208,6 @@ def _check(matrix: Matrix, plan: EvaluationPlan) -> None:
             "held out; give at least two"
         )
     if plan.pairs and not set(matrix.rows) & set(matrix.columns):
-        raise InvalidInput("--pairs: no column bears a row's name; name them alike, or leave it")
+        raise InvalidInput(
+            "--pairs: no column has a row's name; give them the same names, or leave it out"
+        )

@@ -1,7 +1,4 @@
-"""What was measured: named rows and columns, groups of rows, and entries that may be missing.
-
-Values are frozen: a change makes a new matrix. Everything that learns starts from one.
-"""
+"""The input of estimators: named rows and columns, groups of rows, entries that may be missing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.errors import InvalidInput, NotFound
-from wharfinger.model.arrays import Array as Array  # noqa: PLC0414 - contention/ takes it from here
+from wharfinger.model.arrays import Array
 
 
 class Transform(StrEnum):
-    """What an estimator sees of a value; errors are relative after a logarithm."""
+    """How estimators see values; after a logarithm, errors are relative."""
 
     LOG = "log"
     IDENTITY = "identity"
@@ -25,7 +22,7 @@ class Transform(StrEnum):
         return np.log(values) if self is Transform.LOG else values
 
     def backward(self, values: Array) -> Array:
-        """The inverse; medians stay medians."""
+        """The inverse of ``forward``."""
         return np.exp(values) if self is Transform.LOG else values
 
 
@@ -33,8 +30,8 @@ class RowScale(StrEnum):
     """What a row's level says.
 
     ``ARBITRARY``: nothing; a row times a constant is the same row. ``COMMON``: rows share a
-    unit, so that the levels of known rows tell something of a new one's. ``NORMALISED``:
-    relative to the row's run alone, so that 1 means the same in each row.
+    unit, so the levels of known rows inform that of a new one. ``NORMALISED``: relative to the
+    row's run alone, so 1 means the same in each row.
     """
 
     ARBITRARY = "arbitrary"
@@ -44,13 +41,12 @@ class RowScale(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matrix:
-    """Rows × columns in their own scale; an entry that was not measured is NaN, never zero.
+    """Rows × columns in their own scale, immutable; an entry that was not measured is NaN.
 
     Attributes:
         rows: Names, each once.
         columns: Names, each once.
-        groups: Per row, the program that it is a run of; rows of one group are no news to
-            one another, and are held out together.
+        groups: Per row, the program that it is a run of; rows of one group are held out together.
         values: (rows, columns); read-only.
         transform: How estimators see the values.
 
@@ -97,13 +93,8 @@ class Matrix:
     ) -> "Matrix":
         """From rows by name; without ``groups`` each row is a program of its own."""
         values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(columns))
-        return cls(
-            tuple(rows),
-            tuple(columns),
-            tuple(rows if groups is None else groups),
-            values,
-            transform,
-        )
+        of = tuple(rows if groups is None else groups)
+        return cls(tuple(rows), tuple(columns), of, values, transform)
 
     def _check_values(self) -> None:
         bad = np.isinf(self.values)
@@ -138,7 +129,7 @@ class Matrix:
         return row
 
     def with_entry(self, row: str, column: str, value: float) -> "Matrix":
-        """Another matrix in which one entry is added, corrected, or (NaN) forgotten."""
+        """Another matrix with one entry added, corrected, or (NaN) removed."""
         values = self.values.copy()
         values[self._row(row), self._column(column)] = value
         return replace(self, values=values)
@@ -183,23 +174,17 @@ class Matrix:
 
 
 def _place(places: Mapping[str, int], kind: str, name: str) -> int:
-    try:
-        return places[name]
-    except KeyError:
-        raise NotFound(f"the matrix has no {kind} {name!r}") from None
+    if name not in places:
+        raise NotFound(f"the matrix has no {kind} {name!r}")
+    return places[name]
 
 
 def _places(kind: str, names: tuple[str, ...]) -> dict[str, int]:
-    """Where each stands.
-
-    Raises:
-        InvalidInput: There is none, or one stands twice.
-    """
     if not names:
         raise InvalidInput(f"the matrix has no {kind}; give at least one")
     places: dict[str, int] = {}
     for place, name in enumerate(names):
         if name in places:
-            raise InvalidInput(f"{kind} {name!r} stands twice; give each its own name")
+            raise InvalidInput(f"{kind} {name!r} appears twice; give each its own name")
         places[name] = place
     return places

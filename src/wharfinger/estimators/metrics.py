@@ -1,4 +1,4 @@
-"""How good predictions were, of entries that were hidden and rows that were chosen in."""
+"""Errors of predictions: of hidden entries, and of choosing the best configuration by them."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,9 @@ from wharfinger.model.arrays import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowOutcome:
-    """One row that was predicted, and what it really was.
+    """Errors of one row per hidden entry, and whether its 90% interval covered the truth.
 
-    Attributes:
-        relative_errors: |predicted − true| / |true|, per hidden entry.
-        log_errors: |predicted − true| in the transformed scale, per hidden entry.
-        covered: Whether the 90% interval held the truth, per hidden entry.
-        regret: How much worse the configuration predicted best is than the best: 0.1 is 10%.
-        fold_in_seconds: That predicting took.
+    ``regret`` is how much worse the configuration predicted best is than the best: 0.1 is 10%.
     """
 
     relative_errors: Array
@@ -32,7 +27,7 @@ class RowOutcome:
 def outcome(
     prediction: RowPrediction, truth: Array, known: Array, *, higher: bool, seconds: float
 ) -> RowOutcome:
-    """Compare; ``known`` has NaN for hidden entries, ``truth`` where nothing was measured."""
+    """Errors; ``known`` has NaN for hidden entries, ``truth`` where nothing was measured."""
     hidden = ~np.isnan(truth) & np.isnan(known)
     mean, (low, high) = prediction.mean, prediction.interval_90()
     true = truth[hidden]

@@ -3,17 +3,16 @@
     x | i  ~  N( m + a r_i + β, (1 − a²) Σ ),   i = 1 … rows, with weight w_i
 
 r_i is known row i about the mean row m (and about its own level where levels are free), Σ the
-shrunk covariance of ``gaussian.py``. At a = 0 that is the Gaussian; the nearer a comes to 1, the
-more a new row has to be one of the known ones, level aside. Over all components the covariance
-stays about Σ (a kernel density with shrunk centres: Silverman, Density Estimation, 1986, section
-6.4.1). Given some entries x_o all components have the same gain, so that
+shrunk covariance of ``gaussian.py``. At a = 0 that is the Gaussian; near a = 1 a new row has to be
+one of the known ones, level aside. Over all components the covariance stays about Σ (a kernel
+density with shrunk centres: Silverman, Density Estimation, 1986, section 6.4.1). Given some entries
+x_o all components have the same gain, so that
 
     π_i ∝ w_i L(q_i),   q_i = d_iᵀ Q d_i,   d_i = x_o − m_o − a r_io
     E[x | x_o]  =  that of N(m + a Σ π_i r_i, Σ)
 
-with Q = K_oo⁻¹ / (1 − a²), less its part along the level where that is free. L is normal's or
-Student's: a program may vary more than the known ones do, and then no neighbor is to be
-believed too soon.
+with Q = K_oo⁻¹ / (1 − a²), less its part along the level where that is free. L is the normal's
+or Student's likelihood: the latter stays cautious about a program that varies more than known ones.
 """
 
 from dataclasses import dataclass
@@ -32,14 +31,14 @@ ROBUST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class FamilySettings:
-    """How known rows are taken.
+    """How known rows are used.
 
     Attributes:
-        free_level: A row's level is told by its own entries alone.
-        exponent: How much less each of a program's rows counts; 0 not, 1 wholly.
-        row_freedom: Of the Student's t by which rows that lie far off count less; infinite =
-            all rows count.
-        robust_columns: Entries that lie far off count less for the mean row.
+        free_level: A row's level is estimated from its own entries alone.
+        exponent: Of ``row_weights``: how much less each of a program's rows counts.
+        row_freedom: Degrees of freedom of the Student's t by which outlying rows count less;
+            infinite = all rows count.
+        robust_columns: Outlying entries count less for the mean row.
     """
 
     free_level: bool
@@ -50,12 +49,12 @@ class FamilySettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureFamily:
-    """Known rows, taken one way.
+    """Known rows, used one way.
 
     Attributes:
         residuals: (rows, columns) about the mean; gaps as PCA completes them.
         log_weights: (rows,) of the components.
-        moments: Mean and covariance, for making members; ``None`` in what was saved.
+        moments: Mean and covariance, for making members; ``None`` when restored from a file.
     """
 
     residuals: Array
@@ -67,12 +66,12 @@ def family(values: Array, groups: Indices, settings: FamilySettings) -> MixtureF
     """Mean, covariance and residuals of rows with gaps."""
     weights = _weights(values, row_weights(groups, settings.exponent), settings)
     effects = (robust_two_way if settings.robust_columns else two_way)(values, weights)
-    found, rows = moments_about(values, weights, effects, settings.free_level)
-    return MixtureFamily(rows, np.log(weights), found)
+    moments, rows = moments_about(values, weights, effects, settings.free_level)
+    return MixtureFamily(rows, np.log(weights), moments)
 
 
 def _weights(values: Array, base: Array, settings: FamilySettings) -> Array:
-    """Of rows: ``base``, less where they lie far off."""
+    """(rows,) ``base``, less for outlying rows."""
     weights, freedom = base, settings.row_freedom
     for _ in range(ROBUST_ROUNDS if np.isfinite(freedom) else 0):
         residuals = about_mean(values, two_way(values, weights), settings.free_level)
@@ -87,10 +86,9 @@ class MemberSettings:
     """One mixture.
 
     Attributes:
-        family: How known rows are taken.
-        drawn: Whether column effects are drawn towards none, as far as their noise says.
+        drawn: Column effects are shrunk, as far as their noise says.
         closeness: a.
-        freedom: Of Student's t in the likelihood of components; infinite = normal.
+        freedom: Degrees of freedom of Student's t in the likelihood; infinite = normal.
         shrinkage: α of the covariance.
         own_variances: T has one variance per column, not one for all.
     """
@@ -105,13 +103,7 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureMember:
-    """One mixture, learned.
-
-    Attributes:
-        settings: Which.
-        prior: m and Σ.
-        family: Its components.
-    """
+    """One mixture, learned: ``prior`` holds m and Σ, ``family`` the components."""
 
     settings: MemberSettings
     prior: Prior
@@ -119,16 +111,7 @@ class MixtureMember:
 
 
 def predict_means(one: MixtureMember, rows: Array, seen: Indices) -> Array:
-    """Conditional means of many rows that each know the same number of entries.
-
-    Args:
-        one: By which mixture.
-        rows: (tasks, columns) transformed values.
-        seen: (tasks, known) columns that are known, at least one.
-
-    Returns:
-        (tasks, columns).
-    """
+    """As ``conditional.predict_means``, with at least one known entry."""
     shift = np.zeros(rows.shape)
     if one.settings.closeness > 0:
         residual = np.take_along_axis(rows, seen, axis=1) - one.prior.mean[seen]
@@ -139,7 +122,7 @@ def predict_means(one: MixtureMember, rows: Array, seen: Indices) -> Array:
 
 
 def _responsibilities(one: MixtureMember, residual: Array, seen: Indices) -> Array:
-    """(tasks, rows) how much each known row speaks for a new one."""
+    """(tasks, rows) posterior weight π of each component."""
     settings = one.settings
     a, free = settings.closeness, one.prior.free_level
     inverse = conditional.precisions(one.prior, seen)
@@ -153,40 +136,40 @@ def _responsibilities(one: MixtureMember, residual: Array, seen: Indices) -> Arr
     pulled = np.einsum("tij,tj->ti", scaled, residual)
     q = (residual * pulled).sum(axis=1)[:, None] - 2 * np.einsum("tnk,tk->tn", theirs, pulled)
     q = q + np.einsum("tnk,tnk->tn", theirs @ scaled, theirs)
-    logs = one.family.log_weights + log_likelihood(q, settings.freedom, seen.shape[1] - int(free))
+    logs = one.family.log_weights + _log_likelihood(q, settings.freedom, seen.shape[1] - int(free))
     logs -= logs.max(axis=1, keepdims=True)
     weights = np.exp(logs)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def log_likelihood(q: Array, freedom: float, known: int) -> Array:
-    """Of a squared distance, but for a constant."""
+def _log_likelihood(q: Array, freedom: float, known: int) -> Array:
+    """L(q) without its constant."""
     if np.isinf(freedom):
         return -q / 2
     return np.asarray(-(freedom + known) / 2 * np.log1p(np.maximum(q, 0.0) / freedom))
 
 
 def condition(one: MixtureMember, row: Array) -> Gaussian:
-    """Mean and covariance of one row given its known entries; may be none.
+    """One row given its known entries, if any.
 
-    The reference for ``native/_mixture``, which leaves out all of the covariance but its diagonal.
+    The reference for ``native/_mixture``, which computes only the diagonal of the covariance.
     """
-    prior, found, a = one.prior, one.family, one.settings.closeness
+    prior, components, a = one.prior, one.family, one.settings.closeness
     seen = np.flatnonzero(~np.isnan(row))
     if not seen.size:
-        weights = np.exp(found.log_weights - found.log_weights.max())
+        weights = np.exp(components.log_weights - components.log_weights.max())
         cold = prior.condition(row)
-        return Gaussian(
-            cold.mean + a * (weights @ found.residuals) / weights.sum(), cold.covariance
-        )
+        shift = a * (weights @ components.residuals) / weights.sum()
+        return Gaussian(cold.mean + shift, cold.covariance)
     gain, left, level_weights = prior.gain(seen)
     if prior.free_level:
         gain = gain + np.outer(1 - gain.sum(axis=1), level_weights)
     residual = (row[seen] - prior.mean[seen])[None]
     centres, weights = np.zeros((1, len(row))), np.ones(1)
     if a > 0:
-        centres, weights = a * found.residuals, _responsibilities(one, residual, seen[None])[0]
-    # Each component's mean: its centre, and what the known entries say beside it.
+        centres = a * components.residuals
+        weights = _responsibilities(one, residual, seen[None])[0]
+    # Each component's mean: its centre, moved by the known entries.
     means = prior.mean + centres + (residual - centres[:, seen]) @ gain.T
     mean = weights @ means
     spread = (means - mean) * np.sqrt(weights)[:, None]

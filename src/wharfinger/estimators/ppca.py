@@ -1,4 +1,4 @@
-"""Probabilistic PCA of rows with gaps, by expectation and maximisation.
+"""Probabilistic PCA of rows with gaps, by expectation maximisation.
 
     x = W z + e,  z ~ N(0, I),  e ~ N(0, σ² I)
 
@@ -11,6 +11,7 @@ the data do not speak for it (Bishop, "Bayesian PCA", 1999).
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.estimators.conditional import MIN_VARIANCE
 from wharfinger.model.arrays import Array
@@ -32,12 +33,9 @@ class Components:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Completed:
-    """Rows without gaps.
+    """Rows with expected values in their gaps, (rows, columns), and Σ weight · E[x xᵀ].
 
-    Attributes:
-        rows: (rows, columns) expected values where nothing is known.
-        moment: (columns, columns) Σ weight · E[x xᵀ], what is uncertain about the gaps
-            included.
+    The moment, (columns, columns), includes the uncertainty of the gaps.
     """
 
     rows: Array
@@ -45,12 +43,7 @@ class Completed:
 
 
 def complete(residuals: Array, weights: Array) -> Completed:
-    """Fill the gaps of rows with mean zero, and sum their second moments.
-
-    Args:
-        residuals: (rows, columns), NaN where missing.
-        weights: (rows,).
-    """
+    """Fill the gaps, NaN, of (rows, columns) with mean zero, and sum their second moments."""
     known = ~np.isnan(residuals)
     filled = np.where(known, residuals, 0.0)
     if known.all() or min(residuals.shape) < 2:
@@ -73,7 +66,7 @@ def _fit(filled: Array, known: Array) -> Components:
 
 
 def _start(filled: Array, known: Array) -> Components:
-    """Principal components of the rows with gaps at their mean, as if they were the truth."""
+    """Principal components of the rows with gaps at their mean."""
     rank = max(1, min(MAX_RANK, min(filled.shape) - 1))
     _, singular, right = np.linalg.svd(filled, full_matrices=False)
     w = right[:rank].T * (singular[:rank] / np.sqrt(len(filled)))
@@ -93,7 +86,7 @@ def _latent(filled: Array, known: Array, components: Components) -> tuple[Array,
 
 
 def _step(filled: Array, known: Array, components: Components) -> Components:
-    """One round: where the rows lie, then which W and σ² make that likeliest."""
+    """One round: E the latent rows, M the W and σ² that make them likeliest."""
     w, noise = components.w, components.noise_variance
     rank = w.shape[1]
     z, covariance = _latent(filled, known, components)
@@ -110,10 +103,7 @@ def _step(filled: Array, known: Array, components: Components) -> Components:
 
 
 def _uncertainty(
-    known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    covariance: Array,
-    components: Components,
-    weights: Array,
+    known: NDArray[np.bool_], covariance: Array, components: Components, weights: Array
 ) -> Array:
     """Σ weight · Cov[gaps], zero where either entry is known."""
     size = len(components.w)

@@ -1,7 +1,7 @@
-"""A fitted estimator, as everybody else uses it: names, transform, calibration, changes.
+"""A fitted estimator, as all other packages use it: names, transform, calibration, changes.
 
-``fit`` learns; the ``Recommender`` that it gives never changes. It folds in rows, and gives
-another recommender when an entry is corrected or a column comes.
+``fit`` learns; the ``Recommender`` that it returns is immutable. It folds in rows, and returns
+another recommender when an entry is corrected or a column is added.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,28 +24,37 @@ from wharfinger.estimators.estimator import (
 )
 from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.estimators.registry import make_estimator
-from wharfinger.estimators.tasks import Indices, draw_seen, group_folds, masked, number_groups
+from wharfinger.estimators.tasks import (
+    Indices,
+    draw_seen,
+    leave_out,
+    masked,
+    number_groups,
+    sample_rows,
+)
 from wharfinger.model.arrays import Array
 
 CALIBRATED_COUNTS = (1, 2, 4)
 CALIBRATION_FOLDS = 10
 MAX_CALIBRATION_ROWS = 300
 UNCALIBRATED = 2.0
-"""Times the estimator's own standard deviation where no program can be left out to see."""
+"""Factor where there are too few programs to hold one out."""
 MIN_STD = 1e-9
 MAX_ROWS = 20_000
-"""That are learnt from: those with the most entries. More change no number that matters, and what
-learning takes stays bounded."""
+"""Rows to learn from, those with the most entries: bounds the time of learning."""
 BATCH = 128
-"""Rows that are folded in by one call: few enough to stay in a processor's cache."""
+"""Rows folded in by one call of the kernel: few enough to stay in a processor's cache."""
+Row = Array | Mapping[str, float]
+"""Known entries by column, or (columns,) with NaN where not known; in the matrix's own scale."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """By how much to widen an estimator's own standard deviations.
+    """Corrects an estimator's own variances.
 
     Attributes:
-        factors: For rows with 1, 2 and 4 known entries; between them by the logarithm.
+        factors: Of standard deviations, for rows with 1, 2 and 4 known entries; interpolated over
+            the logarithm between them.
         unmeasured: (columns,) variance to add where no known row has an entry: how much
             columns differ from one another.
     """
@@ -54,7 +63,7 @@ class Calibration:
     unmeasured: Array
 
     def factor(self, known: int) -> float:
-        """For a row with so many known entries."""
+        """For a row with this many known entries."""
         at = np.log(CALIBRATED_COUNTS)
         return float(np.interp(np.log(max(known, 1)), at, self.factors))
 
@@ -65,16 +74,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recommender:
-    """What was learned from one matrix.
-
-    Attributes:
-        estimator: By which way.
-        matrix: From what.
-        scale: What a row's level says.
-        seed: Of the rehearsals that settings and calibration were found on.
-        learned: The estimator's own.
-        calibration: Found by leaving out programs.
-    """
+    """What an estimator learned from one matrix; ``seed`` is that of its rehearsals."""
 
     estimator: Estimator
     matrix: Matrix
@@ -93,34 +93,30 @@ class Recommender:
             kernel = self.learned.compiled(finish)
         object.__setattr__(self, "_kernel", kernel)
 
-    def predict(self, row: Array | Mapping[str, float]) -> RowPrediction:
+    def predict(self, row: Row) -> RowPrediction:
         """Fold in one new row.
-
-        Args:
-            row: Known entries by column, or (columns,) with NaN where not known; in the
-                matrix's own scale.
 
         Raises:
             InvalidInput: The row does not fit the matrix, or a value has no logarithm.
-            NotFound: There is no such column.
+            NotFound: The matrix has no such column.
         """
         values = row if isinstance(row, np.ndarray) else self.matrix.row_of(row)
         if self._kernel is not None and values.ndim == 1:
-            found = self._kernel.fold_in(np.ascontiguousarray(values, np.float64))
-            if found is not None:
-                return self._told(*found)
+            folded = self._kernel.fold_in(np.ascontiguousarray(values, np.float64))
+            if folded is not None:
+                return self._folded(*folded)
         return self.reference(values)
 
-    def predict_many(self, rows: Iterable[Array | Mapping[str, float]]) -> list[RowPrediction]:
-        """Fold in a batch: as each alone, whatever the others are, and sooner.
+    def predict_many(self, rows: Iterable[Row]) -> list[RowPrediction]:
+        """Fold in a batch: each row as by ``predict``, and faster.
 
         Args:
-            rows: As for ``predict``; soonest as one array, (rows, columns). Predictions of up to
-                ``BATCH`` rows share their memory.
+            rows: Fastest as one array, (rows, columns). Predictions of up to ``BATCH`` rows share
+                their memory.
 
         Raises:
             InvalidInput: A row does not fit the matrix, or a value has no logarithm.
-            NotFound: There is no such column.
+            NotFound: The matrix has no such column.
         """
         kernel = self._kernel
         if kernel is None:
@@ -128,54 +124,54 @@ class Recommender:
         predictions: list[RowPrediction] = []
         for batch in _batches(rows):
             values = self._stacked(batch)
-            for row, mean, variances, logs, told in zip(
+            for row, mean, variances, logs, folded in zip(
                 values, *kernel.fold_in_many(values), strict=True
             ):
                 predictions.append(
-                    self._told(mean, variances, logs) if told else self.reference(row)
+                    self._folded(mean, variances, logs) if folded else self.reference(row)
                 )
         return predictions
 
     def reference(self, row: Array) -> RowPrediction:
-        """The same by ``Learned.condition`` and NumPy, for whatever no kernel tells.
+        """The same by ``Learned.condition`` and NumPy, where no kernel can.
 
         Raises:
             InvalidInput: The row does not fit the matrix, or a value has no logarithm.
         """
         logs = self._checked(row)
-        found = self._widened(logs)
-        # What was never measured is never certain, and rounding makes no variance negative.
-        variances = np.maximum(found.variances + self.calibration.unmeasured, MIN_VARIANCE)
+        row_given = self._widened(logs)
+        # An unmeasured column is never certain, and rounding makes no variance negative.
+        variances = np.maximum(row_given.variances + self.calibration.unmeasured, MIN_VARIANCE)
         variances = np.where(np.isnan(logs), variances, 0.0)
-        return self._prediction(found.mean, variances, lambda: found.covariance)
+        return self._prediction(row_given.mean, variances, lambda: row_given.covariance)
 
     def _widened(self, logs: Array) -> Gaussian:
-        """What the estimator says, its deviations calibrated."""
+        """The estimator's prediction with calibrated deviations."""
         factor = self.calibration.factor(int((~np.isnan(logs)).sum()))
         return self.learned.condition(logs).scaled(factor)
 
-    def _told(self, mean: Array, variances: Array, logs: Array) -> RowPrediction:
-        """What a kernel found. It gives no covariance: that is the reference's."""
+    def _folded(self, mean: Array, variances: Array, logs: Array) -> RowPrediction:
+        """A kernel's prediction. It has no covariance: that is the reference's."""
         return self._prediction(mean, variances, lambda: self._widened(logs).covariance)
 
     def _prediction(
         self, mean: Array, variances: Array, covariance: Callable[[], Array]
     ) -> RowPrediction:
         def whole() -> Array:
-            found = covariance().copy()
-            np.fill_diagonal(found, variances)
-            return found
+            matrix = covariance().copy()
+            np.fill_diagonal(matrix, variances)
+            return matrix
 
         gaussian = Gaussian(mean, whole, variances)
         return RowPrediction(self.matrix.columns, gaussian, self.matrix.transform)
 
-    def _stacked(self, rows: Array | list[Array | Mapping[str, float]]) -> Array:
+    def _stacked(self, rows: Array | list[Row]) -> Array:
         """(rows, columns) of rows in any form."""
         if not isinstance(rows, np.ndarray):
-            found = [r if isinstance(r, np.ndarray) else self.matrix.row_of(r) for r in rows]
-            for row in found:
+            values = [r if isinstance(r, np.ndarray) else self.matrix.row_of(r) for r in rows]
+            for row in values:
                 self._check_size(row)
-            rows = np.array(found, np.float64)
+            rows = np.array(values, np.float64)
         elif rows.shape[1:] != (len(self.matrix.columns),):
             self._check_size(rows[0])
         return np.ascontiguousarray(rows, np.float64)
@@ -201,7 +197,7 @@ class Recommender:
         return self.matrix.transform.forward(row)
 
     def with_entry(self, row: str, column: str, value: float) -> "Recommender":
-        """Another one, that knows this entry too, or knows it better."""
+        """Another one, with this entry added or corrected."""
         return self._on(self.matrix.with_entry(row, column, value))
 
     def with_column(self, name: str, entries: Mapping[str, float]) -> "Recommender":
@@ -209,17 +205,15 @@ class Recommender:
         return self._on(self.matrix.with_column(name, entries))
 
     def with_row(self, name: str, group: str, row: Array) -> "Recommender":
-        """Another one, that has learned from this row too."""
+        """Another one, that learned from this row too."""
         return self._on(self.matrix.with_row(name, group, row))
 
     def _on(self, matrix: Matrix) -> "Recommender":
         return fit(self.estimator, matrix, scale=self.scale, seed=self.seed)
 
 
-def _batches(
-    rows: Iterable[Array | Mapping[str, float]],
-) -> Iterator[Array | list[Array | Mapping[str, float]]]:
-    """At most ``BATCH`` rows each; slices of what is an array."""
+def _batches(rows: Iterable[Row]) -> Iterator[Array | list[Row]]:
+    """At most ``BATCH`` rows each; an array in slices."""
     if isinstance(rows, np.ndarray):
         yield from (rows[begin : begin + BATCH] for begin in range(0, len(rows), BATCH))
         return
@@ -239,15 +233,15 @@ def fit(
 
     Args:
         estimator: One, or its name in the registry.
-        matrix: Rows without an entry are passed over; of more than ``MAX_ROWS`` those with the
-            fewest are.
+        matrix: Rows without an entry are ignored; of more than ``MAX_ROWS`` those with the
+            fewest entries are.
         scale: What a row's level says.
-        seed: The same gives the same.
+        seed: Of rehearsals; the same gives the same result.
 
     Raises:
         InvalidInput: No entry is known at all, or no estimator has that name.
     """
-    way = make_estimator(estimator) if isinstance(estimator, str) else estimator
+    chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     values = matrix.transformed
     usable = np.flatnonzero((~np.isnan(values)).any(axis=1))
     if not usable.size:
@@ -257,25 +251,22 @@ def fit(
         entries = (~np.isnan(values[usable])).sum(axis=1) + rng.random(len(usable))
         usable = np.sort(usable[np.argsort(-entries)[:MAX_ROWS]])
     values, groups = values[usable], number_groups([matrix.groups[i] for i in usable])
-    learned = way.learn(values, groups, scale, rng)
+    learned = chosen.learn(values, groups, scale, rng)
     calibration = calibrate(learned, values, groups, rng)
-    return Recommender(way, matrix, scale, seed, learned, calibration)
+    return Recommender(chosen, matrix, scale, seed, learned, calibration)
 
 
 def calibrate(
     learned: Learned, values: Array, groups: Indices, rng: np.random.Generator
 ) -> Calibration:
-    """Leave out programs; how wide would 90% intervals have had to be?
+    """Hold out programs, and widen 90% intervals as far as their entries require.
 
-    The factor is the 90% quantile over all left-out entries of |error| / s, over a normal's.
+    A factor is the 90% quantile over all held-out entries of |error| / s, over a normal's.
     """
-    if len(values) > MAX_CALIBRATION_ROWS:
-        rows = np.sort(rng.choice(len(values), MAX_CALIBRATION_ROWS, replace=False))
-        values, groups = values[rows], groups[rows]
+    values, groups = sample_rows(values, groups, MAX_CALIBRATION_ROWS, rng)
     ratios: dict[int, list[Array]] = {known: [] for known in CALIBRATED_COUNTS}
     if len(np.unique(groups)) > 1:
-        for held in group_folds(groups, CALIBRATION_FOLDS, rng):
-            training = np.setdiff1d(np.arange(len(values)), held)
+        for training, held in leave_out(groups, CALIBRATION_FOLDS, rng):
             rehearsed = learned.relearn(values[training], groups[training])
             for known in CALIBRATED_COUNTS:
                 ratios[known] += _ratios(rehearsed, values[held], known, rng)
@@ -284,15 +275,15 @@ def calibrate(
 
 def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator) -> list[Array]:
     """|error| / s of the entries that were not revealed."""
-    found = []
+    ratios = []
     for i, seen in zip(*draw_seen(rows, known, rng), strict=True):
         gaussian = learned.condition(masked(rows[i], seen))
         hidden = ~np.isnan(rows[i])
         hidden[seen] = False
         std = np.sqrt(np.maximum(gaussian.variances[hidden], 0.0))
         error = np.abs(gaussian.mean - rows[i])[hidden]
-        found.append(error / np.maximum(std, MIN_STD))
-    return found
+        ratios.append(error / np.maximum(std, MIN_STD))
+    return ratios
 
 
 def _unmeasured(values: Array) -> Array:
@@ -303,7 +294,7 @@ def _unmeasured(values: Array) -> Array:
 
 
 def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:
-    """Per count; one that no row could rehearse takes that of its neighbor."""
+    """Per count; one that no row could rehearse takes the one before."""
     factors: list[float] = []
     for known in CALIBRATED_COUNTS:
         if ratios[known]:

@@ -1,24 +1,21 @@
 """Every estimator by name. A new one is a file beside this one and a line here."""
 
-from collections.abc import Callable
-
 from wharfinger.errors import InvalidInput
+from wharfinger.estimators.baselines import COLUMN_MEANS, NEAREST_NEIGHBOURS, ROW_COLUMN_MEANS
 from wharfinger.estimators.estimator import Estimator
 from wharfinger.estimators.gaussian import GaussianEstimator
-from wharfinger.estimators.means import ColumnMeans, RowColumnMeans
-from wharfinger.estimators.neighbours import NearestNeighbours
 from wharfinger.estimators.stack import StackEstimator
 from wharfinger.estimators.svd_pq import SvdPq
 
-ESTIMATORS: dict[str, Callable[[], Estimator]] = {
-    ColumnMeans.name: ColumnMeans,
-    RowColumnMeans.name: RowColumnMeans,
-    NearestNeighbours.name: NearestNeighbours,
-    SvdPq.name: SvdPq,
-    GaussianEstimator.name: GaussianEstimator,
-    StackEstimator.name: StackEstimator,
-}
-
+_ALL: tuple[Estimator, ...] = (
+    COLUMN_MEANS,
+    ROW_COLUMN_MEANS,
+    NEAREST_NEIGHBOURS,
+    SvdPq(),
+    GaussianEstimator(),
+    StackEstimator(),
+)
+ESTIMATORS = {each.name: each for each in _ALL}
 DEFAULT_ESTIMATOR = StackEstimator.name
 
 
@@ -26,10 +23,10 @@ def make_estimator(name: str) -> Estimator:
     """The estimator of that name.
 
     Raises:
-        InvalidInput: There is none.
+        InvalidInput: No estimator has it.
     """
     if name not in ESTIMATORS:
         raise InvalidInput(
             f"--estimator: {name!r} is not an estimator; there are {', '.join(ESTIMATORS)}"
         )
-    return ESTIMATORS[name]()
+    return ESTIMATORS[name]

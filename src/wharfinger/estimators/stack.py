@@ -1,29 +1,29 @@
 """``stack``, the default: a weighted mean of mixtures centred on known rows.
 
-Members (``mixture.py``) differ in how close components keep to known rows, how strongly a far
-component is given up, how rows count, and how far column effects are believed. No single one wins
-on every matrix; which do is found by rehearsal: programs are left out, 2 and 4 entries revealed,
-and members are taken one after the other, again and again, as each lowers the mean absolute
-error of the mean of those taken most (Caruana, Niculescu-Mizil, Crew and Ksikes, "Ensemble
-selection from libraries of models", 2004: weights that are not negative, and few of them). A few
-programs would choose by chance, so there are picks to begin with, of the kind that does well on
-most matrices; the fewer programs, the more of them. The variance is that of the mixture of
-members: their own, and how much they disagree.
+Members (``mixture.py``) differ in how close components keep to known rows, how far outliers count,
+and how column effects are shrunk. No single one wins on every matrix. They are selected by
+rehearsal: programs are held out, 2 and 4 entries revealed, and members are added one after the
+other, with repetition, as each lowers the mean absolute error of their mean (Caruana,
+Niculescu-Mizil, Crew and Ksikes, "Ensemble selection from libraries of models", 2004: non-negative
+weights, and few of them). A few programs would choose by chance, so selection begins with prior
+picks, of the kind that does well on most matrices; the fewer programs, the more of them. The
+variance is that of the mixture of members: their own, and how much they disagree.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import cache, partial
 from itertools import product
 from math import ceil, inf, sqrt
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.estimators.estimator import Finish, FoldIn
-from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, prior_of
+from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, Moments, prior_of
 from wharfinger.estimators.matrix import RowScale
-from wharfinger.estimators.means import pack_prior, unpack_prior
 from wharfinger.estimators.mixture import (
     FamilySettings,
     MemberSettings,
@@ -33,49 +33,37 @@ from wharfinger.estimators.mixture import (
     family,
     predict_means,
 )
-from wharfinger.estimators.tasks import Indices, draw_seen, group_folds
+from wharfinger.estimators.tasks import Indices, draw_seen, leave_out, sample_rows
 from wharfinger.model.arrays import Array
 from wharfinger.native import Mixtures
 
 CLOSENESS = (0.0, 0.5, 0.8, 0.95, 0.99)
 TUNED = (0.0, 0.8, 0.97)
-"""Where covariances are chosen: about components that are near, another is better."""
+"""Closeness for which a covariance is chosen: components near known rows need another one."""
 FREEDOMS = (inf, 4.0)
 DRAWN = (False, True)
 EXPONENTS = (0.0, 0.5)
 ROBUSTNESS = ((4.0, False), (1.0, False), (inf, True))
-"""Freedom of the rows' weights, and whether entries far off count less for the mean row."""
+"""``row_freedom`` and ``robust_columns`` of families."""
 TUNED_BY = ROBUSTNESS[0]
 FOLDS = 10
 DRAWS = 3
 MIN_TASKS = 60
-"""Rows to rehearse with each number of entries: where there are fewer, each is drawn more often."""
+"""Rows to rehearse with each number of entries; fewer rows are each drawn more often."""
 REVEALED = (2, 4)
 MAX_ROWS = 500
 """Rows that settings are chosen on, and components of a mixture."""
 PRIOR_PICKS = 40.0
-"""Over the root of the programs: picks that the selection begins with."""
+"""Picks that the selection begins with, times the root of the number of programs."""
 ROUNDS = 20
 SAME = 1e-9
 """Errors that differ by this share of themselves are equal."""
 MAX_MEMBERS = 8
 LEAN_MEMBERS = 5
 LEAN_ROWS = 50
-"""From so many rows on fewer members are kept: folding in costs members times rows."""
+"""From this many rows on, ``LEAN_MEMBERS`` are kept: folding in costs members times rows."""
 DEFAULT = MemberSettings(FamilySettings(True, 0.5, inf, False), True, 0.0, inf, 0.5, False)
-"""With fewer than two programs there is nothing to choose by."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """Members as the compiled fold-in takes them: see ``native/kernels/_mixture.pyx``."""
-
-    kernels: Array
-    residuals: Array
-    log_weights: Array
-    means: Array
-    of: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]"
-    settings: Array
+"""Used with fewer than two programs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,49 +71,46 @@ class StackLearned:
     """Mixtures and their weights.
 
     Attributes:
-        members: Those that count.
+        members: Those with a weight.
         weights: (members,), summing to one.
-        packed: The same, for the compiled fold-in.
-        alone: That fold-in, of transformed rows and with nothing after it.
+        packed: The same, as arguments of the compiled fold-in.
+        alone: That fold-in, of transformed rows and without further steps.
     """
 
     members: tuple[MixtureMember, ...]
     weights: Array
-    packed: Packed
+    packed: "_Packed"
     alone: FoldIn
 
     @classmethod
     def of(cls, members: Sequence[MixtureMember], weights: Array) -> "StackLearned":
-        """With what the fold-in needs."""
-        packed = pack(members, weights)
-        alone = kernel(packed, Finish.nothing(packed.means.shape[1]))
+        """With the compiled fold-in."""
+        packed = _pack(members, weights)
+        alone = _kernel(packed, Finish.nothing(len(members[0].prior.mean)))
         return cls(tuple(members), weights, packed, alone)
 
     def condition(self, row: Array) -> Gaussian:
-        """Mean and variances at once; the covariance when it is asked for."""
-        found = self.alone.fold_in(np.ascontiguousarray(row, dtype=np.float64))
-        if found is None:
+        """Mean and variances by the kernel; the covariance when it is first read."""
+        folded = self.alone.fold_in(np.ascontiguousarray(row, dtype=np.float64))
+        if folded is None:
             return self.reference(row)
-        mean, variances, values = found
+        mean, variances, values = folded
         return Gaussian(mean, lambda: self.reference(values).covariance, variances)
 
     def compiled(self, finish: Finish) -> FoldIn:
-        """The same with what comes before and after it."""
-        return kernel(self.packed, finish)
+        """The kernel, with these steps before and after."""
+        return _kernel(self.packed, finish)
 
     def reference(self, row: Array) -> Gaussian:
         """The same in NumPy, with the whole covariance."""
-        found = [condition(one, row) for one in self.members]
-        means = np.array([each.mean for each in found])
+        parts = [condition(one, row) for one in self.members]
+        means = np.array([part.mean for part in parts])
         mean = self.weights @ means
         apart = (means - mean) * np.sqrt(self.weights)[:, None]
         covariance = apart.T @ apart
-        for weight, each in zip(self.weights, found, strict=True):
-            covariance += weight * each.covariance
-        seen = np.flatnonzero(~np.isnan(row))
-        mean[seen] = row[seen]
-        covariance[seen, :] = covariance[:, seen] = 0.0
-        return Gaussian(mean, covariance)
+        for weight, part in zip(self.weights, parts, strict=True):
+            covariance += weight * part.covariance
+        return Gaussian.pinned(mean, covariance, row)
 
     def relearn(self, values: Array, groups: Indices) -> "StackLearned":
         """The same members and weights on other rows."""
@@ -135,20 +120,48 @@ class StackLearned:
 
     def arrays(self) -> dict[str, Array]:
         """Members, their families, and weights."""
-        found: dict[str, Array] = {"weights": self.weights}
+        arrays: dict[str, Array] = {"weights": self.weights}
         families = list(dict.fromkeys(id(one.family) for one in self.members))
         for number, one in enumerate(self.members):
-            found[f"{number}.settings"] = _pack_settings(one.settings)
-            found |= {f"{number}.{name}": a for name, a in pack_prior(one.prior).items()}
+            of_family, *of_member = astuple(one.settings)
             of = families.index(id(one.family))
-            found[f"{number}.family"] = np.array(float(of))
-            found[f"family{of}.residuals"] = one.family.residuals
-            found[f"family{of}.log_weights"] = one.family.log_weights
-        return found
+            arrays |= {f"{number}.{name}": a for name, a in one.prior.arrays().items()}
+            arrays |= {
+                f"{number}.settings": np.array([*of_family, *of_member], dtype=np.float64),
+                f"{number}.family": np.array(float(of)),
+                f"family{of}.residuals": one.family.residuals,
+                f"family{of}.log_weights": one.family.log_weights,
+            }
+        return arrays
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, Array]) -> "StackLearned":
+        """The inverse of ``arrays``."""
+        families: dict[int, MixtureFamily] = {}
+        members = []
+        for number in range(len(arrays["weights"])):
+            of = int(arrays[f"{number}.family"])
+            if of not in families:
+                rows = arrays[f"family{of}.residuals"], arrays[f"family{of}.log_weights"]
+                families[of] = MixtureFamily(*rows)
+            own = {name.removeprefix(f"{number}."): array for name, array in arrays.items()}
+            settings = _unpack_settings(own["settings"])
+            members.append(MixtureMember(settings, Prior.restore(own), families[of]))
+        return cls.of(members, arrays["weights"])
 
 
-def pack(members: Sequence[MixtureMember], weights: Array) -> Packed:
-    """Each covariance and each family once."""
+def _unpack_settings(numbers: Array) -> MemberSettings:
+    free, exponent, rows, columns, *of_member = map(float, numbers)
+    drawn, closeness, freedom, shrinkage, own = of_member
+    of = FamilySettings(bool(free), exponent, rows, bool(columns))
+    return MemberSettings(of, bool(drawn), closeness, freedom, shrinkage, bool(own))
+
+
+_Packed = tuple[Array, Array, Array, Array, NDArray[np.int64], Array]
+
+
+def _pack(members: Sequence[MixtureMember], weights: Array) -> _Packed:
+    """The members for ``native/kernels/_mixture.pyx``, each covariance and each family once."""
     kernels = {id(one.prior.covariance): one.prior.covariance for one in members}
     families = {id(one.family): one.family for one in members}
     of = [
@@ -163,76 +176,51 @@ def pack(members: Sequence[MixtureMember], weights: Array) -> Packed:
         (one.settings.closeness, one.settings.freedom, weight)
         for one, weight in zip(members, weights, strict=True)
     ]
-    return Packed(
+    return (
         np.array(list(kernels.values())),
-        np.array([found.residuals for found in families.values()]),
-        np.array([found.log_weights for found in families.values()]),
+        np.array([each.residuals for each in families.values()]),
+        np.array([each.log_weights for each in families.values()]),
         np.array([one.prior.mean for one in members]),
         np.array(of, dtype=np.int64),
         np.array(settings),
     )
 
 
-def kernel(packed: Packed, finish: Finish) -> FoldIn:
-    """The compiled fold-in."""
-    return Mixtures(
-        packed.kernels,
-        packed.residuals,
-        packed.log_weights,
-        packed.means,
-        packed.of,
-        packed.settings,
-        finish.factors,
-        finish.unmeasured,
-        finish.logarithms,
-        RIDGE,
-        MIN_VARIANCE,
-    )
+def _kernel(packed: _Packed, finish: Finish) -> FoldIn:
+    return Mixtures(*packed, *finish, RIDGE, MIN_VARIANCE)
 
 
 class Families:
-    """Known rows, each way to take them worked out once."""
+    """Makes families and priors of known rows, each once."""
 
     def __init__(self, values: Array, groups: Indices) -> None:
-        self._values, self._groups = values, groups
-        self._families: dict[FamilySettings, MixtureFamily] = {}
-        self._priors: dict[tuple[FamilySettings, float, bool], Prior] = {}
+        self.family = cache(partial(family, values, groups))
+        self._prior = cache(self._make_prior)
 
-    def family(self, settings: FamilySettings) -> MixtureFamily:
-        """Of these settings."""
-        if settings not in self._families:
-            found = family(self._values, self._groups, settings)
-            self._families[settings] = found
-        return self._families[settings]
+    def _make_prior(self, of: FamilySettings, shrinkage: float, own_variances: bool) -> Prior:
+        settings = GaussianSettings(shrinkage, own_variances, of.exponent, of.free_level)
+        return prior_of(self._moments(of), settings)
+
+    def _moments(self, of: FamilySettings) -> Moments:
+        moments = self.family(of).moments
+        assert moments is not None, "learned, not restored from a file"
+        return moments
 
     def member(self, settings: MemberSettings) -> MixtureMember:
-        """Of these settings; equal covariances are one object."""
-        found, of = self.family(settings.family), settings.family
-        assert found.moments is not None, "worked out from rows, not read from a file"
-        key = of, settings.shrinkage, settings.own_variances
-        if key not in self._priors:
-            kept = GaussianSettings(
-                settings.shrinkage, settings.own_variances, of.exponent, of.free_level
-            )
-            self._priors[key] = prior_of(found.moments, kept)
-        prior = self._priors[key]
+        """With these settings; equal covariances are one object."""
+        of = settings.family
+        prior = self._prior(of, settings.shrinkage, settings.own_variances)
         if not settings.drawn:
-            prior = replace(prior, mean=found.moments.effects.columns)
-        return MixtureMember(settings, prior, found)
+            prior = replace(prior, mean=self._moments(of).effects.columns)
+        return MixtureMember(settings, prior, self.family(of))
 
 
 # --- choosing -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StackRehearsal:
-    """Programs that are left out, and which of their entries are revealed.
-
-    Attributes:
-        families: Of the programs that are kept.
-        rows: (rows, columns) of those left out.
-        tasks: Rows and the columns of them that are revealed.
-    """
+class _Rehearsal:
+    """Families of programs, rows of held-out ones, and their revealed columns by task."""
 
     families: Families
     rows: Array
@@ -240,29 +228,25 @@ class StackRehearsal:
 
     def errors(self, settings: MemberSettings) -> Array:
         """Predicted less true of all entries that were not revealed, one after the other."""
-        one, found = self.families.member(settings), []
+        one, errors = self.families.member(settings), [np.zeros(0)]
         for rows, seen in self.tasks:
             error = predict_means(one, self.rows[rows], seen) - self.rows[rows]
             np.put_along_axis(error, seen, np.nan, axis=1)
-            found.append(error[~np.isnan(error)])
-        return np.concatenate(found) if found else np.zeros(0)
+            errors.append(error[~np.isnan(error)])
+        return np.concatenate(errors)
 
 
-def rehearsals(
-    values: Array, groups: Indices, rng: np.random.Generator
-) -> Iterator[StackRehearsal]:
-    """Each program is left out once."""
+def _rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[_Rehearsal]:
+    """Each program is held out once."""
     draws = max(DRAWS, ceil(MIN_TASKS / len(values)))
-    for held in group_folds(groups, FOLDS, rng):
-        rows = values[held]
-        seen = [_draw(rows, known, draws, rng) for known in REVEALED]
-        training = np.setdiff1d(np.arange(len(values)), held)
+    for training, held in leave_out(groups, FOLDS, rng):
+        seen = [_draw(values[held], known, draws, rng) for known in REVEALED]
         families = Families(values[training], groups[training])
-        yield StackRehearsal(families, rows, [(r, s) for r, s in seen if len(r)])
+        yield _Rehearsal(families, values[held], [(r, s) for r, s in seen if len(r)])
 
 
 def _draw(rows: Array, known: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Tasks of several draws in one: each row as often as it is drawn."""
+    """Tasks of several draws in one."""
     drawn = [draw_seen(rows, known, rng) for _ in range(draws)]
     return np.concatenate([r for r, _ in drawn]), np.concatenate([s for _, s in drawn])
 
@@ -270,12 +254,12 @@ def _draw(rows: Array, known: int, draws: int, rng: np.random.Generator) -> tupl
 def choose(
     values: Array, groups: Indices, levels: tuple[bool, ...], rng: np.random.Generator
 ) -> tuple[list[MemberSettings], Array]:
-    """Members and weights by which programs that were left out are predicted best."""
+    """The members and weights that best predict programs that are held out."""
     alone = [replace(DEFAULT, family=replace(DEFAULT.family, free_level=levels[0]))], np.ones(1)
     programs = len(np.unique(groups))
     if programs < 2:
         return alone
-    stage = list(rehearsals(values, groups, rng))
+    stage = list(_rehearsals(values, groups, rng))
     exponents = EXPONENTS if programs < len(groups) else EXPONENTS[:1]
     settings: list[MemberSettings] = []
     for free in levels:
@@ -292,22 +276,17 @@ def choose(
 
 
 def _is_likely(settings: MemberSettings, exponent: float) -> bool:
-    """Of the kind that does well on most matrices: hardly moved by what lies far off."""
+    """Of the kind that does well on most matrices: robust against outliers."""
     of = settings.family
     robust = of.row_freedom == min(freedom for freedom, _ in ROBUSTNESS)
     return robust and of.exponent == exponent and settings.freedom < inf
 
 
 def select_few(errors: Array, prior: Array, picks: float, most: int) -> tuple[Indices, Array]:
-    """At most ``most`` predictors and their weights.
+    """Indices and weights of at most ``most`` predictors; ``errors`` as for ``select``.
 
-    Those that have most weight are kept, and weighed once more among themselves.
-
-    Args:
-        errors: (predictors, entries) predicted less true.
-        prior: (predictors,) what the picks to begin with are shared out by.
-        picks: How many those are.
-        most: To keep.
+    Those with most weight are kept, and weighted again among themselves. The number of prior
+    ``picks`` is distributed by ``prior``, (predictors,).
     """
     first = select(errors, prior * picks / prior.sum())
     kept = np.argsort(-first, kind="stable")[:most]
@@ -318,11 +297,11 @@ def select_few(errors: Array, prior: Array, picks: float, most: int) -> tuple[In
 
 
 def select(errors: Array, counts: Array) -> Array:
-    """Weights of predictors, by taking one after the other.
+    """Weights of predictors, by adding one after the other.
 
     Args:
         errors: (predictors, entries) predicted less true.
-        counts: (predictors,) how often each is taken to begin with; not all zero.
+        counts: (predictors,) how often each is picked at first; not all zero.
 
     Returns:
         (predictors,) not negative, summing to one: those of the round with the least error.
@@ -339,25 +318,22 @@ def select(errors: Array, counts: Array) -> Array:
             best, least = counts, reached
         nexts = np.abs(total + errors).mean(axis=1) / (size + 1)
         counts = counts.copy()
-        counts[int(in_order(nexts)[0])] += 1
+        counts[int(_in_order(nexts)[0])] += 1
     return np.asarray(best / best.sum())
 
 
-def in_order(scores: Array) -> Indices:
-    """The least first; those that differ by rounding errors only are equal, in their own order.
-
-    So the same rows in another unit give the same choice.
-    """
+def _in_order(scores: Array) -> Indices:
+    """The least first; ties up to rounding errors keep their order, whatever the rows' unit."""
     unit = SAME * max(float(np.abs(scores).max()), MIN_VARIANCE)
     return np.argsort(np.round(scores / unit), kind="stable")
 
 
-def _errors(settings: MemberSettings, stage: Sequence[StackRehearsal]) -> Array:
+def _errors(settings: MemberSettings, stage: Sequence[_Rehearsal]) -> Array:
     return np.concatenate([rehearsal.errors(settings) for rehearsal in stage])
 
 
-def _tuned(of: FamilySettings, stage: Sequence[StackRehearsal]) -> dict[float, MemberSettings]:
-    """The covariances that suit a family best, far from a = 1 and near to it."""
+def _tuned(of: FamilySettings, stage: Sequence[_Rehearsal]) -> dict[float, MemberSettings]:
+    """The covariances that suit a family best, by closeness."""
     best = {}
     for closeness in TUNED:
         tried = [
@@ -365,7 +341,7 @@ def _tuned(of: FamilySettings, stage: Sequence[StackRehearsal]) -> dict[float, M
             for shrinkage, own in product(SHRINKAGES, (False, True))
         ]
         scores = np.array([np.abs(_errors(each, stage)).sum() for each in tried])
-        best[closeness] = tried[int(in_order(scores)[0])]
+        best[closeness] = tried[int(_in_order(scores)[0])]
     return best
 
 
@@ -385,7 +361,7 @@ def _library(of: FamilySettings, tuned: Mapping[float, MemberSettings]) -> list[
 
 
 def nearest_tuned(closeness: float) -> float:
-    """Where covariances were chosen, as near as may be.
+    """The nearest closeness for which a covariance was chosen.
 
     >>> [nearest_tuned(closeness) for closeness in CLOSENESS]
     [0.0, 0.0, 0.8, 0.97, 0.97]
@@ -403,52 +379,13 @@ class StackEstimator:
     def learn(
         self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> StackLearned:
-        """Choose members and weights on some rows, then learn from all that may be components."""
+        """Choose members and weights, then learn from all rows that become components."""
         levels = (True,) if scale is RowScale.ARBITRARY else (False, True)
-        if len(values) > MAX_ROWS:
-            rows = np.sort(rng.choice(len(values), MAX_ROWS, replace=False))
-            values, groups = values[rows], groups[rows]
+        values, groups = sample_rows(values, groups, MAX_ROWS, rng)
         settings, weights = choose(values, groups, levels, rng)
         families = Families(values, groups)
         return StackLearned.of([families.member(each) for each in settings], weights)
 
     def restore(self, arrays: Mapping[str, Array]) -> StackLearned:
-        """As saved."""
-        families: dict[int, MixtureFamily] = {}
-        members = []
-        for number in range(len(arrays["weights"])):
-            of = int(arrays[f"{number}.family"])
-            if of not in families:
-                families[of] = MixtureFamily(
-                    arrays[f"family{of}.residuals"],
-                    arrays[f"family{of}.log_weights"],
-                )
-            settings = _unpack_settings(arrays[f"{number}.settings"])
-            own = {name.removeprefix(f"{number}."): array for name, array in arrays.items()}
-            members.append(MixtureMember(settings, unpack_prior(own), families[of]))
-        return StackLearned.of(members, arrays["weights"])
-
-
-def _pack_settings(settings: MemberSettings) -> Array:
-    of = settings.family
-    return np.array(
-        [
-            of.free_level,
-            of.exponent,
-            of.row_freedom,
-            of.robust_columns,
-            settings.drawn,
-            settings.closeness,
-            settings.freedom,
-            settings.shrinkage,
-            settings.own_variances,
-        ],
-        dtype=np.float64,
-    )
-
-
-def _unpack_settings(numbers: Array) -> MemberSettings:
-    free, exponent, rows, columns, *of_member = map(float, numbers)
-    drawn, closeness, freedom, shrinkage, own = of_member
-    of = FamilySettings(bool(free), exponent, rows, bool(columns))
-    return MemberSettings(of, bool(drawn), closeness, freedom, shrinkage, bool(own))
+        """The inverse of ``StackLearned.arrays``."""
+        return StackLearned.restore(arrays)

@@ -16,7 +16,7 @@ taken, and calibrated like all others.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import product
 from typing import ClassVar
 
@@ -25,14 +25,14 @@ import numpy as np
 from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian
 from wharfinger.estimators.effects import fit_levels
 from wharfinger.estimators.matrix import RowScale
-from wharfinger.estimators.tasks import Indices
+from wharfinger.estimators.tasks import Indices, sample_rows
 from wharfinger.model.arrays import Array
 
 RATES = (0.02, 0.1)
 REGULARISATIONS = (0.02, 0.1, 0.4)
 MAX_EPOCHS = 100
 MAX_ROW_STEPS = 200_000
-"""Epochs times rows: a matrix of many rows is seen less often, not for hours."""
+"""Epochs times rows: bounds the time that a matrix of many rows takes."""
 CHOOSING_EPOCHS = 20
 TOLERANCE = 1e-4
 LEFT_OUT = 0.1
@@ -41,7 +41,7 @@ MAX_CHOOSING_ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class SvdPqSettings:
-    """η, λ, and whether a bias is drawn towards 0 (not where levels are arbitrary)."""
+    """η, λ, and whether a bias is free; else it is shrunk towards 0."""
 
     rate: float
     regularisation: float
@@ -50,40 +50,36 @@ class SvdPqSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SvdPqLearned:
-    """μ, P, and what a bias is drawn by.
+    """Factors and biases.
 
     Attributes:
         mean: μ.
-        p: (columns, rank).
         start: (columns, rank) V Σ⁻¹: a row's residuals times it are its row of U.
-        drawn: σ²/τ²: entries' worth of evidence that a bias is 0.
+        shrinkage: σ²/τ²: entries' worth of evidence that a bias is 0.
         level_variance: τ².
-        residual_variance: Of what the factors leave.
-        settings: What they were found with.
+        residual_variance: Of the residuals of the factors.
     """
 
     mean: float
     p: Array
     start: Array
-    drawn: float
+    shrinkage: float
     level_variance: float
     residual_variance: float
     settings: SvdPqSettings
 
     def condition(self, row: Array) -> Gaussian:
-        """Steps for q_u over the row's known entries, P as it is."""
+        """Gradient steps for q_u over the row's known entries; P stays."""
         seen = np.flatnonzero(~np.isnan(row))
         size = len(row)
         covariance = self.residual_variance * np.eye(size)
         if not seen.size:
             return Gaussian(np.full(size, self.mean), covariance + self.level_variance)
-        bias = (row[seen] - self.mean).sum() / (seen.size + self.drawn)
+        bias = (row[seen] - self.mean).sum() / (seen.size + self.shrinkage)
         q = self._fold(row[seen] - self.mean - bias, seen)
         mean = self.mean + bias + self.p @ q
         covariance += self.residual_variance / seen.size
-        mean[seen] = row[seen]
-        covariance[seen, :] = covariance[:, seen] = 0.0
-        return Gaussian(mean, covariance)
+        return Gaussian.pinned(mean, covariance, row)
 
     def _fold(self, target: Array, seen: Indices) -> Array:
         p = self.p[seen]
@@ -105,13 +101,13 @@ class SvdPqLearned:
 
     def arrays(self) -> dict[str, Array]:
         """Factors and numbers."""
-        kept = self.settings
-        numbers = [self.mean, self.drawn, self.level_variance, self.residual_variance]
+        numbers = [self.mean, self.shrinkage, self.level_variance, self.residual_variance]
+        settings = np.array(astuple(self.settings), dtype=np.float64)
         return {
             "p": self.p,
             "start": self.start,
             "numbers": np.array(numbers),
-            "settings": np.array([kept.rate, kept.regularisation, float(kept.free_level)]),
+            "settings": settings,
         }
 
 
@@ -129,32 +125,25 @@ def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
     rank = max(1, int((singular > 1e-10 * max(singular[0], MIN_VARIANCE)).sum()))
     q, p = u[:, :rank].copy(), right[:rank].T * singular[:rank]
     start = right[:rank].T / np.maximum(singular[:rank], MIN_VARIANCE)
-    p = _descend(residuals, known, q, p.copy(), settings, epochs)
+    p = _descend(np.where(known, residuals, np.nan), q, p.copy(), settings, epochs)
     error = residuals - q @ p.T
     # What the factors can't explain of rows that they never saw: the spread of the rows
     # about μ and b_u is the honest guess before calibration, the fit's own residual is not.
     variance = max(float((residuals[known] ** 2).mean()), float((error[known] ** 2).mean()))
     return SvdPqLearned(
-        level.mean, p, start, level.drawn, level.variance, max(variance, MIN_VARIANCE), settings
+        level.mean, p, start, level.shrinkage, level.variance, max(variance, MIN_VARIANCE), settings
     )
 
 
-def _descend(
-    residuals: Array,
-    known: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
-    q: Array,
-    p: Array,
-    settings: SvdPqSettings,
-    epochs: int,
-) -> Array:
-    """Stochastic gradient descent, row by row; ``q`` is changed in place."""
-    entries = [np.flatnonzero(row) for row in known]
+def _descend(values: Array, q: Array, p: Array, settings: SvdPqSettings, epochs: int) -> Array:
+    """Stochastic gradient descent, row by row; changes ``q`` and ``p``, and returns ``p``."""
+    entries = [np.flatnonzero(~np.isnan(row)) for row in values]
     before = np.inf
     for _ in range(min(epochs, max(2, MAX_ROW_STEPS // len(entries)))):
         squares = 0.0
         for u, seen in enumerate(entries):
             part = p[seen]
-            error = residuals[u, seen] - part @ q[u]
+            error = values[u, seen] - part @ q[u]
             rate = _stable(settings.rate, part)
             p[seen] = part + _stable(settings.rate, q[u]) * (
                 np.outer(error, q[u]) - settings.regularisation * part
@@ -168,18 +157,16 @@ def _descend(
 
 
 def _choose(values: Array, free_level: bool, rng: np.random.Generator) -> SvdPqSettings:
-    """η and λ under which a tenth of the entries, left out, is predicted best."""
-    if len(values) > MAX_CHOOSING_ROWS:
-        rows = np.sort(rng.choice(len(values), MAX_CHOOSING_ROWS, replace=False))
-        values = values[rows]
+    """The η and λ that best predict a tenth of the entries, held out."""
+    values, _ = sample_rows(values, np.arange(len(values)), MAX_CHOOSING_ROWS, rng)
     left_out = ~np.isnan(values) & (rng.random(values.shape) < LEFT_OUT)
     left_out[np.isnan(np.where(left_out, np.nan, values)).all(axis=1)] = False
     kept = np.where(left_out, np.nan, values)
     scores = {}
+    rows = np.flatnonzero(left_out.any(axis=1))
     for rate, regularisation in product(RATES, REGULARISATIONS):
         settings = SvdPqSettings(rate, regularisation, free_level)
         learned = _train(kept, settings, CHOOSING_EPOCHS)
-        rows = np.flatnonzero(left_out.any(axis=1))
         errors = [
             np.nansum((learned.condition(kept[i]).mean - values[i])[left_out[i]] ** 2) for i in rows
         ]
@@ -202,8 +189,9 @@ class SvdPq:
         return _train(values, settings, MAX_EPOCHS)
 
     def restore(self, arrays: Mapping[str, Array]) -> SvdPqLearned:
-        """As saved."""
-        mean, drawn, level, residual = (float(x) for x in arrays["numbers"])
-        rate, regularisation, free = (float(x) for x in arrays["settings"])
+        """The inverse of ``SvdPqLearned.arrays``."""
+        mean, shrinkage, level, residual = map(float, arrays["numbers"])
+        rate, regularisation, free = map(float, arrays["settings"])
         settings = SvdPqSettings(rate, regularisation, bool(free))
-        return SvdPqLearned(mean, arrays["p"], arrays["start"], drawn, level, residual, settings)
+        p, start = arrays["p"], arrays["start"]
+        return SvdPqLearned(mean, p, start, shrinkage, level, residual, settings)

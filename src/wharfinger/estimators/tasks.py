@@ -1,10 +1,10 @@
-"""Rehearsals: rows of whole programs left out, a few of their entries revealed.
+"""Rehearsals: rows of whole programs held out, a few of their entries revealed.
 
 Estimators choose their settings on them, ``recommender`` its calibration, ``evaluation`` its
-splits. All from a generator that the caller seeds.
+splits; all from a generator that the caller seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,26 @@ def group_folds(groups: Indices, folds: int, rng: np.random.Generator) -> list[I
     return [np.flatnonzero(np.isin(groups, part)) for part in parts]
 
 
-def draw_seen(values: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """``known`` random entries of each row that has more than so many.
+def leave_out(
+    groups: Indices, folds: int, rng: np.random.Generator
+) -> Iterator[tuple[Indices, Indices]]:
+    """For each fold, the rows to learn from and the rows held out."""
+    for held in group_folds(groups, folds, rng):
+        yield np.setdiff1d(np.arange(len(groups)), held), held
 
-    Returns:
-        (tasks,) rows and (tasks, known) columns, ascending.
-    """
+
+def sample_rows(
+    values: Array, groups: Indices, limit: int, rng: np.random.Generator
+) -> tuple[Array, Indices]:
+    """All rows, or ``limit`` random ones of them in their order."""
+    if len(values) <= limit:
+        return values, groups
+    rows = np.sort(rng.choice(len(values), limit, replace=False))
+    return values[rows], groups[rows]
+
+
+def draw_seen(values: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """(tasks,) rows of more than ``known`` entries, and (tasks, known) random columns of each."""
     measured = ~np.isnan(values)
     rows = np.flatnonzero(measured.sum(axis=1) > known)
     order = np.where(measured[rows], rng.random((len(rows), values.shape[1])), 2.0)
@@ -41,7 +55,7 @@ def draw_seen(values: Array, known: int, rng: np.random.Generator) -> tuple[Indi
 
 
 def masked(row: Array, seen: Indices) -> Array:
-    """The row as if only these entries were known."""
+    """The row with only these entries known."""
     out = np.full_like(row, np.nan)
     out[seen] = row[seen]
     return out

@@ -1,7 +1,7 @@
-"""What goes into an experiment, and what comes of it.
+"""Input and output of an experiment: a paper's table or figure, or a comparison of policies.
 
-An experiment is a paper's table or figure, or a comparison of ours, by one command: data in one of
-two frames, ``RunExperiment`` or ``GroundTruthStudy``. ``results.py`` keeps what came of it.
+An experiment is a ``RunExperiment`` (``runs.py``) or a ``GroundTruthStudy`` (``ground_truth.py``).
+``results.py`` writes its result.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,15 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What an experiment may be told; which of these, it says in ``takes``.
+    """Options of the command; an experiment's ``takes`` names those that apply to it.
 
-    Attributes:
-        repeats: Seeds.
-        seed: The first of them.
-        tables: Directory of measured tables.
-        servers: Of the simulated cluster; ``None`` = as the experiment has it.
-        workloads: In one run; the same.
-        regime: Of the physics; ``None`` = the experiment's.
+    ``repeats`` is the number of seeds, ``seed`` the first; ``None`` = the experiment's default.
     """
 
     repeats: int
@@ -46,15 +40,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where an experiment runs.
-
-    Attributes:
-        run: Simulates one run; a module's function.
-        arguments: Its own.
-        space: Where it writes what its runs read, and keeps what it read itself.
-        processes: At most so many at once; ``None`` = one for each CPU.
-        progress: Is told how many runs are done, of how many.
-    """
+    """How to run an experiment: as for ``compare``, and a folder for what runs read."""
 
     run: Run
     arguments: Arguments
@@ -65,15 +51,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One number of a table or figure.
-
-    Attributes:
-        name: Which.
-        published: What the paper says; ``None`` = nothing was published.
-        measured: What came out here; ``None`` = nothing did.
-        low: Of the 95% interval over seeds, as is ``high``; ``None`` = one seed does not tell.
-        unit: Of all of these, e.g. ``"fraction"``.
-    """
+    """One number of a table or figure, and the 95% interval over seeds; ``None`` = unknown."""
 
     name: str
     published: float | None
@@ -86,7 +64,7 @@ class ResultRow:
     def of(
         cls, name: str, mean: MeanInterval | None, unit: str, published: float | None = None
     ) -> Self:
-        """A mean over seeds, if there is one."""
+        """From a mean over seeds, if any."""
         if mean is None:
             return cls(name, published, None, None, None, unit)
         return cls(name, published, mean.mean, mean.low, mean.high, unit)
@@ -94,15 +72,11 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExperimentResult:
-    """What came of an experiment.
+    """The output of an experiment: its numbers, and sentences about them.
 
     Attributes:
-        name: The experiment's.
-        seeds: Of its runs.
-        rows: Its numbers, in the order in which they are shown.
-        notes: Sentences about them.
-        comparisons: All runs, by the case in which the policies were compared.
-        pictures: By file name without its ending: each draws one when it is called.
+        comparisons: All runs, by the case in which policies were compared.
+        pictures: Functions that draw them, by file name without its ending.
     """
 
     name: str

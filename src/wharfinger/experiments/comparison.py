@@ -1,12 +1,11 @@
 """Several policies on identical draws: means over seeds, and paired differences.
 
-``wharfinger simulate --compare`` and the experiments call ``compare``; ``as_json`` is what they
-print. With one seed two policies get the same arrivals, times, noise and faults, so what differs
-between their runs is theirs: the difference is taken seed by seed, and its interval is narrower
-than that of either mean.
+``wharfinger simulate --compare`` and the experiments call ``compare`` and print ``as_json``. With
+one seed two policies get the same arrivals, times, noise and faults, so differences are taken seed
+by seed, and their intervals are narrower than those of the means.
 
-Of a run only its summary stays, and what a ``RunGroup`` says: the fates of some hundred runs would
-fill the memory. They are written to files where the runs are made.
+Only the summary of a run and what its ``RunGroup`` names stay in memory; the fates of hundreds of
+runs would fill it. They are written to files by the process that makes the run.
 """
 
 import csv
@@ -28,7 +27,7 @@ from wharfinger.simulator.results.outcome import Fate, Outcome, Series
 from wharfinger.simulator.run import RunSpec
 
 Run = Callable[[RunSpec], Outcome]
-"""Simulates; a module's function."""
+"""Simulates one run; a module's function."""
 Array = NDArray[np.float64]
 FATE_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fields(Fate)))
 
@@ -38,10 +37,9 @@ class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
     Attributes:
-        name: Of the case.
-        specs: One a policy, alike in all else. Series, where they are asked for, are kept of the
-            first seed only: they are for pictures.
-        fields: Of fates, of which the values are kept.
+        specs: One per policy, equal in all else. Series are kept of the first seed only: they are
+            for pictures.
+        fields: Fields of fates whose values are kept.
         derived: Numbers to add to the summary; functions of a module.
     """
 
@@ -53,14 +51,12 @@ class RunGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRun:
-    """What stays of a run.
+    """What is kept of a run.
 
     Attributes:
-        scenario: Its name; so is ``admission``.
-        seed: Of its streams.
         summary: The report's numbers, and the derived ones.
         values: By field of fates, of all workloads but best-effort ones.
-        series: Over time; ``None`` = it was not asked for.
+        series: Over time, if requested.
     """
 
     scenario: str
@@ -73,14 +69,12 @@ class KeptRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """One policy.
+    """One policy, with its settings in the name, and its runs by seed.
 
     Attributes:
-        name: As it was asked for, settings included.
         metrics: By the summary's keys; ``None`` = no run had a value.
         difference: From the first policy, over the seeds where both have a value; empty for the
             first itself.
-        runs: By seed.
     """
 
     name: str
@@ -89,7 +83,7 @@ class Compared:
     runs: tuple[KeptRun, ...]
 
     def values(self, name: str) -> Array:
-        """A field of the fates of all seeds together; missing values are left out."""
+        """A field of the fates of all seeds, without missing values."""
         joined = np.concatenate([run.values[name] for run in self.runs])
         finite: Array = joined[np.isfinite(joined)]
         return finite
@@ -97,26 +91,17 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Policies on the same draws.
-
-    Attributes:
-        seeds: One a run of each policy.
-        policies: In the order in which they were given; the first is what others are held against.
-    """
+    """Policies on the same draws; differences are from the first of them."""
 
     seeds: tuple[int, ...]
     policies: tuple[Compared, ...]
 
     def __getitem__(self, name: str) -> Compared:
-        """The policy of that name.
-
-        Raises:
-            KeyError: It was not compared.
-        """
+        """The policy of that name."""
         return {policy.name: policy for policy in self.policies}[name]
 
     def series(self) -> dict[str, Series]:
-        """By policy, of the first seed, where it was asked for."""
+        """By policy, of the first seed, if requested."""
         firsts = {policy.name: policy.runs[0].series for policy in self.policies}
         return {name: series for name, series in firsts.items() if series is not None}
 
@@ -133,12 +118,12 @@ def compare(
 
     Args:
         run: Simulates one; a module's function, since it runs in other processes.
-        groups: What to compare; no group waits for another.
-        repeats: Seeds.
-        processes: At most so many at once; ``None`` = one for each CPU. Times and memory of a run
-            are its own only with one.
-        progress: Is told how many runs are done, of how many.
-        fates: Directory to make, for a file of each run's fates; their names are in order.
+        groups: What to compare.
+        repeats: Number of seeds.
+        processes: Limit; ``None`` = one for each CPU. Only with one are times and memory of a run
+            its own.
+        progress: Called with the number of runs that are done, and of all.
+        fates: Directory to make, for a file of each run's fates, named in order.
 
     Raises:
         WharfingerError: A run failed; the message says which.
@@ -167,8 +152,6 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A run to be made in any process, and the file for its fates."""
-
     run: Run
     group: RunGroup
     spec: RunSpec
@@ -190,7 +173,7 @@ def _run(task: _Task) -> KeptRun:
 
 
 def kept_of(outcome: Outcome, group: RunGroup) -> KeptRun:
-    """What the group wants of a run."""
+    """What the group keeps of a run."""
     wanted = [fate for fate in outcome.fates if fate.type != WorkloadType.BEST_EFFORT]
     values = {
         name: np.array([getattr(fate, name) for fate in wanted], dtype=np.float64)
@@ -204,19 +187,15 @@ def kept_of(outcome: Outcome, group: RunGroup) -> KeptRun:
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
-    """CSV without a header; packed if the name ends so, and then the same rows make the same bytes.
-
-    Several packed files, put together, are one.
-    """
+    """CSV without a header; ``.gz`` is packed, reproducibly, and such files can be concatenated."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(map(_cells, rows))
     content = text.getvalue().encode()
-    # Neither its name nor the time is written.
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 def _cells(row: Sequence[Any]) -> list[Any]:
-    """As JSON writes them; empty = not known."""
+    """Booleans as in JSON."""
     return [str(value).lower() if isinstance(value, bool) else value for value in row]
 
 
@@ -224,13 +203,10 @@ def _cells(row: Sequence[Any]) -> list[Any]:
 
 
 def summarise(runs: Iterable[tuple[str, Sequence[KeptRun]]]) -> Comparison:
-    """Compare what was run.
-
-    Args:
-        runs: Each policy's name and its runs, all with the same seeds in the same order.
+    """Compare the runs of each policy, all with the same seeds in the same order.
 
     Raises:
-        ValueError: Seeds differ: nothing could be paired.
+        ValueError: Seeds differ.
     """
     policies: list[Compared] = []
     for name, own in runs:
@@ -245,11 +221,11 @@ def _difference(own: Sequence[KeptRun], first: Sequence[KeptRun]) -> dict[str, M
     if [run.seed for run in own] != [run.seed for run in first]:
         raise ValueError("only runs with the same seeds can be paired")
     pairs = [(a.summary, b.summary) for a, b in zip(own, first, strict=True)]
-    return {key: interval(_minus(a.get(key), b.get(key)) for a, b in pairs) for key in _keys(own)}
-
-
-def _minus(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
+    numbers = {key: [(a.get(key), b.get(key)) for a, b in pairs] for key in _keys(own)}
+    return {
+        key: interval(a - b for a, b in each if a is not None and b is not None)
+        for key, each in numbers.items()
+    }
 
 
 def _keys(runs: Sequence[KeptRun]) -> list[str]:
@@ -257,10 +233,10 @@ def _keys(runs: Sequence[KeptRun]) -> list[str]:
 
 
 def as_json(comparison: Comparison) -> list[dict[str, Any]]:
-    """For ``-o json``: an object a policy.
+    """For ``-o json``: one object per policy.
 
-    ``difference`` is ``null`` for the first policy; ``differs`` says whether 0 lies outside of the
-    interval, and is ``null`` where one seed does not tell.
+    ``difference`` is ``null`` for the first policy; ``differs`` says whether the interval excludes
+    0, and is ``null`` with one seed.
     """
     return [
         {

@@ -1,9 +1,8 @@
-"""Experiments that look at the ground truth itself, over populations, as data.
+"""Experiments on the ground truth itself, over populations, as data.
 
-No policy runs in them, so they say what the simulator is and not what a manager does. A seed draws
-a population, so that an interval is over populations. A ``GroundTruthStudy`` says what is measured
-in one, which published numbers stand beside it, and what is drawn. ``registry.py`` lists those that
-there are.
+No policy runs in them: they describe the simulator. A seed draws a population, so intervals are
+over populations. A ``GroundTruthStudy`` names the function that measures one, the published numbers
+and the pictures; ``registry.py`` lists all.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,34 +29,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Panels = Mapping[str, Any]
-"""By panel, what a function of ``physics_plots`` draws in it."""
+"""By panel, the data for a function of ``physics_plots``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyFindings:
-    """What was measured in one population, or in given tables.
-
-    Attributes:
-        numbers: Those of the table, in its order.
-        drawn: By picture.
-    """
+    """Measurements of one population, or of given tables: numbers, and panels by picture."""
 
     numbers: Mapping[str, float]
     drawn: Mapping[str, Panels] = field(default_factory=dict)
 
 
 def of_first(panels: Sequence[Panels]) -> Panels:
-    """The first population's."""
+    """The first population alone."""
     return panels[0]
 
 
 def pooled(panels: Sequence[Panels]) -> Panels:
-    """Values of all populations together."""
+    """The values of all populations together."""
     return _joined(panels, np.concatenate)
 
 
 def mean_curve(panels: Sequence[Panels]) -> Panels:
-    """Curves' means over populations."""
+    """The means of the curves over populations."""
     return _joined(panels, lambda each: (each[0][0], np.mean([up for _, up in each], axis=0)))
 
 
@@ -70,14 +64,12 @@ def _joined(panels: Sequence[Panels], join: Callable[[list[Any]], Any]) -> Panel
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is drawn of a study.
+    """A picture of a study.
 
     Attributes:
-        name: Of the file, and of its part in ``StudyFindings.drawn``.
-        draw: A function of ``physics_plots``.
-        title: In words.
-        options: Further arguments of the function.
-        over: What is made of several populations' panels.
+        name: Of the file, and key of ``StudyFindings.drawn``.
+        draw: A function of ``physics_plots``; ``options`` are further arguments of it.
+        over: Combines the panels of several populations.
     """
 
     name: str
@@ -89,21 +81,15 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class GroundTruthStudy:
-    """A measurement of drawn populations: a table beside published numbers, and pictures.
+    """Measures drawn populations: a table with published numbers, and pictures.
 
     Attributes:
-        name: As it is asked for.
-        about: One line.
-        source: Paper and section, table or figure; where nothing was published, it says so.
-        measure: Measures the population that a seed draws; a function of a module.
-        pictures: What is drawn.
-        published: Numbers of papers, by the names of ours.
-        units: By pattern of names, the first that fits; else ``"fraction"``.
-        notes: Sentences about the numbers.
-        remarks: Further ones, of what was found in the first population.
-        tables: Reads CSV files and gives what measures them, with a seed, as a population is
-            measured; ``None`` = it takes none.
-        repeats: Seeds.
+        source: Paper and section, table or figure; or that nothing was published.
+        measure: Measures the population of a seed; a function of a module.
+        published: Numbers of papers, by the names of measured ones.
+        units: By pattern of names, the first that matches; else ``"fraction"``.
+        remarks: Makes notes from the first population.
+        tables: Reads CSV files, and returns a function that measures them with a seed.
     """
 
     name: str
@@ -120,17 +106,17 @@ class GroundTruthStudy:
 
     @property
     def takes(self) -> frozenset[str]:
-        """The regime, and tables if it measures some."""
+        """The options that apply."""
         return frozenset({"regime"} if self.tables is None else {"regime", "tables"})
 
     def check(self, arguments: Arguments) -> None:
-        """Refuse a regime that there is not, and files that can't be read."""
+        """Refuse an unknown regime, and files that can't be read."""
         find_regime(arguments.regime or DEFAULT)
         if self.tables is not None and arguments.tables is not None:
             self.tables(_files(arguments.tables))
 
     def run(self, context: Context) -> ExperimentResult:
-        """Measure each population, and the tables that were given."""
+        """Measure each population, and the given tables."""
         arguments = context.arguments
         regime = find_regime(arguments.regime or DEFAULT)
         populations = parallel.each(
@@ -190,7 +176,7 @@ def _files(directory: Path) -> list[Path]:
     return paths
 
 
-# --- what studies share ---------------------------------------------------------------------
+# --- shared by studies ----------------------------------------------------------------------
 
 
 def at(
@@ -200,7 +186,7 @@ def at(
     load_per_second: float | None = None,
     servers: int = 1,
 ) -> TrueResident:
-    """A resident with that many CPUs, and its memory if nothing else is said."""
+    """A resident with that many CPUs, by default with its whole footprint in memory."""
     memory = application.footprint_bytes if memory_bytes is None else memory_bytes
     return TrueResident(
         application.name, MILLICPUS_PER_CPU * cpus, int(memory), load_per_second, servers
@@ -210,7 +196,7 @@ def at(
 def p99_seconds(
     truth: Physics, platform: str, service: TrueResident, beside: Sequence[TrueResident] = ()
 ) -> float:
-    """99th percentile of the latency of a service at its load, beside others."""
+    """99th percentile of a service's latency at its load, with co-runners."""
     assert service.load_per_second is not None
     group = [service, *beside]
     rates = truth.rates(platform, group)

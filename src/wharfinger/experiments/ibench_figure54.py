@@ -1,9 +1,9 @@
 """iBench's sources against one another, and what they do to mcf and to memcached.
 
-Source: dissertation 5.4, Figures 5.2 to 5.4, and Paragon's Figure 3. The figures' numbers are not
-in the text: what is said is that a source takes evenly more of its resource with its intensity,
-that two at once hardly disturb each other, that mcf falls early under memory capacity and not at
-all under the network, and that memcached answers ever fewer queries in time beside the network's.
+Source: dissertation 5.4, Figures 5.2 to 5.4, and Paragon's Figure 3. The text has no numbers. It
+says that a source takes evenly more of its resource with its intensity, that two at once hardly
+disturb each other, that mcf slows early under memory capacity and not at all under the network, and
+that memcached answers ever fewer queries in time under the network's source.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from wharfinger.experiments.ground_truth import (
     at,
     mean_curve,
 )
+from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.kernel.streams import Streams
@@ -39,19 +40,21 @@ INTENSITIES = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 1
 MILD = 0.9
 """Of its rate alone: below, one source disturbs another."""
 TOLERANCE = 0.05
-MCF, MEMCACHED = "mcf", "memcached"
 QUERIES_PER_SECOND, BOUND_SECONDS = 40_000.0, 200e-6
-"""What memcached is asked, and how fast it must answer (5.4.2)."""
+"""Load and latency bound of memcached (5.4.2)."""
 MEMCACHED_CPUS = 4.0
 MEMCACHED_BYTES = 4 * GIB
-"""Its server holds it; else memory's source would do nothing but make it page."""
-_SENDS = Streaming(1200 / 25_000, 1.0, depth=64.0)
-"""Values of a kilobyte: of smaller ones, so many queries take a tenth of the network."""
+"""Its server has room for it; else memory's source would only make it page."""
+_VALUES = Streaming(1200 / 25_000, 1.0, depth=64.0)
+"""Of a kilobyte: with smaller ones, this load takes a tenth of the network."""
 R = SharedResource
 _UTILISATION = {
     R.MEMORY_BANDWIDTH: 0, R.STORAGE_CAPACITY: 2, R.STORAGE_BANDWIDTH: 2, R.NETWORK_BANDWIDTH: 3,
 }  # fmt: skip
-"""Which of the solver's it is that a source of a bandwidth takes."""
+"""Index in the solver's utilisations, by source."""
+_SHOWN = (
+    R.NETWORK_BANDWIDTH, R.INTEGER, R.LAST_LEVEL_CACHE, R.MEMORY_CAPACITY, R.MEMORY_BANDWIDTH,
+)  # fmt: skip
 _ALONE = TrueResident("", float(MILLICPUS_PER_CPU), 0)
 _Pairs = dict[tuple[SharedResource, SharedResource], float]
 _Curves = dict[SharedResource, list[float]]
@@ -62,47 +65,47 @@ def world(regime: Regime, seed: int) -> Physics:
     streams = Streams(seed)
     programs = draw_pool(Pool.SINGLE_THREADED, regime, streams)
     services = draw_pool(Pool.MEMCACHED, regime, streams)
-    small = [replace(each, footprint_bytes=MEMCACHED_BYTES, network=_SENDS) for each in services]
+    small = [replace(each, footprint_bytes=MEMCACHED_BYTES, network=_VALUES) for each in services]
     hardware = [HARDWARE[WITH_SMT], HARDWARE[WITHOUT_SMT]]
     return Physics(hardware, [*programs, *small], replace(regime.constants, smt=True))
 
 
 def look(regime: Regime, seed: int) -> StudyFindings:
-    """All that is asked of one population."""
+    """All measurements of one population."""
     truth = world(regime, seed)
     pairs = {name: pairwise(truth, HARDWARE[name]) for name in (WITH_SMT, WITHOUT_SMT)}
     taken = {each: list(_taken(truth, each)) for each in R if each not in CORE_SOURCES}
-    mcf = at(truth.applications[MCF], 1.0)
-    asked = at(truth.applications[MEMCACHED], MEMCACHED_CPUS, load_per_second=QUERIES_PER_SECOND)
-    falls = _curves(truth, mcf, partial(_rate, truth, mcf))
-    in_time = _curves(truth, asked, partial(_in_time, truth, asked))
+    mcf = at(truth.applications["mcf"], 1.0)
+    memcached = truth.applications["memcached"]
+    service = at(memcached, MEMCACHED_CPUS, load_per_second=QUERIES_PER_SECOND)
+    slowed = _curves(truth, mcf, partial(_rate, truth, mcf))
+    in_time = _curves(truth, service, partial(_in_time, truth, service))
+    late = (R.NETWORK_BANDWIDTH, R.MEMORY_BANDWIDTH)
     return StudyFindings(
-        dict(_numbers(pairs, taken, falls, in_time)),
+        dict(_numbers(pairs, taken, slowed, in_time)),
         {
             "sources-pairwise": {_of_platform(name): _square(each) for name, each in pairs.items()},
             "sources-linear": {"of its resource, at each intensity": _percent(taken, taken)},
             "sensitivity": {
-                "mcf: performance (%)": _percent(falls, _SHOWN),
-                "memcached: answered in 200 µs (%)": _percent(
-                    in_time, (R.NETWORK_BANDWIDTH, R.MEMORY_BANDWIDTH)
-                ),
+                "mcf: performance (%)": _percent(slowed, _SHOWN),
+                "memcached: answered in 200 µs (%)": _percent(in_time, late),
             },
         },
     )
 
 
-# --- sources beside one another -------------------------------------------------------------
+# --- pairs of sources -----------------------------------------------------------------------
 
 
 def pairwise(truth: Physics, hardware: Hardware) -> _Pairs:
-    """The rate that each keeps beside each, both at full intensity, over its rate alone."""
+    """The rate of each beside each, both at full intensity, over its rate alone."""
     kept: _Pairs = {}
     resources = [each for each in R if truth.source(hardware.name, each, 100.0, _ALONE)]
     for number, one in enumerate(resources):
         for other in resources[number:]:
             both = _together(truth, hardware, one, other)
-            rates = _does(truth, hardware, both)
-            alone = [_does(truth, hardware, [replace(each, core_of="")])[0] for each in both]
+            rates = _rates(truth, hardware, both)
+            alone = [_rates(truth, hardware, [replace(each, core_of="")])[0] for each in both]
             kept[one, other], kept[other, one] = (
                 now / before for now, before in zip(rates, alone, strict=True)
             )
@@ -112,7 +115,7 @@ def pairwise(truth: Physics, hardware: Hardware) -> _Pairs:
 def _together(
     truth: Physics, hardware: Hardware, one: SharedResource, other: SharedResource
 ) -> list[TrueResident]:
-    """On the same cores, where it is the cores that a source presses on."""
+    """On the same cores, if one of them is a source of a core's resource."""
     if one in CORE_SOURCES and other not in CORE_SOURCES:
         return _together(truth, hardware, other, one)[::-1]
     first = truth.source(hardware.name, one, 100.0, _ALONE)
@@ -123,8 +126,8 @@ def _together(
     return [first, second]
 
 
-def _does(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]) -> list[float]:
-    """Rates, where a source does no more than its intensity says."""
+def _rates(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]) -> list[float]:
+    """At most the load that a source's intensity sets."""
     return [
         could if each.load_per_second is None else min(could, each.load_per_second)
         for each, could in zip(residents, truth.rates(hardware.name, residents), strict=True)
@@ -132,7 +135,7 @@ def _does(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident])
 
 
 def _taken(truth: Physics, resource: SharedResource) -> Iterator[float]:
-    """Of its resource on a server to itself, at each intensity."""
+    """Share of its resource that the source alone takes, at each intensity."""
     hardware = HARDWARE[WITH_SMT]
     room = {R.MEMORY_CAPACITY: hardware.memory_bytes, R.LAST_LEVEL_CACHE: hardware.llc_bytes}
     for intensity in INTENSITIES:
@@ -144,7 +147,7 @@ def _taken(truth: Physics, resource: SharedResource) -> Iterator[float]:
             yield truth.utilisation(hardware.name, [source])[_UTILISATION[resource]]
 
 
-# --- programs beside sources ----------------------------------------------------------------
+# --- programs with sources ------------------------------------------------------------------
 
 
 def _curves(
@@ -175,7 +178,7 @@ def _in_time(truth: Physics, service: TrueResident, beside: list[TrueResident]) 
 
 
 def tolerated(curve: Sequence[float]) -> float:
-    """The intensity at which so much is lost, between those that were tried; 100 = never."""
+    """The intensity at which ``TOLERANCE`` is lost, interpolated; 100 = never."""
     below = [number for number, value in enumerate(curve) if value < 1 - TOLERANCE]
     if not below:
         return 100.0
@@ -186,14 +189,13 @@ def tolerated(curve: Sequence[float]) -> float:
     return lower + part * (INTENSITIES[number] - lower)
 
 
-# --- what is shown --------------------------------------------------------------------------
+# --- numbers and panels ---------------------------------------------------------------------
 
 
 def _numbers(
     pairs: Mapping[str, _Pairs], taken: _Curves, mcf: _Curves, memcached: _Curves
 ) -> Iterator[tuple[str, float]]:
     for platform, kept in pairs.items():
-        # Two of a kind want the same; what is asked is whether others stay out of it.
         values = np.array([value for (one, other), value in kept.items() if one is not other])
         yield f"pairs/{platform}/median", float(np.median(values))
         yield f"pairs/{platform}/below-{MILD}", float((values < MILD).mean())
@@ -229,14 +231,7 @@ def _remarks(first: StudyFindings) -> Iterator[str]:
         )
 
 
-_SHOWN = (
-    R.NETWORK_BANDWIDTH, R.INTEGER, R.LAST_LEVEL_CACHE, R.MEMORY_CAPACITY, R.MEMORY_BANDWIDTH,
-)  # fmt: skip
-
-
-def _percent(
-    curves: _Curves, shown: "Sequence[SharedResource] | _Curves"
-) -> dict[str, physics_plots.Curve]:
+def _percent(curves: _Curves, shown: "Sequence[SharedResource] | _Curves") -> dict[str, Curve]:
     return {
         str(each): (INTENSITIES, 100 * np.array(curves[each])) for each in shown if curves[each]
     }

@@ -1,7 +1,4 @@
-"""Names of lines on the lines themselves, where they are furthest from one another.
-
-``plots.py`` calls it. A legend makes a reader's eye go back and forth, and match dashes.
-"""
+"""Labels on the lines themselves, where they are furthest from one another; for ``plots.py``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +15,14 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 PLACES = 160
-"""Tried along the axis."""
+"""Positions to try along the axis."""
 MARGIN_PIXELS = 2.0
-"""Between a label and what must not touch it."""
+"""Around a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A label's place, in pixels."""
+    """Centre and size of a label, in pixels."""
 
     x: float
     y: float
@@ -40,10 +37,7 @@ class _Box:
 
 
 def on_lines(axes: "Axes", lines: "Sequence[Line2D]") -> None:
-    """Write each line's label on it; a line that is nowhere to be seen gets none.
-
-    Limits and scales of the axes, and their place in the figure, must not change afterwards.
-    """
+    """Write each visible line's label on it; the axes must not change afterwards."""
     across = np.linspace(axes.bbox.x0, axes.bbox.x1, PLACES)
     heights = np.array([_heights(axes, line, across) for line in lines])
     placed: list[_Box] = []
@@ -59,7 +53,7 @@ def on_lines(axes: "Axes", lines: "Sequence[Line2D]") -> None:
 
 
 def _heights(axes: "Axes", line: "Line2D", across: Array) -> Array:
-    """Of a line at these places, in pixels; NaN where it is not, or not within the axes."""
+    """Of a line at these positions, in pixels; NaN outside of the line or the axes."""
     points = line.get_transform().transform(np.column_stack(line.get_data()))
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
@@ -102,7 +96,7 @@ def _place(
 
 
 def _cost(box: _Box, axes: "Axes", own: Array, others: Array, placed: Sequence[_Box]) -> float:
-    """How bad a place is: outside, on labels, on other lines, on a steep piece, near others."""
+    """Penalties: outside of the axes, on labels or other lines, on a steep piece, near lines."""
     inside = axes.bbox
     if not (
         inside.x0 <= box.x - box.half_width

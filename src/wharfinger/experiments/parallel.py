@@ -1,8 +1,8 @@
-"""Runs in processes of their own, which end with whoever asked for them.
+"""Work in processes that end with the calling process.
 
-``comparison.py`` calls ``each``. The processes are spawned, not forked: a fork takes over locks
-and threads of NumPy's in the middle of whatever they do. Whoever calls from a command line sets
-``OPENBLAS_NUM_THREADS`` before NumPy is imported: each process is to have one thread.
+The processes are spawned, not forked: a fork copies locks and threads of NumPy's in any state. The
+command line sets ``OPENBLAS_NUM_THREADS`` before NumPy is imported, so that each process has one
+thread.
 """
 
 import os
@@ -23,14 +23,14 @@ from wharfinger.errors import InvalidInput, Unavailable, WharfingerError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
-"""Is told how many are done, of how many; also now and then while nothing changes."""
+"""Called with the number of items done, and of all; repeatedly also without a change."""
 
 TICK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What went wrong in another process, as text: not every exception can be sent."""
+    """An exception of another process, as text: not every exception can be pickled."""
 
     kind: type[Exception]
     message: str
@@ -38,12 +38,7 @@ class _Failure:
 
 
 class _ThereError(Exception):
-    """Shows the other process's traceback, as the cause of an error here."""
-
-
-def usable_cpus() -> int:
-    """CPUs that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Shows the other process's traceback as the cause of an error."""
 
 
 def each(
@@ -55,15 +50,14 @@ def each(
 ) -> list[Result]:
     """Do the work for each item; the results in the items' order.
 
-    Ctrl-C, an error in one of them, and the death of this process end all of them.
+    Ctrl-C, an error in one process, and the death of this process end all of them.
 
     Args:
-        work: A module's function: it is found by its name in the other processes.
-        items: Each is sent to one of them.
-        name_of: How errors call an item.
-        processes: At most so many at once; ``None`` = one for each CPU. One needs no other process
-            but this.
-        progress: Is told how far it is.
+        work: A module's function: it is pickled by its name.
+        items: Each is sent to a process.
+        name_of: The name of an item in errors.
+        processes: Limit; ``None`` = one for each CPU. With one, the work is done in this process.
+        progress: Called as the work goes on.
 
     Raises:
         WharfingerError: As raised by the work, with the item's name before the message.
@@ -71,7 +65,7 @@ def each(
         Unavailable: A process was killed.
     """
     tell = progress or (lambda _done, _all: None)
-    count = min(processes or usable_cpus(), len(items))
+    count = min(processes or len(os.sched_getaffinity(0)), len(items))
     results = _here(work, items, tell) if count <= 1 else _elsewhere(work, items, count, tell)
     ended: dict[int, Result] = {}
     for at, result in results:
@@ -124,32 +118,25 @@ def _result(future: "Future[Result]") -> Result:
 def _attempt(work: Callable[[Item], Result], item: Item) -> Result | _Failure:
     try:
         return work(item)
-    # All of them: the other side says which run it was, and shows the traceback.
+    # All of them: the caller names the item and shows the traceback.
     except Exception as error:  # noqa: BLE001
         ours = isinstance(error, WharfingerError)
         return _Failure(type(error), str(error) if ours else repr(error), traceback.format_exc())
 
 
 def _error(failure: _Failure, name: str) -> Exception:
-    message = f"{name}: {failure.message}"
-    cause = _ThereError(failure.trace)
-    error: Exception
-    if issubclass(failure.kind, InvalidInput):
-        error = InvalidInput(message)
-    elif issubclass(failure.kind, WharfingerError):
-        error = WharfingerError(message)
-    else:
-        error = RuntimeError(message)
-    error.__cause__ = cause
+    ours = (kind for kind in (InvalidInput, WharfingerError) if issubclass(failure.kind, kind))
+    error = next(ours, RuntimeError)(f"{name}: {failure.message}")
+    error.__cause__ = _ThereError(failure.trace)
     return error
 
 
 @contextmanager
 def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that live no longer than this block, nor than this process.
+    """Processes that live no longer than this block and this process.
 
-    Each holds one end of a line whose other end is here alone. However this process ends, the line
-    breaks, and they end in the middle of whatever they do.
+    Each holds one end of a pipe whose other end only this process has. However this process ends,
+    the pipe breaks, and they exit at once.
     """
     context = get_context("spawn")
     there, here = context.Pipe(duplex=False)
@@ -165,9 +152,9 @@ def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block, and is never for processes that are spawned in it.
+    """Ctrl-C waits for the end of the block; processes spawned in it inherit the blocked signal.
 
-    A terminal sends it to all; they inherit that they don't hear it, and end by their line.
+    A terminal sends it to all processes; these end by their pipe instead.
     """
     former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -176,12 +163,11 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
-def _hold(line: Connection) -> None:
-    """In each process, before all else."""
-    threading.Thread(target=_end_with, args=(line,), daemon=True).start()
+def _hold(pipe: Connection) -> None:
+    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
 
 
-def _end_with(line: Connection) -> None:
+def _end_with(pipe: Connection) -> None:
     with suppress(EOFError, OSError):
-        line.recv()
+        pipe.recv()
     os._exit(1)

@@ -1,8 +1,4 @@
-"""Pictures of the physics: violins, curves that bear their names, matrices.
-
-Experiments on the ground truth call them; style and ``save`` are ``plots``'. Every distinction is
-one of lightness, dashes or place as well as of colour.
-"""
+"""Pictures of the physics, in the style of ``plots``: panels by title, data by name in each."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.experiments.plots import BUSY, LIGHT, WIDTH_INCHES, canvas, line_style
+from wharfinger.experiments.plots import (
+    BUSY,
+    LIGHT,
+    WIDTH_INCHES,
+    Curve,
+    canvas,
+    draw_lines,
+    shares,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,26 +25,18 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 Panels = Mapping[str, Mapping[str, T]]
 """By panel and by name."""
-Curve = tuple[Sequence[float], Array]
-"""Where along the axis, and what there."""
 Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
 _EDGE = "#14307d"
 NAMED_CELLS = 16
-"""Of a row: with more of them, names and numbers would be too small to read."""
+"""Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
-"""Lightness of a cell, beyond which what stands in it is written in white."""
+"""Value of a cell, below which its number is written in white."""
 
 
 def violins(panels: Panels[Sequence[float]], title: str, ylabel: str) -> "Figure":
-    """How values are spread: a violin each, with the median; the axis is logarithmic.
-
-    Args:
-        panels: Values by panel and by name.
-        title: What it shows, in words.
-        ylabel: What the values are.
-    """
+    """Distributions with their medians, on a logarithmic axis."""
     with _grid(panels, title, 3.0, ylabel) as (figure, all_axes):
         for axes, groups in zip(all_axes, panels.values(), strict=False):
             _violin(axes, groups)
@@ -70,24 +66,24 @@ def _violin(axes: "Axes", groups: Mapping[str, Sequence[float]]) -> None:
 
 
 def _log_ticks(axes: "Axes", low: float, high: float) -> None:
-    shown = [
-        10.0**power * digit
-        for power in range(int(np.floor(low)), int(np.ceil(high)) + 1)
-        for digit in ((1, 2, 5) if high - low < 2.2 else (1,))
-        if low - 0.2 <= np.log10(10.0**power * digit) <= high + 0.2
-    ]
+    shown = _plain(low - 0.2, high + 0.2, (1, 2, 5) if high - low < 2.2 else (1,))
     axes.set_ylim(low - 0.08 * (high - low) - 0.02, high + 0.08 * (high - low) + 0.02)
     axes.set_yticks(np.log10(shown), labels=[f"{each:g}" for each in shown])
 
 
 def _round_ticks(axes: "Axes") -> None:
-    """Numbers on a logarithmic axis as people write them."""
-    low, high = axes.get_xlim()
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    shown = [10.0**power * digit for power in powers for digit in (1, 2, 5)]
-    shown = [each for each in shown if low <= each <= high]
+    """Plain numbers on a logarithmic axis."""
+    low, high = np.log10(axes.get_xlim())
+    shown = _plain(low, high, (1, 2, 5))
     axes.set_xticks(shown, labels=[f"{each:g}" for each in shown])
     axes.minorticks_off()
+
+
+def _plain(low: float, high: float, digits: Sequence[int]) -> list[float]:
+    """Numbers of one digit between two decimal logarithms."""
+    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    numbers = [10.0**power * digit for power in powers for digit in digits]
+    return [each for each in numbers if low <= np.log10(each) <= high]
 
 
 def curves(
@@ -99,21 +95,14 @@ def curves(
     limits: tuple[float | None, float | None] = (0.0, None),
     legend: Literal["", "upper left", "lower right"] = "",
 ) -> "Figure":
-    """Lines with their names on them, a panel for each group.
+    """Labelled lines, with a legend where they are too close for labels on them.
 
-    Args:
-        panels: Curves by panel and by name.
-        title: What they show, in words.
-        axes_labels: What is along, and what is up.
-        log: The axis along is logarithmic.
-        limits: Of the upward axis.
-        legend: Place of names beside dashes, where lines lie too close for names on them.
+    ``log`` is for the horizontal axis, ``limits`` are for the vertical one.
     """
     along_label, up_label = axes_labels
     with _grid(panels, title, 3.4, up_label, on_lines=True) as (figure, all_axes):
         for axes, group in zip(all_axes, panels.values(), strict=False):
-            for number, (name, (along, up)) in enumerate(group.items()):
-                axes.plot(along, up, label=name, **line_style(number))
+            draw_lines(axes, group)
             axes.set(ylim=limits, xlabel=along_label)
             if log:
                 axes.set_xscale("log")
@@ -127,7 +116,7 @@ def curves(
 def _grid(
     panels: Mapping[str, Any], title: str, inches: float, ylabel: str, *, on_lines: bool = False
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """A panel for each name, two beside one another; one alone has all the width."""
+    """Panels in two columns; a single one has all the width."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     width = PANEL_INCHES * columns if columns > 1 else WIDTH_INCHES
@@ -143,12 +132,7 @@ def _grid(
 
 
 def matrices(panels: Mapping[str, Square], title: str) -> "Figure":
-    """Values from 0 to 1 as lightness, dark = little is kept; few of them as numbers as well.
-
-    Args:
-        panels: By what stands above each.
-        title: What they show, in words.
-    """
+    """Values from 0 to 1 as lightness, dark = low; small matrices with numbers as well."""
     most = max(len(columns) for _, columns, _ in panels.values())
     side = max(PANEL_INCHES, 0.42 * most + 1.9) if most <= NAMED_CELLS else PANEL_INCHES
     with canvas(1, len(panels), title, (side * len(panels), side + 0.2)) as (figure, all_axes):
@@ -177,18 +161,9 @@ def _write_in(axes: "Axes", values: Array) -> None:
 
 
 def distributions(groups: Panels[Array], title: str, xlabel: str) -> "Figure":
-    """Shares of values below each, a panel for each group: distributions as lines.
-
-    Args:
-        groups: Values by panel and by name.
-        title: What they show, in words.
-        xlabel: What the values are.
-    """
+    """Cumulative distributions as lines."""
     panels = {
-        panel: {
-            name: (np.sort(values).tolist(), (np.arange(len(values)) + 0.5) / len(values) * 100)
-            for name, values in lines.items()
-        }
+        panel: {name: (np.sort(values), shares(values)) for name, values in lines.items()}
         for panel, lines in groups.items()
     }
     return curves(panels, title, (xlabel, "sets (%)"), limits=(0.0, 100.0))

@@ -1,13 +1,11 @@
 """Pictures of simulated runs, as PNG and SVG, and the style of all pictures.
 
-Experiments call the functions that draw, and ``save``. Lines bear their names themselves
-(``labels.py``); every distinction of colour is one of lightness or of dashes as well, so that a
-print in grey says the same. Type is sized for a picture at half of a page's width. matplotlib is an
-extra, imported when something is drawn.
+Lines are labelled directly (``labels.py``). Lines that differ in colour differ in lightness or
+dashes as well, for prints in grey. Letters are sized for a picture at half of a page's width.
+matplotlib is an extra, imported when something is drawn. Titles say in words what is shown.
 """
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
+Curve = tuple[Sequence[float] | Array, Array]
+"""Horizontal and vertical values."""
 
 DOTS_PER_INCH = 160
 WIDTH_INCHES = 6.4
@@ -40,7 +40,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 12,
     "figure.titlesize": 14,
     "figure.titleweight": "bold",
-    "font.family": "DejaVu Sans",  # It comes with matplotlib: the same letters everywhere.
+    "font.family": "DejaVu Sans",  # Comes with matplotlib, so it is the same everywhere.
     "font.size": 12,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.7,
@@ -48,7 +48,7 @@ STYLE: dict[Any, Any] = {
     "hatch.linewidth": 0.6,
     "lines.linewidth": 1.8,
     "savefig.dpi": DOTS_PER_INCH,
-    "svg.hashsalt": "wharfinger",  # Else names within the file are drawn by chance.
+    "svg.hashsalt": "wharfinger",  # Else names within the file are random.
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.0,
 }
@@ -56,29 +56,29 @@ COLOURS = (
     "#000000", "#14307d", "#821a56", "#0a6664", "#b8460f", "#7c7a1a", "#c67f10", "#5b9bdc",
     "#9a9a9a",
 )  # fmt: skip
-"""From dark to light; the lightest is still seen on white."""
+"""From dark to light; the lightest is still visible on white."""
 DASHES: tuple[Any, ...] = (
     "-", (0, (6, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2)),
 )  # fmt: skip
-"""Five against nine colours: no two lines share both, and neighbors in lightness never dashes."""
+"""Five, to nine colours: no two lines share both, nor those of similar lightness the dashes."""
 LIGHT = "#b9d3ea"
 """Of areas."""
 BUSY = "YlGnBu"
-"""Lightness falls steadily from idle to busy."""
+"""A colour map whose lightness falls steadily from idle to busy."""
 PERFORMANCE = "performance\n(1 = alone on its best platform)"
 FEW = 4
-"""Panels; more of them are lower."""
+"""More panels than that are drawn lower."""
 OF_BOUND: Array = np.geomspace(0.01, 100, 401)
 """Multiples of a latency bound."""
 AXIS_LETTERS = 55
-"""Beside one another."""
+"""Characters that fit along an axis."""
 SHORT = 8
-"""Characters."""
+"""Characters of a short name."""
 MIN_SHOWN = 0.05
 """Percent of the time."""
 
 
-# --- what all pictures share ----------------------------------------------------------------
+# --- shared by all pictures -----------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -91,15 +91,9 @@ def canvas(
     on_lines: bool = False,
     sharex: bool = False,
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Panels in the style of all pictures; laid out when the block ends.
+    """Panels, row by row, in the style of all pictures; laid out when the block ends.
 
-    Args:
-        rows: Of panels.
-        columns: Likewise; panels are given row by row.
-        title: What they show, in words.
-        size_inches: Width and height of all.
-        on_lines: Write the lines' labels on them, in panels without a legend.
-        sharex: Panels have one axis across.
+    With ``on_lines``, labels are written on the lines of panels without a legend.
     """
     check()
     import matplotlib as mpl  # noqa: PLC0415 - an extra
@@ -110,7 +104,7 @@ def canvas(
         figure.suptitle(title, x=0.01, horizontalalignment="left")
         panels = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex).flat)
         yield figure, panels
-        # Once: from here on it is known where things lie.
+        # From here on positions are final.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         for axes in panels if on_lines else ():
@@ -119,13 +113,19 @@ def canvas(
                 labels.on_lines(axes, named)
 
 
+def draw_lines(axes: "Axes", lines: "Mapping[str, Curve]") -> None:
+    """Lines with their names as labels."""
+    for number, (name, (along, up)) in enumerate(lines.items()):
+        axes.plot(along, up, label=name, **line_style(number))
+
+
 def line_style(number: int) -> dict[str, Any]:
-    """Colour and dashes of the n-th line, none of which another of the first 45 shares."""
+    """Colour and dashes of the n-th line, unique among the first 45."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 
 
 def save(figure: "Figure", path: Path) -> list[Path]:
-    """Write ``path.png`` and ``path.svg``; the same picture makes the same bytes.
+    """Write ``path.png`` and ``path.svg``, reproducibly.
 
     Raises:
         OSError: A file can't be written.
@@ -140,21 +140,8 @@ def save(figure: "Figure", path: Path) -> list[Path]:
     return written
 
 
-def file_name(words: str) -> str:
-    """The words as a file's name: a policy may have settings in brackets, a case slashes.
-
-    >>> file_name("performance-quasar[confidence=0.9]")
-    'performance-quasar-confidence-0.9'
-    """
-    return re.sub(r"[^\w.+-]+", "-", words).strip("-.") or "picture"
-
-
 def check() -> None:
-    """See whether anything can be drawn.
-
-    Raises:
-        Unavailable: matplotlib is not installed.
-    """
+    """Raise ``Unavailable`` if matplotlib is not installed."""
     try:
         import matplotlib as mpl  # noqa: F401, PLC0415 - an extra
     except ImportError:
@@ -166,7 +153,7 @@ def check() -> None:
 @contextlib.contextmanager
 def _style(mpl: Any) -> Iterator[None]:
     with mpl.rc_context():
-        mpl.rcdefaults()  # Whatever the user's own style is.
+        mpl.rcdefaults()  # Not the user's own style.
         mpl.rcParams.update(STYLE)
         yield
 
@@ -175,22 +162,17 @@ def _style(mpl: Any) -> Iterator[None]:
 
 
 def ranked(values: Mapping[str, Array], title: str, ylabel: str = PERFORMANCE) -> "Figure":
-    """Values of all workloads, sorted from worst to best: a line a policy.
-
-    The form of Paragon's figures of performance.
-
-    Args:
-        values: By policy, of the workloads of all its runs.
-        title: What it shows, in words.
-        ylabel: What the values are.
-    """
+    """Values of all workloads by policy, from worst to best, as in Paragon's figures."""
     with canvas(1, 1, title, (WIDTH_INCHES, 4.8), on_lines=True) as (figure, (axes,)):
-        for number, (name, each) in enumerate(values.items()):
-            share = (np.arange(len(each)) + 0.5) / max(1, len(each)) * 100
-            axes.plot(share, np.sort(each), label=name, **line_style(number))
+        draw_lines(axes, {name: (shares(each), np.sort(each)) for name, each in values.items()})
         axes.set(xlim=(0, 100), ylim=(0, 1.03), ylabel=ylabel)
         axes.set_xlabel("workloads, from worst to best (%)")
     return figure
+
+
+def shares(values: Array) -> Array:
+    """(values,) the percentiles of sorted values."""
+    return (np.arange(len(values)) + 0.5) / max(1, len(values)) * 100
 
 
 def bars(
@@ -199,14 +181,7 @@ def bars(
     ylabel: str,
     published: Mapping[tuple[str, str], float],
 ) -> "Figure":
-    """Means with their intervals, a bar a policy in each group; a tick where one was published.
-
-    Args:
-        groups: By case and policy.
-        title: What it shows, in words.
-        ylabel: What the values are.
-        published: By case and policy.
-    """
+    """Means by case and policy with their intervals, and a tick where one was published."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = 0.8 / len(names)
     size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8)
@@ -229,7 +204,7 @@ def bars(
         if sum(map(len, groups)) > AXIS_LETTERS:
             axes.tick_params("x", rotation=90)
         axes.set_ylabel(ylabel)
-        # Of two seeds an interval may reach far below what there can be.
+        # With two seeds an interval may reach far below what is possible.
         axes.set_ylim(
             min(0.0, *(each.mean for group in groups.values() for each in group.values()))
         )
@@ -238,12 +213,7 @@ def bars(
 
 
 def utilization(series: Mapping[str, Series], title: str) -> "Figure":
-    """CPU used of each server over time: a panel a policy.
-
-    Args:
-        series: By policy.
-        title: What it shows, in words.
-    """
+    """CPU used of each server over time, one panel per policy."""
     from matplotlib.cm import ScalarMappable  # noqa: PLC0415 - an extra
 
     with _over_time(series, title, 1.9) as (figure, panels, seconds):
@@ -255,12 +225,12 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
                 cmap=BUSY,
                 vmin=0,
                 vmax=1,
-                rasterized=True,  # Tens of thousands of rectangles make no file smaller.
+                rasterized=True,  # Tens of thousands of rectangles would make a large file.
             )
             axes.grid(visible=False)
             axes.set_title(f"{name}: {_mean(one):.0%} of CPU used")
             _server_axis(axes, one.groups)
-            axes.patch.set(hatch="////", facecolor="white")  # After its end there is nothing.
+            axes.patch.set(hatch="////", facecolor="white")  # After the end of the run.
         bar = figure.colorbar(
             ScalarMappable(shown.norm, shown.cmap), ax=list(panels), aspect=40, pad=0.02
         )
@@ -275,7 +245,7 @@ def _mean(one: Series) -> float:
 
 
 def _server_axis(axes: "Axes", groups: Sequence[str]) -> None:
-    """The first on top, as in a list; only the ends are named, if names are short."""
+    """The first on top, as in a list; the ends are labelled if names are short."""
     short = all(len(name) <= SHORT for name in (groups[0], groups[-1]))
     ends = {0.5: groups[0], len(groups) - 0.5: groups[-1]} if short else {}
     axes.set_yticks(list(ends), labels=list(ends.values()))
@@ -284,12 +254,7 @@ def _server_axis(axes: "Axes", groups: Sequence[str]) -> None:
 
 
 def cores(series: Mapping[str, Series], title: str) -> "Figure":
-    """CPUs that workloads could use, that they were given, that did something: a panel a policy.
-
-    Args:
-        series: By policy.
-        title: What it shows, in words.
-    """
+    """CPUs required, allocated and used over time, one panel per policy."""
     most = max(max(one.required_cpus.max(), one.allocated_cpus.max()) for one in series.values())
     with _over_time(series, title, 2.1) as (figure, panels, seconds):
         for axes, (name, one) in zip(panels, series.items(), strict=True):
@@ -303,7 +268,7 @@ def cores(series: Mapping[str, Series], title: str) -> "Figure":
             axes.plot(times, required, color="black", label="required", **dashed)
             axes.plot(times, allocated, color=COLOURS[1], label="allocated", zorder=1.9)
             axes.fill_between(times, used, color=LIGHT, linewidth=0, label="used")
-        # In words beside the title, not on the lines: they often lie upon one another.
+        # A legend, since the lines often overlap.
         panels[0].legend(
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),
@@ -320,7 +285,7 @@ def cores(series: Mapping[str, Series], title: str) -> "Figure":
 def _over_time(
     series: Mapping[str, Series], title: str, inches: float
 ) -> "Iterator[tuple[Figure, list[Axes], float]]":
-    """Panels below one another, and the seconds of their unit of time: one has all the room."""
+    """Panels below one another, and the seconds of their unit of time."""
     count = len(series)
     height = 1.5 * inches if count == 1 else inches if count <= FEW else 0.72 * inches
     longest = max(float(one.edges[-1]) for one in series.values())
@@ -333,7 +298,7 @@ def _over_time(
 
 
 def _time_unit(longest: float) -> tuple[str, float]:
-    """Its name and seconds, such that the longest run takes a few."""
+    """Name and seconds of the largest unit of which the longest run takes at least three."""
     for name, seconds in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
         if longest >= 3 * seconds:
             return name, seconds
@@ -341,26 +306,21 @@ def _time_unit(longest: float) -> tuple[str, float]:
 
 
 def latency(series: Mapping[str, Series], title: str) -> "Figure":
-    """For how much of the time services exceeded multiples of their bound: a line a policy.
+    """Share of time with latencies above multiples of the bound, one line per policy.
 
-    The axis of shares is logarithmic: a target is lost in the slowest part of the time. Services
-    without a bound are left out.
-
-    Args:
-        series: By policy; latencies are those at the percentile that a target bounds.
-        title: What it shows, in words.
+    Latencies are at the percentile that the target bounds; services without a bound are left out.
+    The axis of shares is logarithmic, to show the slowest part of the time.
     """
     bounds = {name: each for one in series.values() for name, each in one.bounds_seconds.items()}
     slower = {name: slower_than(one, bounds) * 100 for name, one in series.items()}
     with canvas(1, 1, title, (WIDTH_INCHES, 4.8), on_lines=True) as (figure, (axes,)):
-        for number, (name, each) in enumerate(slower.items()):
-            axes.plot(OF_BOUND, each, label=name, **line_style(number))
+        draw_lines(axes, {name: (OF_BOUND, each) for name, each in slower.items()})
         _latency_axes(axes, np.array(list(slower.values())))
     return figure
 
 
 def _latency_axes(axes: "Axes", slower: Array) -> None:
-    # Where nothing changes any more there is nothing to see: what is saturated stays late.
+    # Show the range where shares change: a saturated service stays late.
     varying = np.flatnonzero(((slower > slower[:, -1:] + MIN_SHOWN) & (slower < 99)).any(axis=0))
     first, last = (OF_BOUND[varying[0]], OF_BOUND[varying[-1]]) if len(varying) else (1.0, 1.0)
     axes.set(xscale="log", yscale="log", ylim=(MIN_SHOWN, 100))
@@ -375,7 +335,7 @@ def _latency_axes(axes: "Axes", slower: Array) -> None:
 
 
 def slower_than(one: Series, bounds_seconds: Mapping[str, float]) -> Array:
-    """Share of time above each multiple in ``OF_BOUND``; all services weigh alike."""
+    """Share of time above each multiple in ``OF_BOUND``, averaged over services."""
     edges = one.latency_edges_seconds
     shares = [
         1 - np.interp(OF_BOUND * bounds_seconds[name], edges, np.r_[0.0, np.cumsum(each)])

@@ -1,8 +1,7 @@
-"""Pythia's Figure 6: neighbors together contend less than the sum of what each does alone.
+"""Pythia's Figure 6: co-runners together contend less than the sum of each one alone.
 
 Source: Pythia 3.2 with Table 1 and Figure 6, 5.2, 5.6 with Table 2 and Figure 14. The sum is
-Bubble-Up's prediction; what comes of a set is read off the service's own curve beside a bubble.
-Nothing here says that neighbors throttle one another: where they do, the solver does it.
+Bubble-Up's prediction; the contention of a set is read off the service's curve beside a bubble.
 """
 
 import itertools
@@ -41,12 +40,12 @@ PLATFORM = "e5-2670"
 CPUS = 2.0
 """Of each workload."""
 LOAD = 0.4
-"""Of what a service can answer, that it is asked."""
+"""Over what a service can answer."""
 SIZES = (*np.arange(0.25, 8, 0.25), *np.arange(8, 24, 0.5), *np.arange(24, 64.1, 2))
 """Of bubbles, in MiB."""
 DEGREES = (2, 3, 4)
 SAMPLED = 300
-"""Sets of a degree at most."""
+"""Limit of sets of a degree."""
 MIN_MIB = 0.2
 """Of joint contention: below, a relative error says nothing."""
 STREAMER = "streamer"
@@ -57,12 +56,12 @@ VARIANTS = {
     "half-bandwidth/": (0.5, False, SERVICES),
     "with-whims/": (1.0, True, PYTHIA_SERVICES),
 }
-"""Share of the memory bandwidth, whether neighbors have whims, and which services are looked at.
-Whims are as large as what a batch program does to a service here, of either sign, and the same
-beside every set."""
+"""Share of the memory bandwidth, whether co-runners have idiosyncratic noise, and the services.
+The noise is as large as the effect of a batch program on a service, of either sign, and the same
+in every set."""
 FIGURE6 = {2: 0.26, 3: 0.45, 4: 0.66}
 MEDIANS = {"redis": 1.85, "mongodb": 0.615}
-"""At 5.2, of all sets of one to three."""
+"""In 5.2, of all sets of one to three."""
 TABLE2: Mapping[tuple[str, str], tuple[float, float, float]] = {
     ("redis", "graph-analytics"): (0.9521, 0.9200, 0.7706),
     ("redis", "in-memory-analytics"): (0.9523, 0.9355, 0.6061),
@@ -75,13 +74,13 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Additivity:
-    """Of one service in one population.
+    """One service in one population.
 
     Attributes:
-        errors: By degree, (sum of the singles − joint) / joint, of sets that the curve tells.
+        errors: By degree, (sum of the singles − joint) / joint, of sets within the curve.
         censored: By degree, share of sets beyond the curve's floor.
         curve: QoS beside bubbles of ``SIZES``.
-        batch: By degree, what the batch programs keep beside one another and the service.
+        batch: By degree, performance of the batch programs in the sets.
     """
 
     errors: Mapping[int, _Array]
@@ -91,13 +90,7 @@ class Additivity:
 
 
 def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> StudyFindings:
-    """All of one population.
-
-    Args:
-        regime: Of the physics.
-        seed: Of the population, and of which sets are looked at.
-        names: Batch programs.
-    """
+    """All measurements of one population, with these batch programs."""
     sums = {
         f"{variant}{name}": additivity(truth, name, names, seed)
         for variant, (bandwidth, whims, services) in VARIANTS.items()
@@ -120,14 +113,7 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stud
 
 
 def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -> Physics:
-    """A socket, the services, the batch programs, and bubbles.
-
-    Args:
-        regime: Of the physics.
-        seed: Of the population.
-        bandwidth: Share of what the regime leaves.
-        whims: What one neighbor does to another differs from the model.
-    """
+    """A socket with a share of its bandwidth, the services, the batch programs, and bubbles."""
     streams = Streams(seed)
     applications = [
         *draw_pool(Pool.PYTHIA_BATCH, regime, streams),
@@ -145,13 +131,13 @@ def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -
 
 
 def _streamer(redis: Application) -> Application:
-    """As redis, but runs through its data: no cache keeps them, whoever is beside it."""
+    """Like redis, but scans its data: no cache holds them, with or without co-runners."""
     sets = (WorkingSet(0.03, 0.5 * MIB, 1.5, floor=0.97), redis.sets[1])
     return replace(redis, name=STREAMER, sets=sets, parallelism=5.0)
 
 
 def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Additivity:
-    """The sums beside what comes of the sets."""
+    """Sums of single contentions against joint ones."""
     service = _asked(truth, name)
     alone = truth.alone(PLATFORM, service)
 
@@ -185,7 +171,7 @@ def sets_of(names: Sequence[str], degree: int, seed: int) -> list[_Set]:
 
 
 def _asked(truth: Physics, name: str) -> TrueResident:
-    """A service under the load that it has here."""
+    """A service under its load."""
     idle = at(truth.applications[name], CPUS, load_per_second=0.0)
     return replace(idle, load_per_second=LOAD * truth.alone(PLATFORM, idle))
 
@@ -198,13 +184,13 @@ def _resident(truth: Physics, name: str) -> TrueResident:
 def _kept(
     truth: Physics, service: TrueResident, programs: Mapping[str, TrueResident], one: _Set
 ) -> float:
-    """What the first of a set keeps of its performance beside the service alone."""
+    """Performance of the first of a set over that beside the service alone."""
     first, *others = (programs[each] for each in one)
     before = truth.rates(PLATFORM, [first, service])[0]
     return truth.rates(PLATFORM, [first, service, *others])[0] / before
 
 
-# --- what is shown --------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------
 
 
 def _numbers(truth: Physics, sums: Mapping[str, Additivity]) -> Iterator[tuple[str, float]]:

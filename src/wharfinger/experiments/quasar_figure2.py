@@ -1,40 +1,80 @@
-"""Quasar's Figure 2: what platforms, neighbors, allocations and data do to two applications.
+"""Quasar's Figure 2: what platforms, interference, allocations and data do to two applications.
 
-Source: Quasar 2.2, Figure 2 and Table 1: a Hadoop job, of which every server, allocation, pattern
-of interference and data set is tried, and a memcached of which the curve of latency by throughput
-bends elsewhere under each. Published are the largest ratios.
+Source: Quasar 2.2, Figure 2 and Table 1. A Hadoop job runs on every server, with every allocation,
+pattern of interference and data set. A memcached's curve of latency by throughput has its knee
+elsewhere under each. The largest ratios are published.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from wharfinger.experiments import physics_plots
-from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, at, pooled
-from wharfinger.experiments.knees import LARGEST, NO_KNEE, PATTERNS, SMALLEST, Memcached
+from wharfinger.experiments.ground_truth import (
+    GroundTruthStudy,
+    Picture,
+    StudyFindings,
+    at,
+    p99_seconds,
+    pooled,
+)
+from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.physics.application import Application
+from wharfinger.simulator.truth.ground_truth import TrueResident
+from wharfinger.simulator.truth.physics.application import Application, Serving, Streaming
 from wharfinger.simulator.truth.physics.clusters import QUASAR
 from wharfinger.simulator.truth.physics.datasets import DATA_SETS, NETFLIX, on_data, with_mappers
-from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
+SMALLEST, LARGEST = QUASAR[0], QUASAR[-1]
+"""Servers A and J."""
 JOBS = 8
-"""Of a population's that are looked at; the picture shows the first."""
+"""Hadoop jobs of a population; the picture shows the first."""
 PARTS_OF_MEMORY = (0.25, 0.5, 0.75, 1.0)
 SERVERS = (1, 2, 3, 4, 5, 6, 7, 8)
+R = SharedResource
+PATTERNS: Mapping[str, SharedResource] = {
+    "memory": R.MEMORY_CAPACITY,
+    "L1 code": R.L1_INSTRUCTION_CACHE,
+    "LL cache": R.LAST_LEVEL_CACHE,
+    "disk": R.STORAGE_BANDWIDTH,
+    "network": R.NETWORK_BANDWIDTH,
+    "L2 cache": R.L2_CACHE,
+    "CPU": R.INTEGER,
+    "bandwidth": R.MEMORY_BANDWIDTH,
+}
+"""Table 1's without the prefetcher, which the physics lacks; memory stands for two sources."""
+KNEE_SECONDS = 1e-3
+"""Real deployments keep the 99th percentile between 0.2 and 1 ms."""
+MEMORY_OF_SERVICE = 2 * GIB
+"""Data of each memcached server."""
+CORES = (1, 2, 4, 8, 12, 16, 24)
+QUERIES: Mapping[str, tuple[float, float, float]] = {
+    "100B reads": (22_000, 310, 0.0),
+    "2KB reads": (27_000, 2_350, 0.0),
+    "100B reads and writes": (34_000, 310, 0.06),
+}
+"""Instructions of a query, bytes of its packets on the wire with headers and acknowledgements, and
+the wait of writes for one another: a write allocates, locks its bucket and moves an entry of the
+list by age."""
+READS = "100B reads"
+NO_KNEE = 10.0
+"""Queries a second: less is no knee."""
+SAME = 0.03
+"""Of the logarithm of knees: closer curves are drawn as one."""
 SHOWN = ("servers", "interference on J", "cores of J", "queries")
-"""Of memcached's panels."""
+"""Panels of memcached in the picture."""
 _Groups = dict[str, list[float]]
 
 
 def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     """Both applications of one population."""
-    hadoop = [Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
+    hadoop = [_Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
     violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
     panels = service.panels()
@@ -56,13 +96,8 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
 # --- Hadoop ---------------------------------------------------------------------------------
 
 
-class Hadoop:
-    """A job, on each of the data sets and with any number of mappers.
-
-    Args:
-        regime: Of the physics.
-        job: As it was drawn.
-    """
+class _Hadoop:
+    """A drawn job on each of the data sets, with any number of mappers."""
 
     def __init__(self, regime: Regime, job: Application) -> None:
         jobs = [
@@ -84,7 +119,7 @@ class Hadoop:
         data: str = NETFLIX.name,
         beside: SharedResource | None = None,
     ) -> float | None:
-        """Instructions per second on part of each server; ``None`` = it has no such source."""
+        """Instructions per second on part of each server; ``None`` = has no such source."""
         job = self.truth.applications[f"{data}x{cores}"]
         wanted = job.footprint_bytes + job.data_bytes / servers
         resident = at(job, cores, min(part * hardware.memory_bytes, wanted), servers=servers)
@@ -96,7 +131,7 @@ class Hadoop:
     def speedups(
         self, hardware: Hardware, data: str = NETFLIX.name, beside: SharedResource | None = None
     ) -> list[float]:
-        """Over A with all that it has, by allocation; empty = the server has no such source."""
+        """Over the whole server A, by allocation; empty = the server has no such source."""
         rates = [self.rate(hardware, *a, data=data, beside=beside) for a in allocations(hardware)]
         return [] if None in rates else [rate / self.base for rate in rates if rate is not None]
 
@@ -113,7 +148,6 @@ class Hadoop:
         return [servers * a / b for a, b in zip(several, one, strict=True) if a and b]
 
     def violins(self) -> dict[str, _Groups]:
-        """All that the figure's first row shows."""
         return {
             "servers": {each.name.upper(): self.speedups(each) for each in QUASAR},
             "interference on A": self.interference(SMALLEST),
@@ -128,12 +162,108 @@ class Hadoop:
 
 
 def allocations(hardware: Hardware) -> list[tuple[int, float]]:
-    """Cores, and part of memory, that a job is given of a server."""
+    """Cores and parts of memory of a server."""
     cores = sorted({1, 2, *range(4, hardware.cores + 1, 4), hardware.cores})
     return [(each, part) for each in cores if each <= hardware.cores for part in PARTS_OF_MEMORY]
 
 
-def _of_hadoop(violins: Mapping[str, _Groups], hadoop: Hadoop) -> Iterator[tuple[str, float]]:
+# --- memcached ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """The service on a server, with sources of interference."""
+
+    hardware: Hardware
+    service: TrueResident
+    beside: tuple[TrueResident, ...] = ()
+
+
+class Memcached:
+    """The service of a population."""
+
+    def __init__(self, regime: Regime, seed: int) -> None:
+        (drawn, *_) = draw_pool(Pool.MEMCACHED, regime, Streams(seed))
+        drawn = replace(drawn, footprint_bytes=MEMORY_OF_SERVICE)
+        kinds = [_of_kind(drawn, name) for name in QUERIES]
+        self.truth = Physics(QUASAR, [drawn, *kinds], regime.constants)
+
+    def panels(self) -> dict[str, dict[str, _Case]]:
+        """The figure's second row; by default as many cores as A has."""
+        two = self._on(SMALLEST.cores)
+        return {
+            "servers": {each.name.upper(): _Case(each, two) for each in QUASAR},
+            "interference on A": dict(self._beside_patterns(SMALLEST, SMALLEST.cores)),
+            "interference on J": dict(self._beside_patterns(LARGEST, LARGEST.cores // 3)),
+            "cores of J": {str(each): _Case(LARGEST, self._on(each)) for each in CORES},
+            "queries": {name: _Case(LARGEST, self._on(SMALLEST.cores, name)) for name in QUERIES},
+        }
+
+    def _on(self, cores: int, name: str = READS) -> TrueResident:
+        return at(self.truth.applications[name], cores, load_per_second=0.0)
+
+    def _beside_patterns(self, hardware: Hardware, cores: int) -> Iterator[tuple[str, _Case]]:
+        service = self._on(cores)
+        yield "none", _Case(hardware, service)
+        for name, resource in PATTERNS.items():
+            source = self.truth.source(hardware.name, resource, 100.0, service)
+            if source is not None:
+                yield name, _Case(hardware, service, (source,))
+
+    def knees(self, cases: Mapping[str, _Case]) -> dict[str, float]:
+        """The largest load with the 99th percentile below ``KNEE_SECONDS``, by case."""
+        return {name: self._knee(case) for name, case in cases.items()}
+
+    def _knee(self, case: _Case) -> float:
+        low, high = 1.0, 1e7
+        for _ in range(40):
+            middle = (low * high) ** 0.5
+            if self._latency(case, middle) <= KNEE_SECONDS:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _latency(self, case: _Case, load: float) -> float:
+        service = replace(case.service, load_per_second=load)
+        return p99_seconds(self.truth, case.hardware.name, service, case.beside)
+
+    def curves(self, cases: Mapping[str, _Case], knees: Mapping[str, float]) -> dict[str, Curve]:
+        """Latency in ms by thousands a second; curves of the same knee are drawn as one."""
+        drawn: dict[str, Curve] = {}
+        for name, knee in knees.items():
+            label = next((label for label in drawn if _same(knees, label, knee)), None)
+            if label is not None:
+                drawn[f"{label}, {name}"] = drawn.pop(label)
+                continue
+            loads = knee * np.array([*np.linspace(0.1, 0.9, 9), 0.95, 0.98, 1.0, 1.01, 1.02])
+            latencies = np.array([self._latency(cases[name], load) for load in loads])
+            drawn[name] = ((loads / 1e3).tolist(), latencies * 1e3)
+        return drawn
+
+
+def _same(knees: Mapping[str, float], label: str, knee: float) -> bool:
+    """Whether the knee equals one of those in the label."""
+    return any(abs(np.log(knees[name] / knee)) < SAME for name in label.split(", "))
+
+
+def _of_kind(service: Application, name: str) -> Application:
+    instructions, size, waits = QUERIES[name]
+    assert service.serving is not None
+    network = service.network
+    return replace(
+        service,
+        name=name,
+        contention=service.contention + waits,
+        network=Streaming(size / instructions, network.own_bandwidth, network.depth),
+        serving=Serving(instructions, service.serving.variation),
+    )
+
+
+# --- numbers --------------------------------------------------------------------------------
+
+
+def _of_hadoop(violins: Mapping[str, _Groups], hadoop: _Hadoop) -> Iterator[tuple[str, float]]:
     servers, data = violins["servers"], violins["data sets"]
     yield "servers", _ratio([each[-1] for each in servers.values()])
     yield "allocation", max(map(_ratio, servers.values()))
@@ -147,7 +277,7 @@ def _of_hadoop(violins: Mapping[str, _Groups], hadoop: Hadoop) -> Iterator[tuple
 
 
 def _worst(beside: _Groups) -> float:
-    """The largest slow-down of any allocation beside any pattern."""
+    """The largest slowdown of any allocation under any pattern."""
     alone = np.array(beside["none"])
     return max(float((alone / np.array(each)).max()) for each in beside.values())
 
@@ -157,7 +287,7 @@ def _ratio(values: Sequence[float]) -> float:
 
 
 def _of_spark(regime: Regime, seed: int) -> Iterator[tuple[str, float]]:
-    """How jobs scale that read again what memory can't hold: over eight servers, of any part."""
+    """How jobs scale out that reread what memory can't hold: to eight servers, by memory."""
     middle = QUASAR[4]
     jobs = draw_pool(Pool.SPARK, regime, Streams(seed))
     truth = Physics([middle], jobs, regime.constants)

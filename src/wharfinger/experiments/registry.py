@@ -1,4 +1,4 @@
-"""Every experiment by name. A new one is data in a file beside this one, and a line here.
+"""Every experiment by name. A new one is a file beside this one, and a line here.
 
 ``wharfinger experiment run`` calls ``check``, then ``run``.
 """
@@ -6,16 +6,17 @@
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
-from wharfinger.experiments.measured_gavel import MEASURED_GAVEL
-from wharfinger.experiments.papers_scenarios import PAPERS_SCENARIOS
-from wharfinger.experiments.paragon_figure2 import PARAGON_FIGURE2
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
+from wharfinger.experiments.run_experiments import (
+    MEASURED_GAVEL,
+    PAPERS_SCENARIOS,
+    PARAGON_FIGURE2,
+)
 from wharfinger.experiments.runs import RunExperiment
 
 Experiment = RunExperiment | GroundTruthStudy
-"""Policies × scenarios × seeds, or a function of a drawn population."""
 _ALL: tuple[Experiment, ...] = (
     PARAGON_FIGURE2,
     PAPERS_SCENARIOS,
@@ -32,7 +33,7 @@ def find_experiment(name: str) -> Experiment:
     """The experiment of that name.
 
     Raises:
-        InvalidInput: There is none.
+        InvalidInput: No experiment has it.
     """
     if name not in EXPERIMENTS:
         raise InvalidInput(f"{name!r} is not an experiment; there are {', '.join(EXPERIMENTS)}")

@@ -1,4 +1,4 @@
-"""What came of an experiment, as JSON and as files: enough to run it again, and to check it.
+"""The result of an experiment as JSON and as files: enough to repeat and to check it.
 
 ``wharfinger experiment run`` prints ``as_json`` and, with ``--out DIR``, calls ``write``.
 docs/experiments.md lists the files.
@@ -33,7 +33,7 @@ FILES = {
     FATES: "one line a workload of each run: what became of it",
     ABOUT: "arguments, seeds, versions, machine, and digests of what was read",
 }
-"""What is always there, and what it is."""
+"""Written in any case, with a description."""
 FOLDERS = {
     INPUTS: "copies of what was read",
     PICTURES: "pictures, as PNG and SVG",
@@ -42,12 +42,7 @@ FOLDERS = {
 
 
 def as_json(result: ExperimentResult, files: Iterable[str] = ()) -> dict[str, Any]:
-    """For ``-o json``.
-
-    Args:
-        result: What came of it.
-        files: That were written.
-    """
+    """For ``-o json``; ``files`` are the names of those that were written."""
     return {
         "name": result.name,
         "seeds": list(result.seeds),
@@ -64,10 +59,10 @@ def as_json(result: ExperimentResult, files: Iterable[str] = ()) -> dict[str, An
 def write(
     space: Workspace, experiment: Experiment, arguments: Arguments, result: ExperimentResult
 ) -> tuple[ExperimentResult, list[str]]:
-    """Write all that belongs to the result into the folder.
+    """Write all files of the result into the folder.
 
     Returns:
-        The result, with a note more where pictures could not be drawn; names of the files within
+        The result, with a further note if pictures could not be drawn; names of the files within
         the folder.
 
     Raises:
@@ -87,13 +82,7 @@ def write(
 
 
 def command(experiment: Experiment, arguments: Arguments, tables: str | None) -> str:
-    """What repeats it, in a shell.
-
-    Args:
-        experiment: Which.
-        arguments: What it was told.
-        tables: Where its tables are; ``None`` = it has none.
-    """
+    """The shell command that repeats it, with the path of its tables, if any."""
     words = ["wharfinger", "experiment", "run", experiment.name]
     options = ("repeats", "seed", "tables", "servers", "workloads", "regime")
     values = {name: getattr(arguments, name) for name in options} | {"tables": tables}
@@ -104,7 +93,7 @@ def command(experiment: Experiment, arguments: Arguments, tables: str | None) ->
 
 
 def _draw(folder: Path, result: ExperimentResult) -> ExperimentResult:
-    """Without matplotlib, an extra, there are numbers and a note."""
+    """Without matplotlib, an extra, add a note instead."""
     if not result.pictures:
         return result
     try:
@@ -119,14 +108,8 @@ def _draw(folder: Path, result: ExperimentResult) -> ExperimentResult:
 
 def _write_runs(path: Path, result: ExperimentResult) -> None:
     lines = [
-        {
-            "case": case,
-            "policy": policy.name,
-            "admission": run.admission,
-            "scenario": run.scenario,
-            "seed": run.seed,
-            **run.summary,
-        }
+        {"case": case, "policy": policy.name, "admission": run.admission, "scenario": run.scenario}
+        | {"seed": run.seed, **run.summary}
         for case, compared in result.comparisons.items()
         for policy in compared.policies
         for run in policy.runs
@@ -136,7 +119,6 @@ def _write_runs(path: Path, result: ExperimentResult) -> None:
 
 
 def _join_fates(space: Workspace, path: Path) -> None:
-    """One file of those of all runs."""
     comparison.write_rows(path, [comparison.FATE_COLUMNS])
     if space.fates is None or not space.fates.exists():
         return
@@ -149,38 +131,32 @@ def _join_fates(space: Workspace, path: Path) -> None:
 def _about(
     space: Workspace, experiment: Experiment, arguments: Arguments, again: str
 ) -> dict[str, Any]:
-    values = dataclasses.asdict(arguments)
+    tables = arguments.tables and str(arguments.tables)
     return {
         "name": experiment.name,
         "about": experiment.about,
         "source": experiment.source,
         "command": again,
-        "arguments": values | {"tables": arguments.tables and str(arguments.tables)},
+        "arguments": dataclasses.asdict(arguments) | {"tables": tables},
         "seeds": list(arguments.seeds),
-        "versions": versions(),
-        "machine": machine(),
+        "versions": _versions(),
+        "machine": _machine(),
         "inputs": [dataclasses.asdict(each) for each in space.inputs],
     }
 
 
 def _tables(space: Workspace, arguments: Arguments) -> str | None:
-    """From within the folder."""
     if arguments.tables is None:
         return None
     return INPUTS if any(each.kept for each in space.inputs) else str(arguments.tables.absolute())
 
 
-def versions() -> dict[str, str]:
-    """Of what numbers may depend on."""
-    return {
-        "wharfinger": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
+def _versions() -> dict[str, str]:
+    python = platform.python_version()
+    return {"wharfinger": __version__, "numpy": np.__version__, "python": python}
 
 
-def machine() -> dict[str, Any]:
-    """Where it ran: times depend on it, and no other number."""
+def _machine() -> dict[str, Any]:
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
@@ -196,7 +172,7 @@ def machine() -> dict[str, Any]:
 
 
 def _readme(folder: Path, experiment: Experiment, result: ExperimentResult, again: str) -> str:
-    made = ", ".join(f"{name} {version}" for name, version in versions().items())
+    made = ", ".join(f"{name} {version}" for name, version in _versions().items())
     there = [path.name for path in sorted(folder.iterdir()) if path.name in FOLDERS]
     files = [f"- `{name}`: {words}" for name, words in FILES.items()]
     files += [f"- `{name}/`: {FOLDERS[name]}" for name in there]

@@ -1,8 +1,7 @@
 """Experiments that are policies × scenarios × seeds, as data.
 
-A ``RunExperiment`` says which runs, which numbers of them stand beside which published ones, and
-what is drawn. docs/experiments.md shows one of 30 lines. ``registry.py`` lists those that there
-are; the command line runs them.
+A ``RunExperiment`` names the runs, their numbers, the published numbers, and the pictures.
+docs/experiments.md shows a whole one; ``registry.py`` lists all.
 """
 
 import fnmatch
@@ -18,7 +17,7 @@ from wharfinger.experiments import plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare
 from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
-from wharfinger.experiments.workspace import INPUTS, Workspace
+from wharfinger.experiments.workspace import INPUTS, Workspace, file_name
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import RunSpec
 from wharfinger.simulator.scenario.scenario_files import shipped
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
     from matplotlib import figure as mpl
 
 WHOLE = "performance_mean"
-"""Of which the losses are parts: what loses less to one may lose more to another."""
+"""The losses are parts of it: a policy that reduces one may increase another."""
 TABLES = "$tables"
-"""Stands in a scenario's text for the directory of measured tables."""
+"""Placeholder in a scenario's text for the directory of measured tables."""
 SERIES = {"utilization": plots.utilization, "cores": plots.cores, "latency": plots.latency}
-"""Kinds of figures of how the cluster was over time."""
+"""Kinds of figures of the cluster over time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,8 @@ class RunMeasure:
 
     Attributes:
         key: In the report (docs/simulator.md), or a new one.
-        unit: Of it.
         better: 1 = higher is better, -1 = lower; 0 = neither.
-        of: Takes it from the outcome where the report does not have it; a module's function.
+        of: Computes it from the outcome if the report does not have it; a module's function.
     """
 
     key: str
@@ -55,7 +53,7 @@ class RunMeasure:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a paper says of a measure under a policy, and in which section or figure."""
+    """A paper's number for a measure under a policy; ``where`` is the section or figure."""
 
     scenario: str
     policy: str
@@ -66,21 +64,20 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What is drawn of the runs.
+    """A picture of the runs.
 
-    ``{scenario}`` and ``{regime}`` in name and title are filled in; cases that come to the same
-    name are drawn in one picture.
+    ``{scenario}`` and ``{regime}`` in name and title are filled in; cases that give the same name
+    are drawn in one picture.
 
     Attributes:
         kind: ``"ranked"``: a field of each workload's fate, from worst to best. ``"bars"``: a
-            measure's means, beside those that were published. ``"utilization"``: a heat map of
-            servers over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
+            measure's means, with the published ones. ``"utilization"``: a heat map of servers
+            over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
         name: Of the file.
-        title: In words.
         of: The field, or the measure.
         label: Of the axis.
-        scenarios: A pattern: which of them.
-        policies: Which of them; empty = all.
+        scenarios: A pattern of names.
+        policies: Empty = all.
     """
 
     kind: str
@@ -92,32 +89,30 @@ class Figure:
     policies: tuple[str, ...] = ()
 
     def shows(self, scenario: str, policy: str) -> bool:
-        """Whether the runs of that policy are in it."""
+        """Whether the picture includes the runs of that policy."""
         among = not self.policies or policy in self.policies
         return among and fnmatch.fnmatchcase(scenario, self.scenarios)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One scenario in one regime; empty = the scenario's own."""
+    """One scenario in one regime; ``""`` = the scenario's own regime."""
 
     scenario: str
     regime: str = ""
 
     @property
     def name(self) -> str:
-        """As rows begin."""
+        """The prefix of its rows."""
         return f"{self.regime}/{self.scenario}" if self.regime else self.scenario
 
     def fill(self, template: str) -> str:
-        """``{scenario}`` and ``{regime}`` in it."""
+        """The template with ``{scenario}`` and ``{regime}`` filled in."""
         return template.replace("{scenario}", self.scenario).replace("{regime}", self.regime)
 
 
 _Comparisons = Mapping[Case, Comparison]
 _Shown = Mapping[tuple[Case, str], Compared]
-_Lead = tuple[Case, Compared, RunMeasure, MeanInterval]
-"""A policy's difference from the ceiling's in a measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +120,16 @@ class RunExperiment:
     """Policies × scenarios × seeds: a table beside published numbers, and figures.
 
     Attributes:
-        name: As it is asked for.
-        about: One line.
-        source: Paper and section, table or figure; where nothing was published, it says so.
-        policies: With their settings; the others are held against the first.
-        measures: In the order in which they are shown.
-        scenarios: Files, names, or patterns of the names of those that are shipped.
+        source: Paper and section, table or figure; or that nothing was published.
+        policies: With their settings; differences are from the first.
+        scenarios: Files, names, or patterns of the names of shipped ones.
         documents: Texts of further scenarios, by name. ``$tables`` in them stands for the
             measured tables, which ``--tables`` must name then.
         regimes: Each scenario runs in each; empty = each in its own.
-        more_policies: By a pattern of scenarios, further policies that run there.
-        published: Numbers of papers.
-        figures: What is drawn.
-        notes: Sentences about the numbers.
-        label: How a case is called in comparisons, such as ``"{scenario} load"``; empty = as in
-            rows.
+        more_policies: Further policies, by a pattern of scenarios.
+        label: Name of a case in comparisons, such as ``"{scenario} load"``; empty = as in rows.
         ceiling: A policy that knows the truth. Notes say which published numbers it does not
-            reach; and if it is the first, what beats it in a measure that has a better side.
-        repeats: Seeds.
+            reach; and if it is the first, what beats it in a measure with a ``better`` side.
         servers: Of the cluster; ``None`` = the scenario's. So is ``workloads``.
     """
 
@@ -166,16 +153,18 @@ class RunExperiment:
 
     @property
     def takes(self) -> frozenset[str]:
-        """The cluster's size always, and what its scenarios ask for."""
-        asked = {"regime": bool(self.regimes), "tables": self._on_tables}
-        return frozenset({"servers", "workloads", *(name for name in asked if asked[name])})
+        """The options for the cluster's size, and those that its scenarios need."""
+        needed = {"regime"} if self.regimes else set()
+        return frozenset(
+            {"servers", "workloads"} | needed | ({"tables"} if self._on_tables else set())
+        )
 
     @property
     def _on_tables(self) -> bool:
         return any(TABLES in text for text in self.documents.values())
 
     def check(self, arguments: Arguments) -> None:
-        """Refuse a regime that there is not, and tables that are missing or wrong."""
+        """Refuse an unknown regime, and tables that are missing or wrong."""
         if arguments.regime:
             find_regime(arguments.regime)
         if self._on_tables:
@@ -217,23 +206,23 @@ class RunExperiment:
     # --- what is run ------------------------------------------------------------------------
 
     def cases(self, arguments: Arguments) -> list[Case]:
-        """Every scenario in every regime, or in the one that was asked for."""
+        """Every scenario in every regime, or in the requested one."""
         names_shipped = list(shipped())
-        # What matches none that are shipped is a file.
+        # A pattern without a match is a file.
         matching = (fnmatch.filter(names_shipped, each) or [each] for each in self.scenarios)
         names = dict.fromkeys(name for group in (*matching, self.documents) for name in group)
         regimes = (arguments.regime,) if arguments.regime else self.regimes or ("",)
         return [Case(name, regime) for regime in regimes for name in names]
 
     def policies_in(self, scenario: str) -> list[str]:
-        """Those that run there, the first of all first."""
+        """All policies that run in the scenario, in order."""
         names = list(self.policies)
         for pattern, more in self.more_policies.items():
             names += more if fnmatch.fnmatchcase(scenario, pattern) else ()
         return names
 
     def _files(self, space: Workspace, arguments: Arguments) -> dict[str, str]:
-        """Where scenarios are that have a text here; they name tables that are kept beside them."""
+        """Paths of the written ``documents``; they refer to the copied tables."""
         place = ""
         if self._on_tables:
             files = (ISOLATED, PAIRS, SCALE_OUT, GROUPS)
@@ -261,32 +250,31 @@ class RunExperiment:
             )
             for policy in policies
         ]
-        ranked = (each for figures in drawn.values() for each in figures if each.kind == "ranked")
-        fields = dict.fromkeys(each.of for each in ranked)
+        figures = [each for of_policy in drawn.values() for each in of_policy]
+        fields = dict.fromkeys(each.of for each in figures if each.kind == "ranked")
         derived = {each.key: each.of for each in self.measures if each.of is not None}
         return RunGroup(self._label(case), specs, tuple(fields), derived)
 
     def _label(self, case: Case) -> str:
         return case.fill(self.label) or case.name
 
-    # --- what is told -----------------------------------------------------------------------
+    # --- rows and notes ---------------------------------------------------------------------
 
     def _published(self, scenario: str, policy: str, measure: str) -> float | None:
-        for each in self.published:
-            if (each.scenario, each.policy, each.measure) == (scenario, policy, measure):
-                return each.value
-        return None
+        numbers = {
+            (each.scenario, each.policy, each.measure): each.value for each in self.published
+        }
+        return numbers.get((scenario, policy, measure))
 
     def _rows(self, comparisons: _Comparisons) -> Iterator[ResultRow]:
-        for case, comparison in comparisons.items():
-            for policy in comparison.policies:
-                for measure in self.measures:
-                    yield ResultRow.of(
-                        f"{case.name}/{policy.name}/{measure.key}",
-                        policy.metrics.get(measure.key),
-                        measure.unit,
-                        self._published(case.scenario, policy.name, measure.key),
-                    )
+        for case, policy in _each(comparisons):
+            for measure in self.measures:
+                yield ResultRow.of(
+                    f"{case.name}/{policy.name}/{measure.key}",
+                    policy.metrics.get(measure.key),
+                    measure.unit,
+                    self._published(case.scenario, policy.name, measure.key),
+                )
 
     def _notes(self, comparisons: _Comparisons) -> Iterator[str]:
         for regime in dict.fromkeys(case.regime for case in comparisons if case.regime):
@@ -294,43 +282,38 @@ class RunExperiment:
         if self.ceiling == self.policies[0] and any(measure.better for measure in self.measures):
             yield from self.leads(comparisons)
         yield from self.notes
-        for case, comparison in comparisons.items():
+        for case, policy in _each(comparisons):
             for each in self.published:
-                if (each.scenario, each.policy) != (case.scenario, self.ceiling):
+                if (each.scenario, each.policy) != (case.scenario, policy.name):
                     continue
-                mean = comparison[self.ceiling].metrics.get(each.measure)
-                if mean is not None and mean.mean < each.value:
+                mean = policy.metrics.get(each.measure)
+                if policy.name == self.ceiling and mean is not None and mean.mean < each.value:
                     yield (
                         f"{case.name}: the {self.ceiling}'s {each.measure} is {mean.mean:.3g}, "
                         f"below the published {each.value:g} ({each.where})."
                     )
 
     def leads(self, comparisons: _Comparisons) -> list[str]:
-        """Says in words whether anything beats the ceiling, so that it can be explained.
+        """Sentences: which policies beat the ceiling, in which measures.
 
-        It knows the truth but may decide one workload at a time, so it can be beaten; what is
-        beaten in a loss may be paid for in another.
+        The ceiling knows the truth but may decide one workload at a time, so it can be beaten; a
+        policy that reduces one loss may pay for it in another.
         """
-        differences: list[_Lead] = [
-            (case, policy, measure, difference)
-            for case, comparison in comparisons.items()
-            for policy in comparison.policies
-            for measure in self.measures
-            if measure.better
-            and (difference := policy.difference.get(measure.key)) is not None
-            and difference.excludes_zero is not None
-        ]
-        if not differences:
+        count, better = 0, dict[str, list[str]]()
+        for case, policy in _each(comparisons):
+            for measure in self.measures:
+                by = policy.difference.get(measure.key)
+                if not measure.better or by is None or by.excludes_zero is None:
+                    continue
+                count += 1
+                if by.excludes_zero and by.mean * measure.better > 0:
+                    lead = self._lead(case, policy, measure, by)
+                    better.setdefault(policy.name, []).append(lead)
+        if not count:
             return [f"Whether anything beats the {self.ceiling} can't be told from one seed."]
-        better: dict[str, list[str]] = {}
-        for each in differences:
-            _, policy, measure, difference = each
-            if difference.excludes_zero and difference.mean * measure.better > 0:
-                better.setdefault(policy.name, []).append(self._lead(each))
-        by_chance = len(differences) * (1 - CONFIDENCE) / 2
         chance = (
-            f"by paired 95% intervals. Of {len(differences)} comparisons about {by_chance:.0f} "
-            "would seem better by chance alone."
+            f"by paired 95% intervals. Of {count} comparisons about "
+            f"{count * (1 - CONFIDENCE) / 2:.0f} would seem better by chance alone."
         )
         if not better:
             return [f"Nothing beats the {self.ceiling} in any metric, {chance}"]
@@ -340,9 +323,8 @@ class RunExperiment:
             *(f"{name} beats the {self.ceiling} in {'; '.join(better[name])}." for name in better),
         ]
 
-    def _lead(self, lead: _Lead) -> str:
-        """A smaller loss is told with what became of performance in all."""
-        case, policy, measure, by = lead
+    def _lead(self, case: Case, policy: Compared, measure: RunMeasure, by: MeanInterval) -> str:
+        """A smaller loss is stated with the difference in performance."""
         words = (
             f"{measure.key} at {self._label(case)} by {abs(by.mean):.2g} "
             f"({by.low:+.2g} to {by.high:+.2g})"
@@ -352,19 +334,18 @@ class RunExperiment:
             return words
         return f"{words}, where its {WHOLE} differs by {whole.mean:+.2g}"
 
-    # --- what is drawn ----------------------------------------------------------------------
+    # --- pictures ---------------------------------------------------------------------------
 
     def _pictures(self, comparisons: _Comparisons) -> "dict[str, Callable[[], mpl.Figure]]":
         drawn: dict[str, Callable[[], mpl.Figure]] = {}
         for figure in self.figures:
             together: dict[str, dict[tuple[Case, str], Compared]] = {}
-            for case, comparison in comparisons.items():
-                for policy in comparison.policies:
-                    if figure.shows(case.scenario, policy.name):
-                        shown = together.setdefault(case.fill(figure.name), {})
-                        shown[case, policy.name] = policy
+            for case, policy in _each(comparisons):
+                if figure.shows(case.scenario, policy.name):
+                    shown = together.setdefault(case.fill(figure.name), {})
+                    shown[case, policy.name] = policy
             for name, shown in together.items():
-                drawn[plots.file_name(name)] = partial(self._draw, figure, shown)
+                drawn[file_name(name)] = partial(self._draw, figure, shown)
         return drawn
 
     def _draw(self, figure: Figure, shown: _Shown) -> "mpl.Figure":
@@ -394,3 +375,8 @@ class RunExperiment:
             if (value := self._published(case.scenario, name, figure.of)) is not None:
                 published[label, name] = value
         return plots.bars(groups, title, figure.label, published)
+
+
+def _each(comparisons: _Comparisons) -> Iterator[tuple[Case, Compared]]:
+    for case, comparison in comparisons.items():
+        yield from ((case, policy) for policy in comparison.policies)

@@ -1,7 +1,7 @@
 """Means over seeds with their confidence intervals, by Student's t.
 
-``comparison.py`` calls it for each metric. SciPy would take longer to import than a small
-comparison takes, and for whole degrees of freedom the distribution is a short sum.
+SciPy would take longer to import than a small comparison takes, and for whole degrees of freedom
+the distribution is a short sum.
 """
 
 import math
@@ -16,13 +16,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class MeanInterval:
-    """A mean, and where the true one lies with 95% confidence.
-
-    Attributes:
-        mean: Over the values.
-        low: Lower bound; ``None`` = one value says nothing of how far others would be. So does
-            ``high``.
-    """
+    """A mean and its 95% confidence interval; ``None`` where there was only one value."""
 
     mean: float
     low: float | None
@@ -30,7 +24,7 @@ class MeanInterval:
 
     @property
     def excludes_zero(self) -> bool | None:
-        """Whether 0 lies outside; ``None`` = not known.
+        """Whether 0 lies outside; ``None`` = unknown.
 
         >>> MeanInterval(0.2, 0.1, 0.3).excludes_zero, MeanInterval(1.0, None, None).excludes_zero
         (True, None)
@@ -41,12 +35,9 @@ class MeanInterval:
 
 
 def interval(values: Iterable[float | None]) -> MeanInterval | None:
-    """Mean and t-interval, n - 1 degrees of freedom; ``None`` where there is no value.
+    """Mean and t-interval of the finite values, n - 1 degrees of freedom; ``None`` without any.
 
     The order of the values does not matter, to the last bit.
-
-    Args:
-        values: One a run; those that are ``None`` or not finite are passed over.
 
     >>> interval([1.0, 2.0, 3.0])
     MeanInterval(mean=2.0, low=-0.484..., high=4.484...)
@@ -66,17 +57,13 @@ def interval(values: Iterable[float | None]) -> MeanInterval | None:
 
 @cache
 def t_quantile(probability: float, degrees: int) -> float:
-    """The t such that a value lies between -t and t with that probability.
-
-    Args:
-        probability: Two-sided, above 0 and below 1.
-        degrees: Of freedom, at least 1.
+    """The t such that a value lies between -t and t with that probability, between 0 and 1.
 
     >>> round(t_quantile(0.95, 6), 4)
     2.4469
     """
     low, high = 0.0, math.pi / 2
-    # The angle is bounded where t is not, so halving it finds every digit that there is.
+    # The angle is bounded where t is not, so bisection finds every digit.
     while low < (middle := (low + high) / 2) < high:
         if _within(middle, degrees) < probability:
             low = middle

@@ -1,12 +1,13 @@
-"""The folder that an experiment works in: what it reads is kept there, and so is what comes of it.
+"""The folder of one experiment: copies of its input, and its result.
 
-``wharfinger experiment run`` opens one. With ``--out DIR`` it becomes DIR when all is done, and not
-before, so that no reader finds half of a result; without, it is removed.
+``wharfinger experiment run`` opens one. With ``--out DIR`` it becomes DIR when all is done, so that
+no reader sees half of a result; without, it is removed.
 """
 
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,23 +17,15 @@ from pathlib import Path
 from wharfinger.errors import InvalidInput
 
 RESULTS = "results.json"
-"""By this file a directory of results is known."""
+"""Identifies a directory of results."""
 INPUTS = "inputs"
 MOST_COPIED_BYTES = 5_000_000
-"""Of inputs together; larger ones are named by their digest alone."""
+"""Of all inputs; larger ones are recorded by their digest alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file that was read.
-
-    Attributes:
-        name: Of the file.
-        path: Where it was, as the user named it.
-        size_bytes: Of it.
-        sha256: In hexadecimal.
-        kept: Whether the folder has a copy.
-    """
+    """A file that was read; ``kept`` = the folder has a copy."""
 
     name: str
     path: str
@@ -44,14 +37,10 @@ class Input:
 class Workspace:
     """One experiment's folder.
 
-    Args:
-        folder: There, and empty.
-        kept: Whether it stays; else its content is not needed later.
-
     Attributes:
-        folder: As above.
-        inputs: Files that the experiment has said it reads.
-        fates: Directory for a file of each run's fates; ``None`` = they are not wanted.
+        folder: Exists, empty at first.
+        inputs: Files that the experiment reads.
+        fates: Directory for a file of each run's fates; ``None`` = the folder is removed later.
     """
 
     def __init__(self, folder: Path, *, kept: bool = False) -> None:
@@ -60,11 +49,9 @@ class Workspace:
         self.fates = folder / "fates" if kept else None
 
     def read(self, directory: Path, names: Sequence[str]) -> Path:
-        """Keep those of a directory's files that are there.
+        """Copy existing files of a directory, and return where to read them.
 
-        Returns:
-            The directory to read them from: a copy in the folder, or where all of them are too
-            large for that, the given one.
+        That is the directory itself where they are too large together.
         """
         paths = [path for name in names if (path := directory / name).is_file()]
         keep = sum(path.stat().st_size for path in paths) <= MOST_COPIED_BYTES
@@ -93,14 +80,12 @@ def _read(path: Path, copy: Path | None) -> Input:
 
 @contextlib.contextmanager
 def workspace(out: Path | None, *, force: bool = False) -> Iterator[Workspace]:
-    """A folder that becomes ``out`` at the end of the block, if that ends well.
+    """A folder that becomes ``out`` at the end of the block, if that ends well, or is removed.
 
-    Args:
-        out: Where to; ``None`` = nowhere, the folder is removed.
-        force: Replace a directory of results that is there.
+    ``force`` replaces an existing directory of results.
 
     Raises:
-        InvalidInput: There is something else already.
+        InvalidInput: ``out`` is something else already.
         OSError: The folder can't be made.
     """
     if out is None:
@@ -147,3 +132,12 @@ def _put(new: Path, target: Path) -> None:
         target.rename(old)
     new.rename(target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def file_name(words: str) -> str:
+    """The words as a file's name: a policy may have brackets, a case slashes.
+
+    >>> file_name("performance-quasar[confidence=0.9]")
+    'performance-quasar-confidence-0.9'
+    """
+    return re.sub(r"[^\w.+-]+", "-", words).strip("-.") or "picture"

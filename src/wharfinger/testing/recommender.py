@@ -10,9 +10,9 @@ estimator, in a test::
 
 or at once:
 
-    >>> from wharfinger.estimators.means import RowColumnMeans
+    >>> from wharfinger.estimators.baselines import ROW_COLUMN_MEANS
     >>> from wharfinger.testing import check_recommender
-    >>> check_recommender(RowColumnMeans())
+    >>> check_recommender(ROW_COLUMN_MEANS)
 """
 
 from collections.abc import Iterator

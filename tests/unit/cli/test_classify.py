@@ -269,7 +269,7 @@ def test_in_pairs_a_new_rows_column_is_not_believed(
         (["evaluate", "TRAIN", "--repeats", "0"], "--repeats: 0: write 1 to 10000"),
         (["evaluate", "TRAIN", "--estimator", "oracle"], "'oracle' is not an estimator; there are"),
         (["evaluate", "TRAIN", "--estimator", ""], "'' is not an estimator"),
-        (["evaluate", "TRAIN", "--pairs"], "--pairs: no column bears a row's name"),
+        (["evaluate", "TRAIN", "--pairs"], "--pairs: no column has a row's name"),
         (["predict", "TRAIN"], "arguments are required: --rows"),
         (
             ["predict", "TRAIN", "--rows", "TEST", "--reveal", "2"],

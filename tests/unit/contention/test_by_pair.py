@@ -56,7 +56,7 @@ def beside(new: PairProfile, *residents: list[PairProfile], pace: float = 1.0, c
     known = curve((1000, 1.0), pairs={"": new})
     request = PlacementRequest(workload("new"), classification=known)
     assessment = table.assess(request, columns.view(Capabilities()), confidence)
-    return assessment, table.rows
+    return assessment, table
 
 
 def lost(assessment: Assessment, servers: int = 1) -> list[float]:

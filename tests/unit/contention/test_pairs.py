@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from wharfinger.contention.factors import MOST_FACTORS
+from wharfinger.contention.factors import MAX_FACTORS
 from wharfinger.contention.pairs import NOTHING, PairModel, Seen
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.estimator import NORMAL_90
@@ -122,7 +122,7 @@ def test_of_many_programs_the_strongest_factors_are_kept():
     relative = world(40, noise=0.002)
     model = PairModel.fit(names_of(40), {"": relative})
     profile = model.of("p7")[""]
-    assert len(profile.suffers) == MOST_FACTORS + 3
+    assert len(profile.suffers) == MAX_FACTORS + 3
     found = profile.beside(model.of("p9")[""])
     assert found.mean == pytest.approx(relative[7, 9], rel=0.02)
     assert found.std > 0

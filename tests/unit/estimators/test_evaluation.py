@@ -133,7 +133,7 @@ def test_regret_goes_by_what_is_better():
     [
         (performance(1), EvaluationPlan(reveal=12), "--reveal: no row has more than 12 entries"),
         (performance(1, rows=2), EvaluationPlan(), "1 program in its column 'group'"),
-        (performance(1), EvaluationPlan(pairs=True), "--pairs: no column bears a row's name"),
+        (performance(1), EvaluationPlan(pairs=True), "--pairs: no column has a row's name"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(matrix: Matrix, plan: EvaluationPlan, words: str):

@@ -15,7 +15,7 @@ NAN = float("nan")
         ({"a": [1.0, 0.0]}, ["x", "y"], "row 'a', column 'y': 0 has no logarithm"),
         ({"a": [1.0, -2.5]}, ["x", "y"], "row 'a', column 'y': -2.5 has no logarithm"),
         ({"a": [float("inf")]}, ["x"], "row 'a', column 'x': inf is not finite"),
-        ({"a": [1.0, 1.0]}, ["x", "x"], "column 'x' stands twice"),
+        ({"a": [1.0, 1.0]}, ["x", "x"], "column 'x' appears twice"),
         ({}, ["x"], "the matrix has no row"),
         ({"a": []}, [], "the matrix has no column"),
     ],

@@ -15,9 +15,9 @@ from wharfinger.errors import InvalidInput
 from wharfinger.experiments import plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.comparison import Comparison, KeptRun, summarise
-from wharfinger.experiments.measured_gavel import LOADS, MEASURED_GAVEL
 from wharfinger.experiments.registry import EXPERIMENTS, find_experiment
 from wharfinger.experiments.results import as_json, write
+from wharfinger.experiments.run_experiments import LOADS, MEASURED_GAVEL
 from wharfinger.experiments.runs import SERIES, Case
 from wharfinger.experiments.workspace import RESULTS, workspace
 from wharfinger.simulator.scenario.scenario_files import load_scenario

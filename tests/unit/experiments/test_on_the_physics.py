@@ -13,8 +13,6 @@ from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix
 from wharfinger.experiments import (
     ibench_figure54,
-    knees,
-    matrices,
     physics_matrices,
     pythia_figure6,
     quasar_figure2,
@@ -93,7 +91,7 @@ def test_quasars_ranges():
 
 
 def test_a_knee_is_where_latency_crosses_a_millisecond():
-    service = knees.Memcached(MODERATE, 0)
+    service = quasar_figure2.Memcached(MODERATE, 0)
     cases = service.panels()["cores of J"]
     found = service.knees(cases)
     assert found["1"] < found["2"] < found["4"]
@@ -140,11 +138,11 @@ def test_tolerated_is_read_between_intensities():
 def test_what_a_matrix_is_like():
     values = np.exp(np.outer([0.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0]))
     plain = Matrix.of({str(n): row.tolist() for n, row in enumerate(values)}, ["a", "b", "c"])
-    assert matrices.component_shares(plain)[0] == pytest.approx(1.0)
-    assert matrices.spread(plain) > 0.1
+    assert physics_matrices.component_shares(plain)[0] == pytest.approx(1.0)
+    assert physics_matrices.spread(plain) > 0.1
     sums = np.exp(np.add.outer([0.0, 1.0, 2.0, 5.0], [1.0, 2.0, 4.0]))
     added = Matrix.of({str(n): row.tolist() for n, row in enumerate(sums)}, ["a", "b", "c"])
-    assert matrices.spread(added) == pytest.approx(0, abs=1e-9)
+    assert physics_matrices.spread(added) == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.slow

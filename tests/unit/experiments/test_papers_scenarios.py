@@ -7,8 +7,7 @@ import pytest
 
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.base import Arguments, Context
-from wharfinger.experiments.papers_scenarios import PAPERS_SCENARIOS
-from wharfinger.experiments.paragon_figure2 import PARAGON_FIGURE2, PUBLISHED
+from wharfinger.experiments.run_experiments import PAPERS_SCENARIOS, PARAGON_FIGURE2, PUBLISHED
 from wharfinger.experiments.runs import Figure
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.simulator.run import run

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.simulated_runs import simulate
-from wharfinger.experiments import plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.registry import EXPERIMENTS
 from wharfinger.experiments.runs import Figure, RunExperiment, RunMeasure
-from wharfinger.experiments.workspace import Workspace, workspace
+from wharfinger.experiments.workspace import Workspace, file_name, workspace
 from wharfinger.simulator.run import run
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "experiments.md"
@@ -75,7 +74,7 @@ def test_policies_with_settings_are_opaque(tmp_path: Path):
     result = result_of(experiment, tmp_path)
     assert f"made/{SETTINGS}/performance_mean" in {row.name for row in result.rows}
     assert list(result.pictures) == ["made-performance"]
-    assert plots.file_name(SETTINGS) == "quasar-confidence-0.9-classes-4"
+    assert file_name(SETTINGS) == "quasar-confidence-0.9-classes-4"
 
 
 def test_fates_are_not_in_memory_and_are_written_where_results_are_kept(tmp_path: Path):
@@ -96,4 +95,4 @@ def test_everything_that_is_drawn_has_a_file_of_its_own(experiment):
     else:
         names = [picture.name for picture in experiment.pictures]
     assert len(names) == len(set(names))
-    assert all(plots.file_name(name) for name in names)
+    assert all(file_name(name) for name in names)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 
-from wharfinger.contention.completing import completed_pairs
+from wharfinger.contention.pairs import completed_pairs
 from wharfinger.errors import InvalidInput
 from wharfinger.model.arrays import Array
 from wharfinger.model.platform import Platform, Server
