@@ -1,7 +1,7 @@
-"""The sockets on which the API listens, and which clients may connect.
+"""The sockets on which the API listens, and the token for TCP.
 
-``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's
-own user; TCP is for clients with the token, and exists only when both are given.
+``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's own user;
+TCP is for clients with the token, and exists only when both are given.
 """
 
 import os
@@ -20,10 +20,10 @@ BACKLOG = 512
 
 
 def listen_unix(path: Path) -> socket.socket:
-    """Listen on a Unix socket of mode 0600.
+    """A listening Unix socket of mode 0600.
 
-    The caller holds the state directory's lock, so whatever socket lies there is a dead
-    manager's and is removed.
+    The caller holds the state directory's lock, so a socket that lies there is a dead manager's and
+    is removed.
 
     Raises:
         Conflict: Something that is no socket is in the way.
@@ -70,7 +70,7 @@ def parse_listen(given: str) -> tuple[str, int]:
 
 
 def listen_tcp(host: str, port: int) -> socket.socket:
-    """Listen on a TCP address.
+    """A listening TCP socket.
 
     Raises:
         InvalidInput: The host is not an address of this machine.

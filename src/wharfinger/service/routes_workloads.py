@@ -1,4 +1,4 @@
-"""Routes that hand in, show, change and stop workloads."""
+"""Routes that submit, show, change and stop workloads."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from wharfinger.core.lifecycle import ENDED, Phase
 from wharfinger.core.state import WorkloadRecord
@@ -14,11 +15,11 @@ from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import InvalidInput, InvalidManifest, NotFound
 from wharfinger.manifest import load_manifests, workload_to_manifest
 from wharfinger.model.workload import Workload
-from wharfinger.service import models, records
-from wharfinger.service.answers import read_body
-from wharfinger.service.dependencies import TheCore, TheDriver, may_fail
+from wharfinger.service import workloads as shown
 from wharfinger.service.driver import Driver
-from wharfinger.service.merge_patch import merged
+from wharfinger.service.explanations import DecisionModel, Explanation, decision, explanation
+from wharfinger.service.models import ApiModel
+from wharfinger.service.routing import TheCore, TheDriver, may_fail, read_body
 
 router = APIRouter(tags=["workloads"])
 
@@ -26,25 +27,24 @@ MAX_LOG_BYTES = 1024**2
 MAX_WAIT_SECONDS = 30.0
 LOG_POLL_SECONDS = 0.1
 
-ENDED_GROUP, LIVE_GROUP = "ended", "live"
+MAX_PATCH_DEPTH = 32
 
-_MANIFESTS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "Manifests, at most 4 MiB; see `wharfinger schema`.",
-        "content": {
-            kind: {"schema": {"type": "string" if "yaml" in kind else "object"}}
-            for kind in ("application/yaml", "application/json")
-        },
-    }
-}
-_PATCH: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "A JSON merge patch (RFC 7396) of the manifest.",
-        "content": {"application/merge-patch+json": {"schema": {"type": "object"}}},
-    }
-}
+_GROUPS = {"ended": ENDED, "live": frozenset(Phase) - ENDED}
+"""Words for several phases at once."""
+_RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
+"""Phases in which there is a program that may be measured."""
+
+
+def _takes(description: str, **schemas: str) -> dict[str, Any]:
+    """For the OpenAPI document: the body that a route reads itself, by kind."""
+    content = {f"application/{kind}": {"schema": {"type": schemas[kind]}} for kind in schemas}
+    return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
+_MANIFESTS = _takes(
+    "Manifests, at most 4 MiB; see `wharfinger schema`.", yaml="string", json="object"
+)
+_PATCH = _takes("A JSON merge patch (RFC 7396) of the manifest.", **{"merge-patch+json": "object"})
 
 WorkingDirectory = Annotated[
     str, Query(max_length=4096, description="Absolute; what `workingDir` is relative to.")
@@ -52,7 +52,24 @@ WorkingDirectory = Annotated[
 Source = Annotated[str, Query(max_length=4096, description="What messages call the manifest.")]
 
 
-# --- handing in and changing ------------------------------------------------------------------
+# --- submitting and changing ------------------------------------------------------------------
+
+
+class Submission(ApiModel):
+    """What became of one submitted workload."""
+
+    name: str
+    created: bool = Field(description="`false` = the same was submitted before.")
+    decisions: list[DecisionModel] | None = Field(
+        default=None, description="For a dry run: what would be decided, as if it came alone."
+    )
+
+
+class Deletion(ApiModel):
+    """What a deletion did."""
+
+    name: str
+    outcome: str = Field(description="`stopping`: its record stays until it ended; or `deleted`.")
 
 
 @router.post(
@@ -60,7 +77,7 @@ Source = Annotated[str, Query(max_length=4096, description="What messages call t
     status_code=201,
     openapi_extra=_MANIFESTS,
     responses={
-        200: {"model": list[models.Submission], "description": "Nothing was new."},
+        200: {"model": list[Submission], "description": "Nothing was new."},
         **may_fail(400, 409, 413, 503, 507),
     },
 )
@@ -71,14 +88,14 @@ async def submit_workloads(
     dry_run: Annotated[bool, Query(description="Decide, and take nothing in.")] = False,
     working_directory: WorkingDirectory = "/",
     source: Source = "<request>",
-) -> list[models.Submission]:
-    """Hand in workloads, all or none. Acknowledged means on disk; the same again is no error."""
+) -> list[Submission]:
+    """Submit workloads, all or none. Acknowledged means on disk; the same again is no error."""
     workloads = await _read_manifests(request, source, working_directory)
     if dry_run:
         submissions = [_preview(driver, workload) for workload in workloads]
     else:
         taken = driver.request(lambda: driver.runtime.submit(workloads))
-        submissions = [models.Submission(name=one.name, created=one.created) for one in taken]
+        submissions = [Submission(name=one.name, created=one.created) for one in taken]
     if dry_run or not any(one.created for one in submissions):
         response.status_code = 200
     return submissions
@@ -95,7 +112,7 @@ async def replace_workload(
     driver: TheDriver,
     working_directory: WorkingDirectory = "/",
     source: Source = "<request>",
-) -> models.WorkloadModel:
+) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by its whole manifest."""
     return _update(driver, name, await _read_manifests(request, source, working_directory))
 
@@ -103,11 +120,11 @@ async def replace_workload(
 @router.patch(
     "/v1/workloads/{name}", openapi_extra=_PATCH, responses=may_fail(400, 404, 409, 413, 507)
 )
-async def patch_workload(name: str, request: Request, driver: TheDriver) -> models.WorkloadModel:
+async def patch_workload(name: str, request: Request, driver: TheDriver) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by what is to be different."""
     patch = _parse_patch(await read_body(request))
     workload = driver.runtime.manager.find(name).workload
-    manifest = json.dumps(merged(workload_to_manifest(workload, redact=False), patch))
+    manifest = json.dumps(_merged(workload_to_manifest(workload, redact=False), patch))
     try:
         workloads = load_manifests(manifest, source="update", working_directory="/")
     except InvalidManifest as error:
@@ -119,10 +136,10 @@ async def patch_workload(name: str, request: Request, driver: TheDriver) -> mode
 
 
 @router.delete("/v1/workloads/{name}", responses=may_fail(404, 507))
-async def delete_workload(name: str, driver: TheDriver) -> models.Deletion:
+async def delete_workload(name: str, driver: TheDriver) -> Deletion:
     """Stop a live workload; drop an ended one's record and output."""
     outcome = driver.request(lambda: driver.runtime.delete(name))
-    return models.Deletion(name=name, outcome=outcome)
+    return Deletion(name=name, outcome=outcome)
 
 
 async def _read_manifests(
@@ -137,11 +154,35 @@ async def _read_manifests(
     )
 
 
-def _preview(driver: Driver, workload: Workload) -> models.Submission:
+def _merged(document: Any, patch: Any, depth: int = 0) -> Any:
+    """A document with a JSON merge patch (RFC 7396) applied; ``None`` removes a field.
+
+    >>> _merged({"a": 1, "b": {"c": 2}}, {"b": {"c": None, "d": 3}})
+    {'a': 1, 'b': {'d': 3}}
+
+    Raises:
+        InvalidInput: The patch is nested deeper than any manifest.
+    """
+    if depth > MAX_PATCH_DEPTH:
+        raise InvalidInput(
+            f"the patch is nested deeper than {MAX_PATCH_DEPTH} levels; no manifest is"
+        )
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value, depth + 1)
+    return result
+
+
+def _preview(driver: Driver, workload: Workload) -> Submission:
     manager = driver.runtime.manager
     created = manager.check_submission(workload)
-    decisions = [records.decision(made) for made in manager.preview(workload, driver.runtime.now())]
-    return models.Submission(name=workload.name, created=created, decisions=decisions)
+    decisions = [decision(made) for made in manager.preview(workload, driver.runtime.now())]
+    return Submission(name=workload.name, created=created, decisions=decisions)
 
 
 def _parse_patch(body: bytes) -> dict[str, Any]:
@@ -157,13 +198,13 @@ def _parse_patch(body: bytes) -> dict[str, Any]:
     return patch
 
 
-def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> models.WorkloadModel:
+def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> shown.WorkloadModel:
     if len(workloads) != 1 or workloads[0].name != name:
         found = ", ".join(repr(workload.name) for workload in workloads[:3])
         raise InvalidInput(f"the manifest is of {found}; an update takes one, of {name!r}")
     driver.request(lambda: driver.runtime.update(workloads[0]))
     runtime = driver.runtime
-    return records.workload(runtime.manager.find(name), runtime.now())
+    return shown.workload(runtime.manager.find(name), runtime.now())
 
 
 # --- looking ------------------------------------------------------------------------------------
@@ -181,15 +222,15 @@ async def list_workloads(
     label: Annotated[
         list[str] | None, Query(description="Only with this label, `key=value`; repeatable.")
     ] = None,
-) -> list[models.WorkloadModel]:
-    """Workloads, in the order in which they were handed in."""
+) -> list[shown.WorkloadModel]:
+    """Workloads, in the order of submission."""
     phases, labels = _phases(phase or []), dict(map(_label, label or []))
     names = None if name is None else dict.fromkeys(name)
     for wanted in names or ():
         core.find(wanted)
     now = driver.runtime.now()
     return [
-        records.workload(record, now)
+        shown.workload(record, now)
         for record in core.state.workloads.values()
         if (names is None or record.name in names)
         and record.phase in phases
@@ -197,21 +238,15 @@ async def list_workloads(
     ]
 
 
-def _phases(given: Sequence[str]) -> frozenset[Phase]:
-    if not given:
-        return frozenset(Phase)
-    wanted: set[Phase] = set()
-    for word in given:
-        if word == ENDED_GROUP:
-            wanted |= ENDED
-        elif word == LIVE_GROUP:
-            wanted |= frozenset(Phase) - ENDED
-        elif word in Phase.__members__.values():
-            wanted.add(Phase(word))
-        else:
-            known = ", ".join([ENDED_GROUP, LIVE_GROUP, *Phase])
-            raise InvalidInput(f"phase: {word[:80]!r} is not a phase; there are {known}")
-    return frozenset(wanted)
+def _phases(words: Sequence[str]) -> frozenset[Phase]:
+    """The phases that words name; without any, all."""
+    groups = {**_GROUPS, **{phase.value: frozenset({phase}) for phase in Phase}}
+    for word in words:
+        if word not in groups:
+            raise InvalidInput(
+                f"phase: {word[:80]!r} is not a phase; there are {', '.join(groups)}"
+            )
+    return frozenset().union(*(groups[word] for word in words)) if words else frozenset(Phase)
 
 
 def _label(given: str) -> tuple[str, str]:
@@ -222,20 +257,20 @@ def _label(given: str) -> tuple[str, str]:
 
 
 @router.get("/v1/usage", responses=may_fail())
-async def list_usage(driver: TheDriver) -> list[models.UsageModel]:
+async def list_usage(driver: TheDriver) -> list[shown.UsageModel]:
     """What every running workload uses."""
     return list(_usage(driver).values())
 
 
 @router.get("/v1/workloads/{name}", responses=may_fail(404))
-async def get_workload(name: str, driver: TheDriver, core: TheCore) -> models.WorkloadDetail:
+async def get_workload(name: str, driver: TheDriver, core: TheCore) -> shown.WorkloadDetail:
     """One workload with all that is known of it."""
     record = core.find(name)
-    return records.workload_detail(record, driver.runtime.now(), _used(driver, record))
+    return shown.workload_detail(record, driver.runtime.now(), _used(driver, record))
 
 
 @router.get("/v1/workloads/{name}/usage", responses=may_fail(404))
-async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.UsageModel:
+async def get_usage(name: str, driver: TheDriver, core: TheCore) -> shown.UsageModel:
     """What one running workload uses."""
     used = _usage(driver).get(core.find(name).name)
     if used is None:
@@ -244,30 +279,26 @@ async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.Usage
 
 
 @router.get("/v1/workloads/{name}/explain", responses=may_fail(404))
-async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> models.Explanation:
+async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> Explanation:
     """Why it is where it is, why not elsewhere, or why it waits."""
     record = core.find(name)
-    return records.explanation(core, record, driver.runtime.now(), _used(driver, record))
+    return explanation(core, record, driver.runtime.now(), _used(driver, record))
 
 
-def _used(driver: Driver, record: WorkloadRecord) -> models.UsageModel | None:
+def _used(driver: Driver, record: WorkloadRecord) -> shown.UsageModel | None:
     return _usage(driver).get(record.name) if record.on_server else None
 
 
-RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
-"""Phases in which there is a program of which something may be measured."""
-
-
-def _usage(driver: Driver) -> dict[str, models.UsageModel]:
+def _usage(driver: Driver) -> dict[str, shown.UsageModel]:
     used, measured_at = driver.runtime.engine.usage(), time.monotonic()
     now = driver.runtime.now()
     manager = driver.runtime.manager
     return {
-        record.name: records.usage(
+        record.name: shown.usage(
             manager, record, used.get(record.key, Usage(None, None)), measured_at, now
         )
         for record in manager.state.workloads.values()
-        if record.key in used or record.phase in RUN
+        if record.key in used or record.phase in _RUN
     }
 
 

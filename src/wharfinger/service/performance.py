@@ -1,0 +1,238 @@
+"""Targets, predictions and measurements as the API shows them, and how they compare.
+
+Called by ``workloads`` and ``explanations`` for each workload, and by ``metrics``.
+"""
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any
+
+from pydantic import ConfigDict, Field
+
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.decisions import Prediction, Term
+from wharfinger.model.performance import (
+    NOTHING,
+    Achieved,
+    Performance,
+    Quantity,
+    achieved,
+    meets,
+    pace,
+)
+from wharfinger.service.models import ApiModel, Timestamp, span_seconds
+
+SETTLED_SECONDS = 20.0
+"""After a start or a change: before, what is measured says little of what was predicted."""
+
+
+class IntervalModel(ApiModel):
+    """A predicted number; `low` and `high` hold each with the stated confidence."""
+
+    mean: float = Field(description="As likely too low as too high.")
+    low: float
+    high: float
+
+
+class PredictedPerformance(ApiModel):
+    """What is predicted in the target's terms; `null` = not classified, or not asked for."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    throughput_per_second: IntervalModel | None = None
+    latency_seconds: IntervalModel | None = None
+    rate_per_second: IntervalModel | None = None
+    completion_seconds: IntervalModel | None = Field(
+        default=None, description="From submission to its end."
+    )
+
+
+class PredictionModel(ApiModel):
+    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
+
+    mean: float = Field(description="As likely too low as too high.")
+    low: float = Field(description="Reached with `confidence`; the allocation is sized by it.")
+    high: float = Field(description="Not exceeded with `confidence`.")
+    confidence: float
+    performance: PredictedPerformance = Field(description="The same in the target's terms.")
+
+
+class PredictionError(ApiModel):
+    """A prediction compared with what was measured."""
+
+    name: str = Field(description="What was predicted, with its unit, e.g. `rate_per_second`.")
+    predicted: float
+    achieved: float
+    log_error: float = Field(description="ln(achieved / predicted); 0 = exactly as predicted.")
+    within: bool = Field(description="Whether it lies within the predicted interval.")
+
+
+class LatencyModel(ApiModel):
+    """A bound on a percentile of latency."""
+
+    percentile: float
+    below_seconds: float
+
+
+class TargetModel(ApiModel):
+    """The performance to reach; what the user did not state is `null`."""
+
+    throughput_per_second: float | None
+    latency: LatencyModel | None
+    completion_seconds: float | None
+    rate_per_second: float | None
+
+
+class AchievedModel(ApiModel):
+    """What was measured of the target's terms; `null` = not measured."""
+
+    completion_seconds: float | None = Field(
+        description="From submission to exit status 0; predicted while it runs."
+    )
+    throughput_per_second: float | None
+    latency_seconds: float | None = Field(description="At the target's percentile.")
+    rate_per_second: float | None
+
+
+class MeasuredModel(ApiModel):
+    """One number that was measured of a workload, or why it was not."""
+
+    name: str = Field(description="What it says, with its unit, e.g. `rate_per_second`.")
+    value: float | None = Field(description="Smoothed; `null` = no signal.")
+    source: str = Field(description="Where it comes from; for no signal, why there is none.")
+    trusted: bool = Field(description="Whether it stands for the target; a proxy must earn it.")
+    correlation: float | None = Field(
+        description="Of a proxy with the workload's own metric, by rank; `null` = unknown."
+    )
+    measured_at: Timestamp
+    final: bool = Field(description="The workload has ended, and this is the last of it.")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """A workload's performance against its target, now or when it ended; ``None`` = unknown.
+
+    Attributes:
+        achieved: Measured while it runs, timed when it has ended.
+        met: Whether the target is kept within the tolerance.
+        normalized_performance: Achieved over target.
+    """
+
+    record: WorkloadRecord
+    performance: Performance | None
+    achieved: Achieved
+    met: bool | None
+    normalized_performance: float | None
+
+    @classmethod
+    def of(cls, record: WorkloadRecord, now: float) -> "TargetStatus":
+        """Of one workload."""
+        performance = record.performance
+        if performance is not None:
+            # What is too old to say anything of that time is left out.
+            performance = performance.at(now if record.ended_at is None else record.ended_at)
+        reached = _achieved(record, performance)
+        normalized = _normalized(record, performance, reached)
+        return cls(record, performance, reached, _is_met(record, reached, now), normalized)
+
+    def in_targets_terms(self) -> Achieved | None:
+        """What is achieved of what the target states; ``None`` = nothing."""
+        target = self.record.workload.target
+        timed = target is not None and target.completion_seconds is not None
+        told = self.achieved if timed else replace(self.achieved, completion_seconds=None)
+        return None if target is None or told == NOTHING else told
+
+    def measured(self) -> list[MeasuredModel]:
+        """All numbers; of an ended workload its last ones, without the remaining time."""
+        performance, ended = self.performance, self.record.ended
+        if performance is None:
+            return []
+        common: dict[str, Any] = {"measured_at": performance.measured_at, "final": ended}
+        unmeasured = {"value": None, "trusted": False, "correlation": None, **common}
+        told = [
+            MeasuredModel.of(reading, name=quantity, **common)
+            for quantity, reading in performance.readings.items()
+        ]
+        told += [
+            MeasuredModel.of(name=quantity, source=silence.reason, **unmeasured)
+            for quantity, silence in performance.silent.items()
+        ]
+        return [one for one in told if not (ended and one.name == Quantity.REMAINING)]
+
+    def prediction_errors(self, now: float) -> list[PredictionError]:
+        """The predictions that can be compared with what was measured.
+
+        While the workload runs, only once its allocation had time to show. A predicted throughput
+        is what it could answer: where it has headroom, the measured one says nothing.
+        """
+        record, predicted = self.record, newest_prediction(self.record)
+        settled = record.ended or (record.on_server and _is_settled(record, now))
+        if predicted is None or not settled:
+            return []
+        headroom = record.tracking is not None and record.tracking.headroom is not None
+        errors = []
+        for term, interval in predicted.performance.items():
+            value = getattr(self.achieved, term)
+            # While it runs, its completion time is a prediction itself.
+            foretold = term is Term.COMPLETION and not record.ended
+            unloaded = term is Term.THROUGHPUT and headroom
+            if not value or foretold or (unloaded and value < interval.mean):
+                continue
+            errors.append(
+                PredictionError(
+                    name=term.value,
+                    predicted=interval.mean,
+                    achieved=value,
+                    log_error=log(value / interval.mean),
+                    within=interval.low <= value <= interval.high,
+                )
+            )
+        return errors
+
+
+def newest_prediction(record: WorkloadRecord) -> Prediction | None:
+    """For where it is, or was when it ended; for one that waits, the newest that was made."""
+    if record.on_server or record.started_at is not None:
+        return record.predicted
+    made = (timed.decision.predicted for timed in reversed(record.decisions))
+    return next((prediction for prediction in made if prediction is not None), None)
+
+
+def _achieved(record: WorkloadRecord, performance: Performance | None) -> Achieved:
+    reached = NOTHING if performance is None else achieved(performance, record.submitted_at)
+    if not record.ended:
+        return reached
+    timed = record.phase is Phase.COMPLETED and record.ended_at is not None
+    seconds = span_seconds(record.submitted_at, record.ended_at or 0.0) if timed else None
+    return replace(reached, completion_seconds=seconds)
+
+
+def _is_met(record: WorkloadRecord, reached: Achieved, now: float) -> bool | None:
+    target = record.workload.target
+    if target is None:
+        return None
+    met = meets(target, record.workload.tolerance, reached)
+    if met is not None or target.completion_seconds is None:
+        return met
+    allowed = target.completion_seconds * (1 + record.workload.tolerance)
+    never = record.ended and reached.completion_seconds is None
+    late = never or (not record.ended and now - record.submitted_at > allowed)
+    return False if late else None
+
+
+def _normalized(
+    record: WorkloadRecord, performance: Performance | None, reached: Achieved
+) -> float | None:
+    target = record.workload.target
+    if target is None:
+        return None
+    if record.ended and target.completion_seconds is not None:
+        took = reached.completion_seconds
+        return target.completion_seconds / took if took else None
+    return None if performance is None else pace(target, performance, record.submitted_at)
+
+
+def _is_settled(record: WorkloadRecord, now: float) -> bool:
+    changes = (record.started_at, record.adjusted_at, record.phase_since)
+    return not any(at is not None and 0 <= now - at < SETTLED_SECONDS for at in changes)
