@@ -7,7 +7,7 @@ prints cannot differ.
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -15,7 +15,18 @@ from typing import Any, TypeAlias, cast
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest.tree import Mapping as MappingNode
-from wharfinger.manifest.tree import Node, Scalar, Sequence, describe
+from wharfinger.manifest.tree import (
+    Node,
+    Read,
+    Scalar,
+    Sequence,
+    Several,
+    describe,
+    each,
+    read_items,
+    scalar_text,
+    string,
+)
 from wharfinger.model import units
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import NAMED_NUMBERS
@@ -37,14 +48,6 @@ _URL = re.compile(
 )
 _HOST_AND_PORT = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([^/]*)")
 _LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
-
-
-class Several(InvalidInput):
-    """What is wrong in several parts of one value: line, part such as ``[0]``, message."""
-
-    def __init__(self, parts: "list[tuple[int, str, str]]") -> None:
-        self.parts = parts
-        super().__init__("; ".join(message for _, _, message in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +79,13 @@ class Kind:
 
     Attributes:
         says: Its name in the reference, with an example.
-        read: The value of a node, or ``InvalidInput`` with value and mend; relative paths start
-            from the directory that is its second argument.
         write: The value in the manifest's form.
         schema: Its fragment of JSON Schema.
         secret: Its values are never shown.
     """
 
     says: str
-    read: Callable[[Node, str], object]
+    read: Read
     write: Callable[[Any], Json]
     schema: Mapping[str, Json]
     secret: bool = False
@@ -94,33 +95,7 @@ class Kind:
         return Field(self, doc, attribute, **options)
 
 
-# --- what a node is -------------------------------------------------------------------------
-
-
-def scalar_text(node: Node) -> str:
-    """A scalar as the units' functions read it; numbers in decimal."""
-    if not isinstance(node, Scalar):
-        raise InvalidInput(f"{describe(node)} is given; write one value")
-    value = node.value
-    if value is None:
-        raise InvalidInput("is empty; write a value or remove the line")
-    if isinstance(value, str):
-        return value
-    if type(value) is int:
-        return str(value)
-    return repr(value) if type(value) is float and abs(value) < float("inf") else node.text
-
-
-def string(node: Node, what: str = "") -> str:
-    """A scalar that is text; what YAML takes for something else needs quotes."""
-    what = what or (quoted(node.text) if isinstance(node, Scalar) else "the value")
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        if "\0" in node.value:
-            raise InvalidInput(f"{what} has a NUL character in it; remove it")
-        return node.value
-    if isinstance(node, Scalar) and node.value is not None:
-        raise InvalidInput(f"{what} is {describe(node)} to YAML; put it in quotes")
-    raise InvalidInput(f"{what} must be text, this is {describe(node)}; write text in quotes")
+# --- kinds of one scalar --------------------------------------------------------------------
 
 
 def closest(word: str, known: list[str]) -> str | None:
@@ -135,9 +110,6 @@ def closest(word: str, known: list[str]) -> str | None:
 
     near = difflib.get_close_matches(word.lower(), plain, n=1)
     return plain[near[0]] if near else None
-
-
-# --- kinds of one scalar --------------------------------------------------------------------
 
 
 def quantity(
@@ -326,31 +298,7 @@ def _without_password(text: str) -> str:
 # --- kinds of lists and mappings ------------------------------------------------------------
 
 
-def each(parts: "Iterable[tuple[int, str, Callable[[], object]]]") -> list[object]:
-    """The values of all parts, given as line, place such as ``[0]``, and reader.
-
-    Raises:
-        Several: With all that is wrong in them.
-    """
-    values, wrong = [], []
-    for line, inside, read in parts:
-        try:
-            values.append(read())
-        except InvalidInput as error:
-            wrong.append((line, inside, str(error)))
-    if wrong:
-        raise Several(wrong)
-    return values
-
-
-def _argument(node: Node, index: int) -> str:
-    argument = string(node)
-    if not argument and not index:
-        raise InvalidInput("'' is not a program; write e.g. sh")
-    return argument
-
-
-def _read_command(node: Node, _: str) -> object:
+def _read_command(node: Node, directory: str) -> object:
     if not isinstance(node, Sequence):
         shown = quoted(node.text) if isinstance(node, Scalar) else "the value"
         mend = 'write e.g. [sh, -c, "echo $HOME"], one item per argument'
@@ -358,19 +306,21 @@ def _read_command(node: Node, _: str) -> object:
     if not 0 < len(node.items) <= _MAX_ARGUMENTS:
         mend = f"write the program and its arguments, at most {_MAX_ARGUMENTS}"
         raise InvalidInput(f"the list has {len(node.items)} items; {mend}")
-    return tuple(
-        each(
-            (item.line, f"[{index}]", partial(_argument, item, index))
-            for index, item in enumerate(node.items)
-        )
-    )
+    command = read_items(_read_string, node, directory)
+    if not command[0]:
+        raise Several([(node.items[0].line, "[0]", "'' is not a program; write e.g. sh")])
+    return command
+
+
+def _read_string(node: Node, _: str) -> object:
+    return string(node)
 
 
 def mapping(
     says: str,
-    read_value: Callable[[Node], object],
-    schema: dict[str, Json],
     example: str,
+    read_value: Read,
+    schema: dict[str, Json],
     *,
     keys: str = "",
     key_mend: str = "",
@@ -383,28 +333,25 @@ def mapping(
     def is_key(name: str) -> bool:
         return not keys or (len(name) <= max_key and re.fullmatch(keys, name) is not None)
 
-    def read_entry(name: str, node: Node) -> object:
-        if not is_key(name):
-            raise InvalidInput(f"{quoted(name)} is not a valid key; {key_mend}")
-        return read_value(node)
-
-    def read(node: Node, _: str) -> object:
+    def read(node: Node, directory: str) -> object:
         if not isinstance(node, MappingNode):
             raise InvalidInput(f"must be a mapping, this is {describe(node)}; write e.g. {example}")
         if len(node.entries) > most:
             raise InvalidInput(f"{len(node.entries)} entries are too many; at most {most}")
-        values = each(
-            (entry.line, f".{name}" if is_key(name) else "", partial(read_entry, name, entry.node))
+        wrong = [
+            (entry.line, "", f"{quoted(name)} is not a valid key; {key_mend}")
             for name, entry in node.entries.items()
-        )
-        return dict(zip(node.entries, values, strict=True))
+            if not is_key(name)
+        ]
+        places = ((e.line, f".{name}", e.node) for name, e in node.entries.items() if is_key(name))
+        return dict(zip(node.entries, each(read_value, directory, places, wrong), strict=True))
 
     if keys:
         schema["propertyNames"] = {"pattern": keys, "maxLength": max_key}
-    return Kind(f"{says}, e.g. `{example}`", read, dict, {"type": "object", **schema}, secret)
+    return Kind(_says(says, example), read, dict, {"type": "object", **schema}, secret)
 
 
-def _label(node: Node) -> str:
+def _read_label(node: Node, _: str) -> object:
     label = string(node)
     if len(label) > _MAX_NAME:
         raise InvalidInput(f"{quoted(label)} is too long; at most {_MAX_NAME} characters")
@@ -516,18 +463,18 @@ COMMAND = Kind(
 )
 LABELS = mapping(
     "text by text",
-    _label,
-    {"additionalProperties": _STRING | {"maxLength": _MAX_NAME}, "maxProperties": 64},
     "{team: web}",
+    _read_label,
+    {"additionalProperties": _STRING | {"maxLength": _MAX_NAME}, "maxProperties": 64},
     keys=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$",
     key_mend="use letters, digits and . _ / - between them",
     max_key=_MAX_NAME,
 )
 ENVIRONMENT = mapping(
     "text by text",
-    lambda node: string(node, "the value"),
-    {"additionalProperties": _STRING, "maxProperties": 1024},
     '{PORT: "7001"}',
+    lambda node, _: string(node, "the value"),
+    {"additionalProperties": _STRING, "maxProperties": 1024},
     keys="^[A-Za-z_][A-Za-z0-9_]*$",
     key_mend="use letters, digits and _, and no digit first",
     max_key=256,

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import tree
-from wharfinger.manifest.kinds import Field, Kind, Several, closest
+from wharfinger.manifest.kinds import Field, Kind, closest
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.tree import Node, Scalar, describe
+from wharfinger.manifest.tree import Node, Scalar, Several, describe
 from wharfinger.model.units import quoted
 
 NOT_SUPPORTED = "not-supported"

@@ -6,8 +6,12 @@ resolver speaks YAML 1.1, where ``no`` is false, ``1:30`` is ninety and ``2024-0
 
 import math
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from wharfinger.errors import InvalidInput
+from wharfinger.model.units import quoted
 
 ScalarValue: TypeAlias = str | int | float | bool | None
 
@@ -128,3 +132,72 @@ def describe(node: Node) -> str:
             return "text"
         case _:
             return "a number"
+
+
+# --- reading values of nodes -------------------------------------------------------------------
+
+
+def scalar_text(node: Node) -> str:
+    """A scalar as the units' functions read it; numbers in decimal."""
+    if not isinstance(node, Scalar):
+        raise InvalidInput(f"{describe(node)} is given; write one value")
+    value = node.value
+    if value is None:
+        raise InvalidInput("is empty; write a value or remove the line")
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value)
+    return repr(value) if type(value) is float and abs(value) < float("inf") else node.text
+
+
+def string(node: Node, what: str = "") -> str:
+    """A scalar that is text; what YAML takes for something else needs quotes."""
+    what = what or (quoted(node.text) if isinstance(node, Scalar) else "the value")
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        if "\0" in node.value:
+            raise InvalidInput(f"{what} has a NUL character in it; remove it")
+        return node.value
+    if isinstance(node, Scalar) and node.value is not None:
+        raise InvalidInput(f"{what} is {describe(node)} to YAML; put it in quotes")
+    raise InvalidInput(f"{what} must be text, this is {describe(node)}; write text in quotes")
+
+
+class Several(InvalidInput):
+    """What is wrong in several parts of one value: line, part such as ``[0]``, message."""
+
+    def __init__(self, parts: "list[tuple[int, str, str]]") -> None:
+        self.parts = parts
+        super().__init__("; ".join(message for _, _, message in parts))
+
+
+Read: TypeAlias = Callable[[Node, str], object]
+"""The value of a node, or ``InvalidInput``; relative paths start from the directory."""
+
+
+def each(
+    read: Read,
+    directory: str,
+    nodes: Iterable[tuple[int, str, Node]],
+    wrong: Iterable[tuple[int, str, str]] = (),
+) -> tuple[object, ...]:
+    """The values of nodes, which are given with line and place such as ``[0]``.
+
+    Raises:
+        Several: With all that is wrong in them, behind what was ``wrong`` before.
+    """
+    values, problems = [], list(wrong)
+    for line, place, node in nodes:
+        try:
+            values.append(read(node, directory))
+        except InvalidInput as error:
+            problems.append((line, place, str(error)))
+    if problems:
+        raise Several(problems)
+    return tuple(values)
+
+
+def read_items(read: Read, node: Sequence, directory: str) -> tuple[object, ...]:
+    """The values of a list's items, as in ``each``."""
+    places = ((item.line, f"[{index}]", item) for index, item in enumerate(node.items))
+    return each(read, directory, places)

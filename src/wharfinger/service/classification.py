@@ -11,7 +11,14 @@ from pydantic import Field
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Curve, Entry, Estimate, Measurements, quantile
+from wharfinger.model.profile import (
+    Classification,
+    Curve,
+    Entry,
+    Estimate,
+    Measurements,
+    quantile,
+)
 from wharfinger.service.models import ApiModel, Cpus, Timestamp
 from wharfinger.service.performance import newest_prediction
 
@@ -151,18 +158,11 @@ def classification(record: WorkloadRecord) -> ClassificationModel | None:
         platforms=_changes(classified.platforms, z),
         servers=_changes(classified.servers, z),
         interference=[
-            _score(
-                source,
-                classified.tolerated.get(source),
-                classified.caused.get(source),
-                measurements,
-            )
+            _score(source, classified, measurements)
             for source in SharedResource
             if source in classified.tolerated or source in classified.caused
         ],
-        silent=[
-            SilenceModel(name=name, reason=reason) for name, reason in measurements.silent.items()
-        ],
+        silent=[SilenceModel(name=name, reason=why) for name, why in measurements.silent.items()],
     )
 
 
@@ -193,11 +193,9 @@ def _curve(name: str, curve: Curve, measured: frozenset[int], z: float) -> Curve
 
 
 def _score(
-    source: SharedResource,
-    tolerated: Estimate | None,
-    caused: Estimate | None,
-    measurements: Measurements,
+    source: SharedResource, classified: Classification, measurements: Measurements
 ) -> ScoreModel:
+    tolerated, caused = classified.tolerated.get(source), classified.caused.get(source)
     entry = measurements.tolerated.get(source)
     return ScoreModel(
         name=source.value,

@@ -1,11 +1,11 @@
 """Drives one runtime from the asyncio loop in which the API is served, in one thread.
 
 Routes make their requests through ``request`` and wait for events by ``changed``. When a failure
-leaves memory and log apart, the manager stops: the log is the truth, and the next start begins from
-it.
+leaves memory and log apart, the manager stops, and the next start begins from the log.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import TypeVar
@@ -81,14 +81,10 @@ class Driver:
 
     async def changed(self, after: int, timeout_seconds: float) -> None:
         """Wait until an event later than ``after`` is logged, or the time is over."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_seconds
-        while not self.stopping and self.runtime.store.last_sequence <= after:
-            news = self._news
-            try:
-                await asyncio.wait_for(news.wait(), deadline - loop.time())
-            except TimeoutError:
-                return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while not self.stopping and self.runtime.store.last_sequence <= after:
+                    await self._news.wait()
 
     # --- when something is due -----------------------------------------------------------------
 

@@ -1,22 +1,54 @@
-"""The sockets on which the API listens, and the token for TCP.
+"""The sockets on which the API listens, how clients connect to them, and the token for TCP.
 
 ``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's own user;
-TCP is for clients with the token, and exists only when both are given.
+TCP is for clients with the token, and exists only when both are given. Every client command
+imports this, so it imports next to nothing.
 """
 
 import os
 import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from wharfinger.errors import Conflict, InvalidInput
-from wharfinger.service.address import reachable
 
 TOKEN_VARIABLE = "WHARFINGER_TOKEN"
 MIN_TOKEN_CHARACTERS = 16
 MAX_TOKEN_BYTES = 4096
 BACKLOG = 512
+MAX_PATH_BYTES = 107
+"""Of a socket: ``sun_path`` is 108 bytes, and the kernel wants a NUL at its end."""
+
+
+@contextmanager
+def reachable(path: Path) -> Iterator[str]:
+    """A name for the socket at ``path`` that ``bind`` and ``connect`` take.
+
+    A path that is too long is reached through its directory, named by an open descriptor.
+    """
+    if len(os.fsencode(path)) <= MAX_PATH_BYTES:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def connect(path: Path, timeout_seconds: float) -> socket.socket:
+    """A connection to the socket at ``path``; ``OSError`` where no process listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout_seconds)
+        with reachable(path) as name:
+            connection.connect(name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def listen_unix(path: Path) -> socket.socket:

@@ -66,10 +66,10 @@ class ManagerCollector:
         targets = {"yes": 0, "no": 0, "unknown": 0}
         errors: dict[str, list[float]] = {term.value: [] for term in Term}
         for record in state.workloads.values():
-            status = TargetStatus.of(record, self.now)
+            status = TargetStatus(record, self.now)
             if record.workload.target is not None and (record.on_server or record.ended):
                 targets["unknown" if status.met is None else "yes" if status.met else "no"] += 1
-            for error in status.prediction_errors(self.now):
+            for error in status.prediction_errors():
                 errors[error.name].append(abs(error.log_error))
         help_text = "Workloads that run or ran, by whether they keep their target."
         yield _labelled("targets_met", help_text, "met", targets)

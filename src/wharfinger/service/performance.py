@@ -3,24 +3,16 @@
 Called by ``workloads`` and ``explanations`` for each workload, and by ``metrics``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log
-from typing import Any
+from types import SimpleNamespace
 
 from pydantic import ConfigDict, Field
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Prediction, Term
-from wharfinger.model.performance import (
-    NOTHING,
-    Achieved,
-    Performance,
-    Quantity,
-    achieved,
-    meets,
-    pace,
-)
+from wharfinger.model.performance import NOTHING, Achieved, Quantity, achieved, meets, pace
 from wharfinger.service.models import ApiModel, Timestamp, span_seconds
 
 SETTLED_SECONDS = 20.0
@@ -109,32 +101,52 @@ class MeasuredModel(ApiModel):
     final: bool = Field(description="The workload has ended, and this is the last of it.")
 
 
-@dataclass(frozen=True, slots=True)
 class TargetStatus:
     """A workload's performance against its target, now or when it ended; ``None`` = unknown.
 
     Attributes:
+        performance: What was measured last, without what says nothing of that time any more.
         achieved: Measured while it runs, timed when it has ended.
-        met: Whether the target is kept within the tolerance.
-        normalized_performance: Achieved over target.
     """
 
-    record: WorkloadRecord
-    performance: Performance | None
-    achieved: Achieved
-    met: bool | None
-    normalized_performance: float | None
+    def __init__(self, record: WorkloadRecord, now: float) -> None:
+        self.record = record
+        self.now = now if record.ended_at is None else record.ended_at
+        self.performance = record.performance and record.performance.at(self.now)
+        self.achieved = NOTHING
+        if self.performance is not None:
+            self.achieved = achieved(self.performance, record.submitted_at)
+        if record.ended:
+            timed = record.phase is Phase.COMPLETED and record.ended_at is not None
+            seconds = span_seconds(record.submitted_at, self.now) if timed else None
+            self.achieved = replace(self.achieved, completion_seconds=seconds)
 
-    @classmethod
-    def of(cls, record: WorkloadRecord, now: float) -> "TargetStatus":
-        """Of one workload."""
-        performance = record.performance
-        if performance is not None:
-            # What is too old to say anything of that time is left out.
-            performance = performance.at(now if record.ended_at is None else record.ended_at)
-        reached = _achieved(record, performance)
-        normalized = _normalized(record, performance, reached)
-        return cls(record, performance, reached, _is_met(record, reached, now), normalized)
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is kept within the tolerance."""
+        record, target = self.record, self.record.workload.target
+        if target is None:
+            return None
+        met = meets(target, record.workload.tolerance, self.achieved)
+        if met is not None or target.completion_seconds is None:
+            return met
+        allowed = target.completion_seconds * (1 + record.workload.tolerance)
+        if record.ended:
+            return False if self.achieved.completion_seconds is None else None
+        return False if self.now - record.submitted_at > allowed else None
+
+    @property
+    def normalized_performance(self) -> float | None:
+        """Achieved performance over target."""
+        record, target = self.record, self.record.workload.target
+        if target is None:
+            return None
+        if record.ended and target.completion_seconds is not None:
+            took = self.achieved.completion_seconds
+            return target.completion_seconds / took if took else None
+        if self.performance is None:
+            return None
+        return pace(target, self.performance, record.submitted_at)
 
     def in_targets_terms(self) -> Achieved | None:
         """What is achieved of what the target states; ``None`` = nothing."""
@@ -148,27 +160,33 @@ class TargetStatus:
         performance, ended = self.performance, self.record.ended
         if performance is None:
             return []
-        common: dict[str, Any] = {"measured_at": performance.measured_at, "final": ended}
-        unmeasured = {"value": None, "trusted": False, "correlation": None, **common}
-        told = [
-            MeasuredModel.of(reading, name=quantity, **common)
-            for quantity, reading in performance.readings.items()
+        readings = {
+            **performance.readings,
+            **{
+                quantity: SimpleNamespace(
+                    value=None, source=silence.reason, trusted=False, correlation=None
+                )
+                for quantity, silence in performance.silent.items()
+            },
+        }
+        return [
+            MeasuredModel.of(
+                reading, name=quantity, measured_at=performance.measured_at, final=ended
+            )
+            for quantity, reading in readings.items()
+            if not (ended and quantity is Quantity.REMAINING)
         ]
-        told += [
-            MeasuredModel.of(name=quantity, source=silence.reason, **unmeasured)
-            for quantity, silence in performance.silent.items()
-        ]
-        return [one for one in told if not (ended and one.name == Quantity.REMAINING)]
 
-    def prediction_errors(self, now: float) -> list[PredictionError]:
+    def prediction_errors(self) -> list[PredictionError]:
         """The predictions that can be compared with what was measured.
 
         While the workload runs, only once its allocation had time to show. A predicted throughput
         is what it could answer: where it has headroom, the measured one says nothing.
         """
         record, predicted = self.record, newest_prediction(self.record)
-        settled = record.ended or (record.on_server and _is_settled(record, now))
-        if predicted is None or not settled:
+        changes = (record.started_at, record.adjusted_at, record.phase_since)
+        settled = not any(at is not None and 0 <= self.now - at < SETTLED_SECONDS for at in changes)
+        if predicted is None or not (record.ended or (record.on_server and settled)):
             return []
         headroom = record.tracking is not None and record.tracking.headroom is not None
         errors = []
@@ -197,42 +215,3 @@ def newest_prediction(record: WorkloadRecord) -> Prediction | None:
         return record.predicted
     made = (timed.decision.predicted for timed in reversed(record.decisions))
     return next((prediction for prediction in made if prediction is not None), None)
-
-
-def _achieved(record: WorkloadRecord, performance: Performance | None) -> Achieved:
-    reached = NOTHING if performance is None else achieved(performance, record.submitted_at)
-    if not record.ended:
-        return reached
-    timed = record.phase is Phase.COMPLETED and record.ended_at is not None
-    seconds = span_seconds(record.submitted_at, record.ended_at or 0.0) if timed else None
-    return replace(reached, completion_seconds=seconds)
-
-
-def _is_met(record: WorkloadRecord, reached: Achieved, now: float) -> bool | None:
-    target = record.workload.target
-    if target is None:
-        return None
-    met = meets(target, record.workload.tolerance, reached)
-    if met is not None or target.completion_seconds is None:
-        return met
-    allowed = target.completion_seconds * (1 + record.workload.tolerance)
-    never = record.ended and reached.completion_seconds is None
-    late = never or (not record.ended and now - record.submitted_at > allowed)
-    return False if late else None
-
-
-def _normalized(
-    record: WorkloadRecord, performance: Performance | None, reached: Achieved
-) -> float | None:
-    target = record.workload.target
-    if target is None:
-        return None
-    if record.ended and target.completion_seconds is not None:
-        took = reached.completion_seconds
-        return target.completion_seconds / took if took else None
-    return None if performance is None else pace(target, performance, record.submitted_at)
-
-
-def _is_settled(record: WorkloadRecord, now: float) -> bool:
-    changes = (record.started_at, record.adjusted_at, record.phase_since)
-    return not any(at is not None and 0 <= now - at < SETTLED_SECONDS for at in changes)

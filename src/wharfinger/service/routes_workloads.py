@@ -3,10 +3,11 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from wharfinger.core.lifecycle import ENDED, Phase
@@ -25,9 +26,8 @@ router = APIRouter(tags=["workloads"])
 
 MAX_LOG_BYTES = 1024**2
 MAX_WAIT_SECONDS = 30.0
-LOG_POLL_SECONDS = 0.1
-
 MAX_PATCH_DEPTH = 32
+LOG_POLL_SECONDS = 0.1
 
 _GROUPS = {"ended": ENDED, "live": frozenset(Phase) - ENDED}
 """Words for several phases at once."""
@@ -35,21 +35,52 @@ _RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATI
 """Phases in which there is a program that may be measured."""
 
 
-def _takes(description: str, **schemas: str) -> dict[str, Any]:
+# --- what the routes are given ------------------------------------------------------------------
+
+
+def _takes(description: str, **types: str) -> dict[str, Any]:
     """For the OpenAPI document: the body that a route reads itself, by kind."""
-    content = {f"application/{kind}": {"schema": {"type": schemas[kind]}} for kind in schemas}
+    content = {f"application/{kind}": {"schema": {"type": name}} for kind, name in types.items()}
     return {"requestBody": {"required": True, "description": description, "content": content}}
 
 
-_MANIFESTS = _takes(
+_TAKES_MANIFESTS = _takes(
     "Manifests, at most 4 MiB; see `wharfinger schema`.", yaml="string", json="object"
 )
-_PATCH = _takes("A JSON merge patch (RFC 7396) of the manifest.", **{"merge-patch+json": "object"})
+_TAKES_PATCH = _takes(
+    "A JSON merge patch (RFC 7396) of the manifest.", **{"merge-patch+json": "object"}
+)
 
-WorkingDirectory = Annotated[
-    str, Query(max_length=4096, description="Absolute; what `workingDir` is relative to.")
-]
-Source = Annotated[str, Query(max_length=4096, description="What messages call the manifest.")]
+
+@dataclass(frozen=True, slots=True)
+class _ManifestBody:
+    """Manifests in a request's body, and how to read them."""
+
+    request: Request
+    working_directory: Annotated[
+        str, Query(max_length=4096, description="Absolute; what `workingDir` is relative to.")
+    ] = "/"
+    source: Annotated[
+        str, Query(max_length=4096, description="What messages call the manifest.")
+    ] = "<request>"
+
+    async def workloads(self) -> tuple[Workload, ...]:
+        directory = self.working_directory
+        if not directory.startswith("/") or "\0" in directory:
+            raise InvalidInput(f"working_directory: {directory!r}: write an absolute path")
+        body = await read_body(self.request)
+        # In a thread: a large manifest must not keep the manager from what is due.
+        return await asyncio.to_thread(
+            load_manifests, body, source=self.source, working_directory=directory
+        )
+
+
+async def _find(name: str, core: TheCore) -> WorkloadRecord:
+    return core.find(name)
+
+
+ManifestBody = Annotated[_ManifestBody, Depends()]
+TheRecord = Annotated[WorkloadRecord, Depends(_find)]
 
 
 # --- submitting and changing ------------------------------------------------------------------
@@ -75,22 +106,20 @@ class Deletion(ApiModel):
 @router.post(
     "/v1/workloads",
     status_code=201,
-    openapi_extra=_MANIFESTS,
+    openapi_extra=_TAKES_MANIFESTS,
     responses={
         200: {"model": list[Submission], "description": "Nothing was new."},
         **may_fail(400, 409, 413, 503, 507),
     },
 )
 async def submit_workloads(
-    request: Request,
+    manifests: ManifestBody,
     response: Response,
     driver: TheDriver,
     dry_run: Annotated[bool, Query(description="Decide, and take nothing in.")] = False,
-    working_directory: WorkingDirectory = "/",
-    source: Source = "<request>",
 ) -> list[Submission]:
     """Submit workloads, all or none. Acknowledged means on disk; the same again is no error."""
-    workloads = await _read_manifests(request, source, working_directory)
+    workloads = await manifests.workloads()
     if dry_run:
         submissions = [_preview(driver, workload) for workload in workloads]
     else:
@@ -103,22 +132,18 @@ async def submit_workloads(
 
 @router.put(
     "/v1/workloads/{name}",
-    openapi_extra=_MANIFESTS,
+    openapi_extra=_TAKES_MANIFESTS,
     responses=may_fail(400, 404, 409, 413, 507),
 )
 async def replace_workload(
-    name: str,
-    request: Request,
-    driver: TheDriver,
-    working_directory: WorkingDirectory = "/",
-    source: Source = "<request>",
+    name: str, manifests: ManifestBody, driver: TheDriver
 ) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by its whole manifest."""
-    return _update(driver, name, await _read_manifests(request, source, working_directory))
+    return _update(driver, name, await manifests.workloads())
 
 
 @router.patch(
-    "/v1/workloads/{name}", openapi_extra=_PATCH, responses=may_fail(400, 404, 409, 413, 507)
+    "/v1/workloads/{name}", openapi_extra=_TAKES_PATCH, responses=may_fail(400, 404, 409, 413, 507)
 )
 async def patch_workload(name: str, request: Request, driver: TheDriver) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by what is to be different."""
@@ -129,9 +154,8 @@ async def patch_workload(name: str, request: Request, driver: TheDriver) -> show
         workloads = load_manifests(manifest, source="update", working_directory="/")
     except InvalidManifest as error:
         # The line is one of a document that the user never saw.
-        raise InvalidManifest(
-            [problem.replace("update:1: ", "") for problem in error.problems]
-        ) from None
+        problems = [problem.replace("update:1: ", "") for problem in error.problems]
+        raise InvalidManifest(problems) from None
     return _update(driver, name, workloads)
 
 
@@ -140,18 +164,6 @@ async def delete_workload(name: str, driver: TheDriver) -> Deletion:
     """Stop a live workload; drop an ended one's record and output."""
     outcome = driver.request(lambda: driver.runtime.delete(name))
     return Deletion(name=name, outcome=outcome)
-
-
-async def _read_manifests(
-    request: Request, source: str, working_directory: str
-) -> tuple[Workload, ...]:
-    if not working_directory.startswith("/") or "\0" in working_directory:
-        raise InvalidInput(f"working_directory: {working_directory!r}: write an absolute path")
-    body = await read_body(request)
-    # In a thread: a large manifest must not keep the manager from what is due.
-    return await asyncio.to_thread(
-        load_manifests, body, source=source, working_directory=working_directory
-    )
 
 
 def _merged(document: Any, patch: Any, depth: int = 0) -> Any:
@@ -191,19 +203,17 @@ def _parse_patch(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the patch is not JSON: {error}") from None
     if not isinstance(patch, dict):
-        raise InvalidInput(
-            "the patch is not a JSON object; write what is to change, e.g. "
-            '{"spec": {"priority": 5}}'
-        )
+        mend = 'write what is to change, e.g. {"spec": {"priority": 5}}'
+        raise InvalidInput(f"the patch is not a JSON object; {mend}")
     return patch
 
 
 def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> shown.WorkloadModel:
     if len(workloads) != 1 or workloads[0].name != name:
-        found = ", ".join(repr(workload.name) for workload in workloads[:3])
-        raise InvalidInput(f"the manifest is of {found}; an update takes one, of {name!r}")
-    driver.request(lambda: driver.runtime.update(workloads[0]))
+        names = ", ".join(repr(workload.name) for workload in workloads[:3])
+        raise InvalidInput(f"the manifest is of {names}; an update takes one, of {name!r}")
     runtime = driver.runtime
+    driver.request(lambda: runtime.update(workloads[0]))
     return shown.workload(runtime.manager.find(name), runtime.now())
 
 
@@ -257,52 +267,52 @@ def _label(given: str) -> tuple[str, str]:
 
 
 @router.get("/v1/usage", responses=may_fail())
-async def list_usage(driver: TheDriver) -> list[shown.UsageModel]:
+async def list_usage(driver: TheDriver, core: TheCore) -> list[shown.UsageModel]:
     """What every running workload uses."""
-    return list(_usage(driver).values())
+    return _usage(driver, core.state.workloads.values())
 
 
 @router.get("/v1/workloads/{name}", responses=may_fail(404))
-async def get_workload(name: str, driver: TheDriver, core: TheCore) -> shown.WorkloadDetail:
+async def get_workload(record: TheRecord, driver: TheDriver) -> shown.WorkloadDetail:
     """One workload with all that is known of it."""
-    record = core.find(name)
     return shown.workload_detail(record, driver.runtime.now(), _used(driver, record))
 
 
 @router.get("/v1/workloads/{name}/usage", responses=may_fail(404))
-async def get_usage(name: str, driver: TheDriver, core: TheCore) -> shown.UsageModel:
+async def get_usage(record: TheRecord, driver: TheDriver) -> shown.UsageModel:
     """What one running workload uses."""
-    used = _usage(driver).get(core.find(name).name)
-    if used is None:
-        raise NotFound(f"workload {name!r} does not run ({core.find(name).phase})")
-    return used
+    for used in _usage(driver, [record]):
+        return used
+    raise NotFound(f"workload {record.name!r} does not run ({record.phase})")
 
 
 @router.get("/v1/workloads/{name}/explain", responses=may_fail(404))
-async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> Explanation:
+async def explain_workload(record: TheRecord, driver: TheDriver, core: TheCore) -> Explanation:
     """Why it is where it is, why not elsewhere, or why it waits."""
-    record = core.find(name)
     return explanation(core, record, driver.runtime.now(), _used(driver, record))
 
 
 def _used(driver: Driver, record: WorkloadRecord) -> shown.UsageModel | None:
-    return _usage(driver).get(record.name) if record.on_server else None
+    return next(iter(_usage(driver, [record])), None) if record.on_server else None
 
 
-def _usage(driver: Driver) -> dict[str, shown.UsageModel]:
-    used, measured_at = driver.runtime.engine.usage(), time.monotonic()
-    now = driver.runtime.now()
-    manager = driver.runtime.manager
-    return {
-        record.name: shown.usage(
-            manager, record, used.get(record.key, Usage(None, None)), measured_at, now
+def _usage(driver: Driver, records: Iterable[WorkloadRecord]) -> list[shown.UsageModel]:
+    runtime, nothing = driver.runtime, Usage(None, None)
+    used, measured_at = runtime.engine.usage(), time.monotonic()
+    return [
+        shown.usage(
+            runtime.manager, record, used.get(record.key, nothing), measured_at, runtime.now()
         )
-        for record in manager.state.workloads.values()
+        for record in records
         if record.key in used or record.phase in _RUN
-    }
+    ]
 
 
 # --- output -------------------------------------------------------------------------------------
+
+
+def _header(kind: str, description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": kind}}
 
 
 @router.get(
@@ -313,14 +323,10 @@ def _usage(driver: Driver) -> dict[str, shown.UsageModel]:
             "description": "The bytes as the program wrote them.",
             "content": {"application/octet-stream": {}},
             "headers": {
-                "Wharfinger-Next-Offset": {
-                    "description": "Where to go on reading.",
-                    "schema": {"type": "integer"},
-                },
-                "Wharfinger-Ended": {
-                    "description": "`true` = the program has ended; with no bytes, that was all.",
-                    "schema": {"type": "boolean"},
-                },
+                "Wharfinger-Next-Offset": _header("integer", "Where to go on reading."),
+                "Wharfinger-Ended": _header(
+                    "boolean", "`true` = the program has ended; with no bytes, that was all."
+                ),
             },
         },
         **may_fail(400, 404),

@@ -174,7 +174,7 @@ def workload_detail(
 
 
 def _workload(model: type[W], record: WorkloadRecord, now: float, **others: object) -> W:
-    status, started = TargetStatus.of(record, now), record.started_at
+    status, started = TargetStatus(record, now), record.started_at
     end = record.ended_at if record.ended_at is not None else now
     return model.of(
         record,
@@ -182,7 +182,7 @@ def _workload(model: type[W], record: WorkloadRecord, now: float, **others: obje
         status,
         **_shared(record, status),
         predicted=newest_prediction(record),
-        prediction_errors=status.prediction_errors(now),
+        prediction_errors=status.prediction_errors(),
         memory_bytes=_memory_bytes(record),
         stopping=record.revoking and not record.ended,
         wait_seconds=span_seconds(record.submitted_at, end if started is None else started),
@@ -195,7 +195,7 @@ def usage(
     manager: Manager, record: WorkloadRecord, used: Usage, measured_at_seconds: float, now: float
 ) -> UsageModel:
     """What one running workload uses, and its performance."""
-    status = TargetStatus.of(record, now)
+    status = TargetStatus(record, now)
     return UsageModel.of(
         used,
         record,

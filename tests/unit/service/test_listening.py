@@ -16,8 +16,9 @@ from tests.support import wait_until
 from tests.support.served import Served
 from wharfinger.cli.client import Client
 from wharfinger.errors import Conflict, InvalidInput
-from wharfinger.service.address import MAX_PATH_BYTES, connect
 from wharfinger.service.listening import (
+    MAX_PATH_BYTES,
+    connect,
     find_token,
     listen_tcp,
     listen_unix,
