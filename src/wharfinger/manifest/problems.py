@@ -10,12 +10,7 @@ MAX_SHOWN = 20
 
 
 class Problems:
-    """The problems of one file, in the order of its lines.
-
-    Attributes:
-        source: What the messages call the file.
-        count: How many there are, shown or not.
-    """
+    """The problems of one file, which messages call ``source``, in the order of its lines."""
 
     def __init__(self, source: str) -> None:
         self.source = source if source.isprintable() else repr(source)

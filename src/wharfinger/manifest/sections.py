@@ -26,7 +26,6 @@ Maker: TypeAlias = "Callable[..., object] | None"
 """Makes an object of a section's attributes."""
 
 _WRONG = object()
-_UNITS = ("", "_seconds", "_per_second", "_bytes", "_millicpus")
 _UNIT = re.compile("(_seconds|_per_second|_bytes|_millicpus)$")
 
 
@@ -60,13 +59,17 @@ def section(make: type, doc: str, **options: Any) -> Section:
 
 def fields_of(make: type) -> dict[str, Field | Section]:
     """The fields that a dataclass's annotations tell: ``Annotated[float, TIME("When.")]``."""
-    told: dict[str, Field | Section] = {}
-    for each in dataclasses.fields(make):
-        for part in getattr(each.type, "__metadata__", ()):
-            first, *rest = _UNIT.sub("", each.name).split("_")
-            name = getattr(part, "name", "") or first + "".join(map(str.title, rest))
-            told[name] = dataclasses.replace(part, attribute=each.name)
-    return told
+    return {
+        getattr(part, "name", "") or _key(each.name): dataclasses.replace(part, attribute=each.name)
+        for each in dataclasses.fields(make)
+        for part in getattr(each.type, "__metadata__", ())
+    }
+
+
+def _key(attribute: str) -> str:
+    """The name of the field that an attribute keeps: ``stop_grace_seconds`` keeps ``stopGrace``."""
+    first, *rest = _UNIT.sub("", attribute).split("_")
+    return first + "".join(map(str.title, rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +101,14 @@ def _row(name: str, part: Field | Section, make: Maker) -> FieldRow:
     if part.attribute is None or (isinstance(part, Section) and part.make is None):
         return FieldRow(name, part, None, bool(part.required), None, own)
     keeps: Any = dataclasses.fields(make) if isinstance(make, type) else ()
-    kept = {each.name: each for each in keeps}
-    snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
-    derived = next((snake + unit for unit in _UNITS if snake + unit in kept), name)
-    attribute = part.attribute or derived
-    holder, missing = kept.get(attribute), dataclasses.MISSING
+    wanted, missing = part.attribute or name, dataclasses.MISSING
+    holder = next((each for each in keeps if wanted in (each.name, _key(each.name))), None)
     if holder is None:
-        return FieldRow(name, part, attribute, bool(part.required), None, own)
+        return FieldRow(name, part, wanted, bool(part.required), None, own)
     required = holder.default is missing and holder.default_factory is missing
     required = required if part.required is None else part.required
     default = None if holder.default is missing else holder.default
-    return FieldRow(name, part, attribute, required, default, own)
+    return FieldRow(name, part, holder.name, required, default, own)
 
 
 @dataclass(slots=True)
@@ -211,11 +211,9 @@ def _list(document: Document, section: Section, node: Node, path: str) -> object
         known = ", ".join(section.fields)
         document.wrong(path, f"is {describe(node)}, not a list; write - and a mapping of {known}")
         return _WRONG
-    made = []
-    for index, item in enumerate(node.items):
-        where = f"{path}[{index}]"
-        document.lines[where] = item.line
-        made.append(_object(document, section, item, where))
+    items = {f"{path}[{index}]": item for index, item in enumerate(node.items)}
+    document.lines |= {where: item.line for where, item in items.items()}
+    made = [_object(document, section, item, where) for where, item in items.items()]
     return _WRONG if _WRONG in made else tuple(made)
 
 

@@ -134,9 +134,6 @@ def describe(node: Node) -> str:
             return "a number"
 
 
-# --- reading values of nodes -------------------------------------------------------------------
-
-
 def scalar_text(node: Node) -> str:
     """A scalar as the units' functions read it; numbers in decimal."""
     if not isinstance(node, Scalar):

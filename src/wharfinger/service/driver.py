@@ -86,8 +86,6 @@ class Driver:
                 while not self.stopping and self.runtime.store.last_sequence <= after:
                     await self._news.wait()
 
-    # --- when something is due -----------------------------------------------------------------
-
     def _tick(self) -> None:
         self._timer = None
         self._run(self.runtime.tick)

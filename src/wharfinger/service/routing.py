@@ -38,9 +38,6 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
 _BY_STATUS = {401: "unauthorized", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
-# --- the manager ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ManagerProcess:
     """What ``/v1/status`` shows that is not in the log.
@@ -88,9 +85,6 @@ async def read_body(request: Request) -> bytes:
     raise HTTPException(
         413, f"the body is larger than {MAX_BODY_BYTES} bytes; submit it in smaller pieces"
     )
-
-
-# --- errors -----------------------------------------------------------------------------------
 
 
 def may_fail(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -100,7 +100,22 @@ def serve(
         loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="manifests"))
         driver = Driver(runtime, on_fault=lambda: server.stop())  # noqa: PLW0108 - made below
         app = make_app(driver, routing.ManagerProcess(state_directory, runtime.now()))
-        server = _Server(_config(app, token), on_ready)
+        config = uvicorn.Config(
+            app,
+            http=make_protocol(token),  # type: ignore[arg-type] # a factory does as well
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=16_384,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        server = _Server(config, on_ready)
 
         def stop() -> None:
             driver.detach()
@@ -113,21 +128,3 @@ def serve(
         return driver.fault
 
     return asyncio.run(run())
-
-
-def _config(app: FastAPI, token: str | None) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=make_protocol(token),  # type: ignore[arg-type] # typed as a class, used as a factory
-        ws="none",
-        lifespan="off",
-        loop="asyncio",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=16_384,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
