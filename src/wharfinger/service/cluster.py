@@ -13,9 +13,9 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Manager
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.service.models import ApiModel, Cpus, span_seconds
-from wharfinger.service.workloads import WorkloadModel, workload
+from wharfinger.service.workloads import WorkloadModel, residents, workload
 
-S = TypeVar("S", bound="ServerModel")
+_Server = TypeVar("_Server", bound="ServerModel")
 
 
 class ConditionModel(ApiModel):
@@ -97,7 +97,9 @@ def server_detail(manager: Manager, name: str, now: float) -> ServerDetail | Non
     return _server(ServerDetail, manager, row, name, residents=told)
 
 
-def _server(model: type[S], manager: Manager, row: int, name: str, **others: object) -> S:
+def _server(
+    model: type[_Server], manager: Manager, row: int, name: str, **others: object
+) -> _Server:
     view, server = manager.view, manager.state.servers[name]
     return model.of(
         server,
@@ -119,15 +121,6 @@ def _server(model: type[S], manager: Manager, row: int, name: str, **others: obj
         ],
         **others,
     )
-
-
-def residents(manager: Manager, server: str) -> list[WorkloadRecord]:
-    """The workloads that hold resources on a server."""
-    return [
-        record
-        for record in manager.state.workloads.values()
-        if record.on_server and any(p.server == server for p in record.placements)
-    ]
 
 
 def platforms(manager: Manager) -> list[PlatformModel]:

@@ -15,7 +15,7 @@ from wharfinger.runtime.runtime import RETRY_SECONDS, Runtime
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 MAX_TIMER_SECONDS = 30.0
 """The longest sleep: a wall clock that is set must not delay the core for long."""
@@ -60,7 +60,7 @@ class Driver:
         for descriptor in self.runtime.descriptors():
             asyncio.get_running_loop().remove_reader(descriptor)
 
-    def request(self, call: Callable[[], T]) -> T:
+    def request(self, call: Callable[[], _T]) -> _T:
         """The result of a request to the runtime.
 
         Raises:

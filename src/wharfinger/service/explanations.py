@@ -13,10 +13,10 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.profile import Measurements, quantile
 from wharfinger.service.classification import bounds, confidence_of
-from wharfinger.service.cluster import residents, waiting_by_queue
+from wharfinger.service.cluster import waiting_by_queue
 from wharfinger.service.models import ApiModel, Cpus, Timestamp, former_key
 from wharfinger.service.performance import IntervalModel, PredictedPerformance, PredictionModel
-from wharfinger.service.workloads import UsageModel, WorkloadDetail, workload_detail
+from wharfinger.service.workloads import UsageModel, WorkloadDetail, residents, workload_detail
 
 WAITED = "waited_seconds"
 """Under this key a decision keeps how long the workload had waited when it was sized."""

@@ -40,13 +40,10 @@ class PredictedPerformance(ApiModel):
     )
 
 
-class PredictionModel(ApiModel):
-    """Predicted performance over target at a stated confidence; 1 = exactly the target."""
+class PredictionModel(IntervalModel):
+    """Predicted performance over target, 1 = exactly the target; `low` sizes the allocation."""
 
-    mean: float = Field(description="As likely too low as too high.")
-    low: float = Field(description="Reached with `confidence`; the allocation is sized by it.")
-    high: float = Field(description="Not exceeded with `confidence`.")
-    confidence: float
+    confidence: float = Field(description="That `low` is reached, and that `high` is not exceeded.")
     performance: PredictedPerformance = Field(description="The same in the target's terms.")
 
 

@@ -10,13 +10,12 @@ from wharfinger import __version__
 from wharfinger.errors import InvalidInput, NotFound, Unavailable
 from wharfinger.service import cluster, history
 from wharfinger.service.models import ApiModel, Timestamp, span_seconds
-from wharfinger.service.routing import TheCore, TheDriver, TheProcess, may_fail
+from wharfinger.service.routing import TheCore, TheDriver, TheProcess, WaitSeconds, may_fail
 
 router = APIRouter()
 
 MAX_SEQUENCE = 2**63 - 1
 MAX_EVENTS = 10_000
-MAX_WAIT_SECONDS = 30.0
 
 
 @router.get("/v1/servers", tags=["cluster"], responses=may_fail())
@@ -55,10 +54,7 @@ async def list_events(
         Query(ge=0, le=MAX_SEQUENCE, description="Only later ones; without it the newest."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS, description="The most to show.")] = 1000,
-    wait_seconds: Annotated[
-        float,
-        Query(ge=0, le=MAX_WAIT_SECONDS, description="With `after`: wait so long for a first one."),
-    ] = 0.0,
+    wait_seconds: WaitSeconds = 0.0,
     kind: Annotated[list[str], Query(description="Without `after`: only of these kinds.")] = [],  # noqa: B006 - FastAPI copies it
     without: Annotated[list[str], Query(description="Without `after`: not of these kinds.")] = [],  # noqa: B006 - the same
 ) -> list[history.EventModel]:

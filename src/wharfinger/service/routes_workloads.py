@@ -20,12 +20,11 @@ from wharfinger.service import workloads as shown
 from wharfinger.service.driver import Driver
 from wharfinger.service.explanations import DecisionModel, Explanation, decision, explanation
 from wharfinger.service.models import ApiModel
-from wharfinger.service.routing import TheCore, TheDriver, may_fail, read_body
+from wharfinger.service.routing import TheCore, TheDriver, WaitSeconds, may_fail, read_body
 
 router = APIRouter(tags=["workloads"])
 
 MAX_LOG_BYTES = 1024**2
-MAX_WAIT_SECONDS = 30.0
 MAX_PATCH_DEPTH = 32
 LOG_POLL_SECONDS = 0.1
 
@@ -79,8 +78,8 @@ async def _find(name: str, core: TheCore) -> WorkloadRecord:
     return core.find(name)
 
 
-ManifestBody = Annotated[_ManifestBody, Depends()]
-TheRecord = Annotated[WorkloadRecord, Depends(_find)]
+_Manifests = Annotated[_ManifestBody, Depends()]
+_Record = Annotated[WorkloadRecord, Depends(_find)]
 
 
 # --- submitting and changing ------------------------------------------------------------------
@@ -113,7 +112,7 @@ class Deletion(ApiModel):
     },
 )
 async def submit_workloads(
-    manifests: ManifestBody,
+    manifests: _Manifests,
     response: Response,
     driver: TheDriver,
     dry_run: Annotated[bool, Query(description="Decide, and take nothing in.")] = False,
@@ -136,7 +135,7 @@ async def submit_workloads(
     responses=may_fail(400, 404, 409, 413, 507),
 )
 async def replace_workload(
-    name: str, manifests: ManifestBody, driver: TheDriver
+    name: str, manifests: _Manifests, driver: TheDriver
 ) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by its whole manifest."""
     return _update(driver, name, await manifests.workloads())
@@ -273,13 +272,13 @@ async def list_usage(driver: TheDriver, core: TheCore) -> list[shown.UsageModel]
 
 
 @router.get("/v1/workloads/{name}", responses=may_fail(404))
-async def get_workload(record: TheRecord, driver: TheDriver) -> shown.WorkloadDetail:
+async def get_workload(record: _Record, driver: TheDriver) -> shown.WorkloadDetail:
     """One workload with all that is known of it."""
     return shown.workload_detail(record, driver.runtime.now(), _used(driver, record))
 
 
 @router.get("/v1/workloads/{name}/usage", responses=may_fail(404))
-async def get_usage(record: TheRecord, driver: TheDriver) -> shown.UsageModel:
+async def get_usage(record: _Record, driver: TheDriver) -> shown.UsageModel:
     """What one running workload uses."""
     for used in _usage(driver, [record]):
         return used
@@ -287,7 +286,7 @@ async def get_usage(record: TheRecord, driver: TheDriver) -> shown.UsageModel:
 
 
 @router.get("/v1/workloads/{name}/explain", responses=may_fail(404))
-async def explain_workload(record: TheRecord, driver: TheDriver, core: TheCore) -> Explanation:
+async def explain_workload(record: _Record, driver: TheDriver, core: TheCore) -> Explanation:
     """Why it is where it is, why not elsewhere, or why it waits."""
     return explanation(core, record, driver.runtime.now(), _used(driver, record))
 
@@ -337,15 +336,10 @@ async def read_log(
     request: Request,
     driver: TheDriver,
     offset: Annotated[
-        int,
-        Query(
-            ge=-MAX_LOG_BYTES * 64, le=2**62, description="From here on; negative = from the end."
-        ),
+        int, Query(ge=-64 * MAX_LOG_BYTES, le=2**62, description="Negative = from the end.")
     ] = 0,
     limit_bytes: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 65536,
-    wait_seconds: Annotated[
-        float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Wait so long for a first byte.")
-    ] = 0.0,
+    wait_seconds: WaitSeconds = 0.0,
 ) -> Response:
     """A piece of a workload's output."""
     deadline = time.monotonic() + wait_seconds

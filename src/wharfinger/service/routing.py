@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -63,6 +63,7 @@ async def _process(request: Request) -> ManagerProcess:
     return cast("ManagerProcess", request.app.state.process)
 
 
+WaitSeconds = Annotated[float, Query(ge=0, le=30, description="Wait so long for something new.")]
 TheDriver = Annotated[Driver, Depends(_driver)]
 TheCore = Annotated[Manager, Depends(_core)]
 TheProcess = Annotated[ManagerProcess, Depends(_process)]

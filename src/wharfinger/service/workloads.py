@@ -28,7 +28,7 @@ from wharfinger.service.performance import (
     newest_prediction,
 )
 
-W = TypeVar("W", bound="WorkloadModel")
+_Workload = TypeVar("_Workload", bound="WorkloadModel")
 
 
 class PlacementModel(ApiModel):
@@ -173,7 +173,9 @@ def workload_detail(
     )
 
 
-def _workload(model: type[W], record: WorkloadRecord, now: float, **others: object) -> W:
+def _workload(
+    model: type[_Workload], record: WorkloadRecord, now: float, **others: object
+) -> _Workload:
     status, started = TargetStatus(record, now), record.started_at
     end = record.ended_at if record.ended_at is not None else now
     return model.of(
@@ -207,6 +209,15 @@ def usage(
         last_adjustment=record.adjustments[-1] if record.adjustments else None,
         measured_at_seconds=measured_at_seconds,
     )
+
+
+def residents(manager: Manager, server: str) -> list[WorkloadRecord]:
+    """The workloads that hold resources on a server."""
+    return [
+        record
+        for record in manager.state.workloads.values()
+        if record.on_server and any(p.server == server for p in record.placements)
+    ]
 
 
 def _shared(record: WorkloadRecord, status: TargetStatus) -> dict[str, object]:
