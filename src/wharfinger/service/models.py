@@ -6,8 +6,8 @@ the attribute of its own name, or the one that its ``validation_alias`` names, s
 written twice. Times are RFC 3339 in UTC; ``null`` means unknown, never zero.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -33,15 +33,17 @@ Cpus: TypeAlias = Annotated[float, BeforeValidator(lambda millicpus: millicpus /
 
 
 class _Joined:
-    """Has the attributes of several objects; of those of one name, the first."""
+    """Has some values as attributes, and those of several objects; of one name, the first."""
 
-    def __init__(self, *sources: object) -> None:
+    def __init__(self, values: Mapping[str, object], sources: tuple[object, ...]) -> None:
         self._sources = sources
+        self.__dict__.update(values)
 
     def __getattr__(self, name: str) -> object:
         for source in self._sources:
-            if hasattr(source, name):
-                return getattr(source, name)
+            value = getattr(source, name, self)
+            if value is not self:
+                return value
         raise AttributeError(name)
 
 
@@ -53,7 +55,7 @@ class ApiModel(BaseModel):
     @classmethod
     def of(cls, *sources: object, **values: object) -> Self:
         """An answer from ``values`` and the attributes of ``sources``, the first that has one."""
-        return cls.model_validate(_Joined(SimpleNamespace(**values), *sources))
+        return cls.model_validate(_Joined(values, sources))
 
     def as_json(self) -> dict[str, Any]:
         """The answer as plain values, under the API's keys."""
