@@ -211,6 +211,4 @@ METADATA = Section(
     },
     required=True,
 )
-MANIFEST = document(
-    "Workload", "A workload and its performance target.", METADATA, SPEC, workload.Workload
-)
+MANIFEST = document("Workload", "A workload and its target.", METADATA, SPEC, workload.Workload)

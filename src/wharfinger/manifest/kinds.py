@@ -43,10 +43,9 @@ _MAX_ARGUMENTS = 1024
 _NO_NUL = "^[^\\u0000]*$"
 # A host, perhaps a port, and a path; no user and no password, which would be logged.
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
-_URL = re.compile(
-    rf"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:({_PORT}))?(/[!-\"$-~]*)?$", re.ASCII
-)
-_HOST_AND_PORT = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([^/]*)")
+_HOST = r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
+_URL = re.compile(rf"{_HOST}(:({_PORT}))?(/[!-\"$-~]*)?$", re.ASCII)
+_HOST_AND_PORT = re.compile(rf"{_HOST}:([^/]*)")
 _LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
 
 
@@ -219,9 +218,7 @@ def text(
     def read(node: Node, directory: str) -> object:
         given = string(node)
         if len(given) > most:
-            raise InvalidInput(
-                f"{quoted(given)} is too long; a {noun} has at most {most} characters"
-            )
+            raise InvalidInput(f"{quoted(given)} is too long; at most {most} characters")
         value = check(given, directory) if check else given
         if not re.fullmatch(pattern, given):
             raise InvalidInput(f"{quoted(given)} is not a {noun}; {mend}")
@@ -436,9 +433,8 @@ DIRECTORY = text(
     check=_path,
 )
 FILE = replace(DIRECTORY, says="path, e.g. `progress.log`")
-URL = replace(
-    text("URL", _URL.pattern, _MAX_TEXT, "", "http://127.0.0.1:8080/metrics"), read=_read_url
-)
+_ANY_URL = text("URL", _URL.pattern, _MAX_TEXT, "", "http://127.0.0.1:8080/metrics")
+URL = replace(_ANY_URL, read=_read_url)
 METRIC = text(
     "metric",
     rf"^[A-Za-z_:][A-Za-z0-9_:]*(\{{{_LABEL}(,{_LABEL})*\}})?$",

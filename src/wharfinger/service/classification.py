@@ -9,16 +9,10 @@ from math import exp
 from pydantic import Field
 
 from wharfinger.core.state import WorkloadRecord
+from wharfinger.model import profile
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import (
-    Classification,
-    Curve,
-    Entry,
-    Estimate,
-    Measurements,
-    quantile,
-)
+from wharfinger.model.profile import Curve, Entry, Estimate, Measurements, quantile
 from wharfinger.service.models import ApiModel, Cpus, Timestamp
 from wharfinger.service.performance import newest_prediction
 
@@ -193,7 +187,7 @@ def _curve(name: str, curve: Curve, measured: frozenset[int], z: float) -> Curve
 
 
 def _score(
-    source: SharedResource, classified: Classification, measurements: Measurements
+    source: SharedResource, classified: profile.Classification, measurements: Measurements
 ) -> ScoreModel:
     tolerated, caused = classified.tolerated.get(source), classified.caused.get(source)
     entry = measurements.tolerated.get(source)

@@ -15,7 +15,7 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.service.models import ApiModel, Cpus, span_seconds
 from wharfinger.service.workloads import WorkloadModel, residents, workload
 
-_Server = TypeVar("_Server", bound="ServerModel")
+_S = TypeVar("_S", bound="ServerModel")
 
 
 class ConditionModel(ApiModel):
@@ -97,9 +97,7 @@ def server_detail(manager: Manager, name: str, now: float) -> ServerDetail | Non
     return _server(ServerDetail, manager, row, name, residents=told)
 
 
-def _server(
-    model: type[_Server], manager: Manager, row: int, name: str, **others: object
-) -> _Server:
+def _server(model: type[_S], manager: Manager, row: int, name: str, **others: object) -> _S:
     view, server = manager.view, manager.state.servers[name]
     return model.of(
         server,

@@ -118,9 +118,8 @@ def _need(record: WorkloadRecord, now: float) -> list[NeedPoint]:
         return []
     confidence = confidence_of(record)
     columns = {cpu for part in parts for cpu in part.curve.cpu_millicpus}
-    columns |= {
-        p.allocation.cpu_millicpus for p in record.placements if not p.allocation.best_effort
-    }
+    placed = (placement.allocation for placement in record.placements)
+    columns |= {allocation.cpu_millicpus for allocation in placed if not allocation.best_effort}
     if sizing is not None:
         first = sizing.candidates[:1]
         columns |= {int(c.numbers[NEEDED]) for c in first if c.numbers.get(NEEDED)}

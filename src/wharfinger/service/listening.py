@@ -130,17 +130,14 @@ def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
     else:
         token, place = environment.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE
     if not token:
-        raise InvalidInput(
-            f"--listen needs a token: give --token-file FILE or set {TOKEN_VARIABLE}"
-        )
+        raise InvalidInput(f"--listen needs a token: use --token-file FILE or {TOKEN_VARIABLE}")
+    mend = "make one by `openssl rand -hex 16`"
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise InvalidInput(
-            f"{place}: a token is ASCII without spaces; make one by `openssl rand -hex 16`"
-        )
+        raise InvalidInput(f"{place}: a token is ASCII without spaces; {mend}")
     if len(token) < MIN_TOKEN_CHARACTERS:
         raise InvalidInput(
             f"{place}: the token has {len(token)} characters, at least {MIN_TOKEN_CHARACTERS} "
-            "are needed; make one by `openssl rand -hex 16`"
+            f"are needed; {mend}"
         )
     return token
 

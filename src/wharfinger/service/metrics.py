@@ -54,9 +54,8 @@ class ManagerCollector:
         for name, field, help_text in _SERVER_METRICS:
             values = {server.name: getattr(server, field) for server in servers}
             yield _labelled(f"server_{name}", help_text, "server", values)
-        yield CounterMetricFamily(
-            "wharfinger_events_logged", "Events in the log.", self.last_sequence
-        )
+        logged = self.last_sequence
+        yield CounterMetricFamily("wharfinger_events_logged", "Events in the log.", logged)
         yield _gauge("free_disk_bytes", "Room for the event log.", self.room_bytes)
         yield _gauge("start_time_seconds", "Start, seconds since the epoch.", self.start_time)
 

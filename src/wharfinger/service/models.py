@@ -79,9 +79,7 @@ class ErrorDetail(ApiModel):
     code: str = Field(description="Stable word for machines, e.g. `not-found`.")
     message: str = Field(description="One line: the value, the place and the mend.")
     retryable: bool = Field(description="Whether the same call may succeed later.")
-    problems: list[str] | None = Field(
-        default=None, description="For an invalid manifest: one line per problem."
-    )
+    problems: list[str] | None = Field(default=None, description="Of an invalid manifest, by line.")
 
 
 class ErrorAnswer(ApiModel):

@@ -35,9 +35,7 @@ class PredictedPerformance(ApiModel):
     throughput_per_second: IntervalModel | None = None
     latency_seconds: IntervalModel | None = None
     rate_per_second: IntervalModel | None = None
-    completion_seconds: IntervalModel | None = Field(
-        default=None, description="From submission to its end."
-    )
+    completion_seconds: IntervalModel | None = Field(default=None, description="From submission.")
 
 
 class PredictionModel(IntervalModel):

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -47,7 +48,7 @@ _TAKES_MANIFESTS = _takes(
     "Manifests, at most 4 MiB; see `wharfinger schema`.", yaml="string", json="object"
 )
 _TAKES_PATCH = _takes(
-    "A JSON merge patch (RFC 7396) of the manifest.", **{"merge-patch+json": "object"}
+    "JSON merge patch (RFC 7396) of the manifest.", **{"merge-patch+json": "object"}
 )
 
 
@@ -69,16 +70,15 @@ class _ManifestBody:
             raise InvalidInput(f"working_directory: {directory!r}: write an absolute path")
         body = await read_body(self.request)
         # In a thread: a large manifest must not keep the manager from what is due.
-        return await asyncio.to_thread(
-            load_manifests, body, source=self.source, working_directory=directory
-        )
+        read = partial(load_manifests, source=self.source, working_directory=directory)
+        return await asyncio.to_thread(read, body)
 
 
 async def _find(name: str, core: TheCore) -> WorkloadRecord:
     return core.find(name)
 
 
-_Manifests = Annotated[_ManifestBody, Depends()]
+_Body = Annotated[_ManifestBody, Depends()]
 _Record = Annotated[WorkloadRecord, Depends(_find)]
 
 
@@ -112,13 +112,13 @@ class Deletion(ApiModel):
     },
 )
 async def submit_workloads(
-    manifests: _Manifests,
+    body: _Body,
     response: Response,
     driver: TheDriver,
     dry_run: Annotated[bool, Query(description="Decide, and take nothing in.")] = False,
 ) -> list[Submission]:
     """Submit workloads, all or none. Acknowledged means on disk; the same again is no error."""
-    workloads = await manifests.workloads()
+    workloads = await body.workloads()
     if dry_run:
         submissions = [_preview(driver, workload) for workload in workloads]
     else:
@@ -134,11 +134,9 @@ async def submit_workloads(
     openapi_extra=_TAKES_MANIFESTS,
     responses=may_fail(400, 404, 409, 413, 507),
 )
-async def replace_workload(
-    name: str, manifests: _Manifests, driver: TheDriver
-) -> shown.WorkloadModel:
+async def replace_workload(name: str, body: _Body, driver: TheDriver) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by its whole manifest."""
-    return _update(driver, name, await manifests.workloads())
+    return _update(driver, name, await body.workloads())
 
 
 @router.patch(
@@ -175,9 +173,7 @@ def _merged(document: Any, patch: Any, depth: int = 0) -> Any:
         InvalidInput: The patch is nested deeper than any manifest.
     """
     if depth > MAX_PATCH_DEPTH:
-        raise InvalidInput(
-            f"the patch is nested deeper than {MAX_PATCH_DEPTH} levels; no manifest is"
-        )
+        raise InvalidInput(f"the patch has more than {MAX_PATCH_DEPTH} levels; no manifest does")
     if not isinstance(patch, dict):
         return patch
     result = dict(document) if isinstance(document, dict) else {}
@@ -252,9 +248,7 @@ def _phases(words: Sequence[str]) -> frozenset[Phase]:
     groups = {**_GROUPS, **{phase.value: frozenset({phase}) for phase in Phase}}
     for word in words:
         if word not in groups:
-            raise InvalidInput(
-                f"phase: {word[:80]!r} is not a phase; there are {', '.join(groups)}"
-            )
+            raise InvalidInput(f"phase: {word[:80]!r} is unknown; there are {', '.join(groups)}")
     return frozenset().union(*(groups[word] for word in words)) if words else frozenset(Phase)
 
 

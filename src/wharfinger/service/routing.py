@@ -83,9 +83,7 @@ async def read_body(request: Request) -> bytes:
                 break
         else:
             return bytes(body)
-    raise HTTPException(
-        413, f"the body is larger than {MAX_BODY_BYTES} bytes; submit it in smaller pieces"
-    )
+    raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes; submit less at once")
 
 
 def may_fail(*statuses: int) -> dict[int | str, dict[str, Any]]:

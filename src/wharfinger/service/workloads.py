@@ -11,12 +11,8 @@ from wharfinger.core.pipeline import Manager
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.engines.base import Usage
 from wharfinger.manifest import workload_to_manifest
-from wharfinger.service.classification import (
-    ClassificationModel,
-    ProfilingModel,
-    classification,
-    profiling,
-)
+from wharfinger.service import classification as classified
+from wharfinger.service.classification import ClassificationModel, ProfilingModel
 from wharfinger.service.models import ApiModel, Cpus, Timestamp, former_key, span_seconds
 from wharfinger.service.performance import (
     AchievedModel,
@@ -28,7 +24,7 @@ from wharfinger.service.performance import (
     newest_prediction,
 )
 
-_Workload = TypeVar("_Workload", bound="WorkloadModel")
+_W = TypeVar("_W", bound="WorkloadModel")
 
 
 class PlacementModel(ApiModel):
@@ -89,9 +85,7 @@ class WorkloadModel(ApiModel):
     prediction_errors: list[PredictionError] = Field(
         description="`predicted` against `achieved`; of what runs, once it has settled (20 s)."
     )
-    adjustments: list[AdjustmentModel] = Field(
-        description="Changes since it was placed: the newest, oldest first."
-    )
+    adjustments: list[AdjustmentModel] = Field(description="The newest changes, oldest first.")
     suspensions: int = Field(description="How often it was suspended for a neighbor.")
     measured: list[MeasuredModel] = Field(description="The newest of all that is measured.")
     met: bool | None = Field(description="Whether within the tolerance; `null` = unknown (yet).")
@@ -166,16 +160,14 @@ def workload_detail(
         WorkloadDetail,
         record,
         now,
-        profiling=profiling(record),
-        classification=classification(record),
+        profiling=classified.profiling(record),
+        classification=classified.classification(record),
         manifest=workload_to_manifest(record.workload, redact=True),
         usage=used,
     )
 
 
-def _workload(
-    model: type[_Workload], record: WorkloadRecord, now: float, **others: object
-) -> _Workload:
+def _workload(model: type[_W], record: WorkloadRecord, now: float, **others: object) -> _W:
     status, started = TargetStatus(record, now), record.started_at
     end = record.ended_at if record.ended_at is not None else now
     return model.of(
