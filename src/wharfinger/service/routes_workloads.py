@@ -99,7 +99,7 @@ class Deletion(ApiModel):
     """What a deletion did."""
 
     name: str
-    outcome: str = Field(description="`stopping`: its record stays until it ended; or `deleted`.")
+    outcome: str = Field(description="`stopping`, its record stays; or `deleted`, with its record.")
 
 
 @router.post(
