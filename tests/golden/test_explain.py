@@ -18,7 +18,7 @@ from wharfinger.cli.explain import explanation_text
 from wharfinger.cli.format import table
 from wharfinger.cli.get import MEASUREMENTS
 from wharfinger.cli.tables import columns
-from wharfinger.service import history, records
+from wharfinger.service import cluster, explanations, history, workloads
 from wharfinger.store.base import LogEntry
 
 GOLDEN = Path(__file__).parent / "explain"
@@ -46,7 +46,7 @@ def _servers() -> str:
 def _workloads() -> str:
     story, _ = relieved()
     known = story.manager.state.workloads.values()
-    rows = [records.workload(r, story.now).as_json() for r in known]
+    rows = [workloads.workload(r, story.now).as_json() for r in known]
     return table(rows, columns("workloads", "wide"))
 
 
@@ -57,7 +57,7 @@ def _described() -> str:
 
 def _described_server() -> str:
     story, _ = relieved()
-    server = records.server_detail(story.manager, "server0", story.now)
+    server = cluster.server_detail(story.manager, "server0", story.now)
     assert server is not None
     return describe.server_text(server.as_json())
 
@@ -77,7 +77,7 @@ def _events() -> str:
 def _dry_run() -> str:
     story = Story()
     decisions = [
-        records.decision(made).as_json()
+        explanations.decision(made).as_json()
         for made in story.manager.preview(rate("encode", 120.0), story.now)
     ]
     preview = {"name": "encode", "created": True, "decisions": decisions}
@@ -122,7 +122,7 @@ def test_top_keeps_to_its_width_and_cuts_what_it_must() -> None:
     long = {
         **shown,
         "name": "a-workload-with-a-rather-long-name-" * 2,
-        "neighbours": [f"neighbour-number-{n}" for n in range(9)],
+        "co_runners": [f"neighbour-number-{n}" for n in range(9)],
         "cpus_used": 0.3,
     }
     lines = top.rows_text([long]).splitlines()

@@ -13,9 +13,9 @@ import httpx
 from wharfinger.core.pipeline import Manager
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Runtime
-from wharfinger.service.app import make_app
-from wharfinger.service.dependencies import StateOfManager
 from wharfinger.service.driver import Driver
+from wharfinger.service.routing import ManagerProcess
+from wharfinger.service.server import make_app
 from wharfinger.store.sqlite import SqliteStore
 from wharfinger.testing.memory import MemoryCluster, MemoryEngine
 
@@ -44,7 +44,7 @@ class Api:
         self.runtime.start()
         self._runner = asyncio.Runner()
         self.driver = Driver(self.runtime, on_fault=self._stop)
-        self.app = make_app(self.driver, StateOfManager(directory, self.now))
+        self.app = make_app(self.driver, ManagerProcess(directory, self.now))
         self._runner.run(self._attach())
 
     async def _attach(self) -> None:

@@ -28,7 +28,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Target, Workload
-from wharfinger.service import records
+from wharfinger.service import cluster, explanations, workloads
 
 NOW = 1_700_000_000.0
 MIB = 2**20
@@ -123,7 +123,7 @@ class Story(Cluster):
         """As ``GET /v1/workloads/{name}/explain`` answers."""
         record = self.record(name)
         used = self.usage().get(name)
-        found = records.explanation(self.manager, record, self.now, used and used[0])
+        found = explanations.explanation(self.manager, record, self.now, used and used[0])
         return found.as_json()
 
     def usage(self) -> dict[str, Any]:
@@ -131,13 +131,15 @@ class Story(Cluster):
         found = {}
         for record in self.manager.state.workloads.values():
             if record.on_server:
-                shown = records.usage(self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now)
+                shown = workloads.usage(
+                    self.manager, record, Usage(12.0, 20 * MIB, 2), 0.0, self.now
+                )
                 found[record.name] = (shown, shown.as_json())
         return found
 
     def servers(self) -> list[dict[str, Any]]:
         """As ``GET /v1/servers`` answers."""
-        return [server.as_json() for server in records.servers(self.manager)]
+        return [server.as_json() for server in cluster.servers(self.manager)]
 
 
 # --- what they are made of ------------------------------------------------------------------

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from wharfinger import errors
 from wharfinger.runtime.state_directory import default_state_directory
-from wharfinger.service import address
+from wharfinger.service import listening
 
 TIMEOUT_SECONDS = 60.0
 APPEAR_SECONDS = 10.0
@@ -50,7 +50,7 @@ class _Connection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = address.connect(self._path, TIMEOUT_SECONDS)
+        self.sock = listening.connect(self._path, TIMEOUT_SECONDS)
 
 
 class Client:

@@ -55,7 +55,7 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("Target", fmt.target(workload["target"])),
         ("Achieved", fmt.achieved(workload["achieved"])),
         ("Met", fmt.yes_no(workload["met"])),
-        ("Of target", fmt.percent(workload["pace"])),
+        ("Of target", fmt.percent(workload["normalized_performance"])),
         ("Predicted", explain.predicted(workload)),
         ("Prediction", explain.against_prediction(workload) or "not checked yet"),
         ("Suspended", f"{workload['suspensions']}x"),
@@ -73,7 +73,7 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("CPU time", fmt.duration(cpu_seconds)),
         ("Memory", fmt.size(usage.get("memory_bytes"))),
         ("Processes", fmt.number(usage.get("processes"))),
-        ("Beside", fmt.text(", ".join(usage.get("neighbours", ())))),
+        ("Beside", fmt.text(", ".join(usage.get("co_runners", ())))),
     ]
 
 

@@ -162,7 +162,7 @@ def _summary(explanation: Record) -> str:
             ("Prediction", against_prediction(workload)),
         ]
     usage = workload["usage"]
-    beside = (", ".join(usage["neighbours"]) or "none") if usage else ""
+    beside = (", ".join(usage["co_runners"]) or "none") if usage else ""
     times = fmt.number(workload["suspensions"])
     ended = f", ended {fmt.clock(workload['ended_at'])}" if workload["ended_at"] else ""
     handle = f" ({workload['handle']})" if workload["handle"] else ""
@@ -259,8 +259,8 @@ def _achieved(workload: Record) -> str:
         silent = [one for one in workload["measured"] if one["value"] is None]
         return f"no signal: {silent[0]['source']}" if silent else "not measured yet"
     said = achieved(workload)
-    if workload["pace"] is not None:
-        said += f": {fmt.percent(workload['pace'])} of the target"
+    if workload["normalized_performance"] is not None:
+        said += f": {fmt.percent(workload['normalized_performance'])} of the target"
     verdicts = {None: "", True: ", which is kept", False: ", which is MISSED"}
     return said + verdicts[workload["met"]]
 
@@ -310,8 +310,8 @@ def _need(need: list[Record], workload: Record, *, wide: bool) -> str:
     columns: list[Column] = [
         ("CPU", lambda row: fmt.number(row[1]["cpus"])),
         ("EXPECTED", lambda row: _terms(row[1]["performance"], workload["target"])),
-        ("OF TARGET", lambda row: fmt.percent(row[1]["pace"]["mean"])),
-        ("AT LEAST", lambda row: fmt.percent(row[1]["pace"]["low"])),
+        ("OF TARGET", lambda row: fmt.percent(row[1]["normalized_performance"]["mean"])),
+        ("AT LEAST", lambda row: fmt.percent(row[1]["normalized_performance"]["low"])),
         ("", notes),
     ]
     return table(rows, columns)
@@ -437,7 +437,10 @@ def change(adjustment: Record) -> str:
 
 
 def _paces(adjustment: Record) -> str:
-    before, after = adjustment["pace_before"], adjustment["pace_after"]
+    before, after = (
+        adjustment["normalized_performance_before"],
+        adjustment["normalized_performance_after"],
+    )
     if after is None or adjustment["kind"] == "unchanged":
         return fmt.percent(before)
     return f"{fmt.percent(before)} -> {fmt.percent(after)}"

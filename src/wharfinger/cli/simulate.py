@@ -182,7 +182,7 @@ def _one(arguments: argparse.Namespace) -> int:
 
 
 def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
-    from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
+    from wharfinger.service.explanations import explanation  # noqa: PLC0415 - as above
 
     record = simulation.record_of(name)
     return explanation(simulation.manager, record, simulation.now).as_json()

@@ -81,7 +81,7 @@ WORKLOADS_WIDE: list[Column] = [
     column("CPU TIME", "cpu_seconds", fmt.duration),
     column("TARGET", form=fmt.target),
     column("ACHIEVED", form=fmt.achieved),
-    column("OF TARGET", "pace", fmt.percent),
+    column("OF TARGET", "normalized_performance", fmt.percent),
     column("PREDICTED", form=lambda made: fmt.percent(made and made["mean"])),
     column("MET", form=fmt.yes_no),
     column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),

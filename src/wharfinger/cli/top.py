@@ -47,8 +47,11 @@ COLUMNS: list[Column] = [
     ("CPU USED/GIVEN", _used_and_given),
     column("TARGET", form=fmt.target),
     ("ACHIEVED", explain.achieved),
-    ("OF IT", lambda w: fmt.percent(w["pace"]) + (" !" if w["met"] is False else "")),
-    column("BESIDE", "neighbours"),
+    (
+        "OF IT",
+        lambda w: fmt.percent(w["normalized_performance"]) + (" !" if w["met"] is False else ""),
+    ),
+    column("BESIDE", "co_runners"),
     column("LAST ADJUSTMENT", form=_adjustment),
 ]
 FLEXIBLE = {"NAME": 8, "TARGET": 8, "ACHIEVED": 8, "BESIDE": 6, "LAST ADJUSTMENT": 16}
@@ -112,7 +115,9 @@ def _sample(client: "Client") -> dict[str, Record]:
 
 def _worst_first(row: Record) -> tuple[float, float]:
     missed = row["met"] is False
-    return (row["pace"] or 0.0) if missed else float("inf"), -(row["cpus_used"] or 0.0)
+    return (row["normalized_performance"] or 0.0) if missed else float("inf"), -(
+        row["cpus_used"] or 0.0
+    )
 
 
 def _with_rate(usage: Record, before: Mapping[str, Any] | None) -> Record:

@@ -1,11 +1,8 @@
 """The manifest: workloads as users write them, in YAML or JSON.
 
-``submit`` and the API load manifests here and get frozen ``Workload`` values or all
-problems at once; ``describe`` and the API write workloads back; ``schema`` prints the
-format. The order of work: ``reader`` (bytes to trees, within limits), ``sections`` (trees to
-values by the table in ``fields``), ``rules`` (between fields); ``output`` writes. Scenarios have
-a table of their own and are read by the same engine. Nothing but the functions below is for
-others, and importing this package imports neither YAML nor the table.
+The order of work: ``reader`` (bytes to trees, within limits), ``sections`` (trees to values by the
+table in ``fields``), ``rules`` (between fields); ``output`` writes. Scenarios have a table of their
+own and are read by the same engine. Importing this package imports neither YAML nor the table.
 """
 
 from typing import TYPE_CHECKING
@@ -33,10 +30,10 @@ def load_manifests(
         At least one workload, in the file's order, their names unique.
 
     Raises:
-        InvalidManifest: With every problem of every document, up to 20 of them in words.
+        InvalidManifest: With all problems, up to 20 of them in words.
         InvalidInput: ``working_directory`` is not absolute.
     """
-    from wharfinger.manifest.loading import load  # noqa: PLC0415 - see the module
+    from wharfinger.manifest.loading import load  # noqa: PLC0415 - see above
 
     if not working_directory.startswith("/") or "\0" in working_directory:
         raise InvalidInput(f"working directory {working_directory!r} is not an absolute path")
@@ -45,22 +42,19 @@ def load_manifests(
 
 def json_schema() -> "dict[str, Json]":
     """The JSON Schema (draft 2020-12) of one document of a manifest file."""
-    from wharfinger.manifest.output import json_schema as build  # noqa: PLC0415
+    from wharfinger.manifest.output import json_schema as build  # noqa: PLC0415 - see above
 
     return build()
 
 
 def workload_to_manifest(workload: "Workload", *, redact: bool) -> "dict[str, Json]":
-    """Write a workload in the manifest's form; every default that applies is written out.
+    """A workload in the manifest's form, for JSON or YAML; every default is written out.
 
     Args:
         workload: As ``load_manifests`` made it.
-        redact: Replace the values of ``env`` by ``***``: for everything that is shown.
-
-    Returns:
-        Values that JSON and YAML can hold. Without ``redact``, loading them again gives an
-        equal workload.
+        redact: Replace the values of ``env`` by ``***``: for everything that is shown. Without
+            it, loading the manifest gives an equal workload.
     """
-    from wharfinger.manifest.output import write  # noqa: PLC0415 - see the module
+    from wharfinger.manifest.output import write  # noqa: PLC0415 - see above
 
     return write(workload, redact=redact)

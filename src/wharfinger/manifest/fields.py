@@ -28,12 +28,12 @@ LATENCY = Section(
     "A bound on a percentile of a service's latency.",
     {
         "percentile": PERCENTILE("Which percentile is bounded: more than 0, less than 100."),
-        "below": kinds.DURATION("What it stays below."),
+        "below": kinds.DURATION("The bound."),
     },
     workload.LatencyBound,
 )
 SERVICE_TARGET: dict[str, Field | Section] = {
-    "throughput": kinds.RATE("Queries or operations per second that a service must hold."),
+    "throughput": kinds.RATE("Queries or operations per second."),
     "latency": LATENCY,
 }
 TARGET = Section(
@@ -42,15 +42,15 @@ TARGET = Section(
     "`best-effort` has no target.",
     {
         **SERVICE_TARGET,
-        "completionTime": kinds.DURATION("From submission to its end.", "completion_seconds"),
+        "completionTime": kinds.DURATION("From submission to completion.", "completion_seconds"),
         "rate": kinds.RATE("Work per second, in the unit that `measure` reads."),
     },
     workload.Target,
 )
 SCALE = Section(
-    "How far it may scale out.",
+    "Scale-out.",
     {
-        "maxServers": SERVERS("The most servers it may use; 1 if `single-node`."),
+        "maxServers": SERVERS("Maximum number of servers; 1 if `single-node`."),
         "stateful": kinds.BOOLEAN(
             "Not supported yet: moving it loses or migrates state.",
             not_supported="moves a stateful workload like any other",
@@ -60,21 +60,21 @@ SCALE = Section(
             not_supported="does not start all servers of a workload together",
         ),
         "spread": choice(workload.Spread, "zone")(
-            "Not supported yet: over what its servers spread.",
+            "Not supported yet: what its servers are spread over.",
             not_supported="does not spread a workload's servers over zones",
         ),
     },
     workload.Scale,
 )
 PROFILE = Section(
-    "How it may be profiled before it is placed.",
+    "Profiling before placement.",
     {
         "mode": choice(workload.ProfileMode, "copy")(
             "`copy` runs a sandboxed copy, `live` varies the running workload's allocation, "
             "`none` does neither. Best-effort work is never copied.",
             default="`copy`; `none` if `best-effort`",
         ),
-        "seconds": SECONDS("For how long; at least 0.1, at most 3600."),
+        "seconds": SECONDS("Duration of profiling; 0.1 to 3600."),
     },
     workload.Profile,
 )
@@ -88,13 +88,13 @@ RUN = Section(
             "working_directory",
             default="`.`",
         ),
-        "stopGrace": kinds.TIME("Between asking it to stop (SIGTERM) and killing it."),
-        "restartable": kinds.BOOLEAN("It may be started again from its beginning, to be moved."),
+        "stopGrace": kinds.TIME("Time between SIGTERM and SIGKILL."),
+        "restartable": kinds.BOOLEAN("It may be restarted from its beginning, to migrate."),
     },
     workload.Run,
 )
 MEASURE = Section(
-    "How the manager reads its performance; see [measure.md](measure.md).",
+    "How its performance is measured; see [measure.md](measure.md).",
     {
         "progress": Section(
             "Performance read from the workload's own lines, on output or in a file.",
@@ -140,7 +140,7 @@ MEASURE = Section(
             "Performance read from a load generator's report.",
             {
                 "command": kinds.COMMAND(
-                    "A load generator, run again and again beside a `latency-critical` workload.",
+                    "A load generator, run repeatedly for a `latency-critical` workload.",
                     "load_command",
                     required=True,
                 ),
@@ -151,22 +151,24 @@ MEASURE = Section(
                 ),
             },
         ),
-        "seconds": EVERY("Between two samples; at least 1.", "every_seconds"),
+        "seconds": EVERY("Sampling interval; at least 1.", "every_seconds"),
     },
     workload.Measure,
 )
 SPEC = Section(
-    "What it must reach and how it runs.",
+    "Target and program.",
     {
         "type": choice(workload.WorkloadType, "batch")(
-            "Which kind; it says how the target is stated."
+            "The type, which determines how the target is stated."
         ),
         "target": TARGET,
-        "tolerance": kinds.TOLERANCE("How far it may miss its target; less than 100%."),
+        "tolerance": kinds.TOLERANCE(
+            "Deviation from the target that still meets it; less than 100%."
+        ),
         "priority": PRIORITY("Higher goes first."),
         "scale": SCALE,
         "resources": Section(
-            "What policies give it that do not size by target. Policies that do ignore it.",
+            "Allocation under policies that do not size by target; others ignore it.",
             {
                 "cpu": kinds.CPU("CPU time per second; not finer than `1m`."),
                 "memory": kinds.MEMORY("Limit on memory; at least `1Mi`."),
@@ -175,7 +177,7 @@ SPEC = Section(
             "reservation",
         ),
         "cost": Section(
-            "Not supported yet: what it may cost.",
+            "Not supported yet: bounds on cost.",
             {
                 "maxPerHour": MONEY(
                     "Not supported yet: in the currency of the servers' prices.",
@@ -205,10 +207,8 @@ METADATA = Section(
     "Identity of the workload.",
     {
         "name": kinds.NAME("Unique among the workloads that the manager knows; a DNS label."),
-        "labels": kinds.LABELS("Your own, at most 64; shown, never interpreted."),
+        "labels": kinds.LABELS("At most 64; shown, never interpreted."),
     },
     required=True,
 )
-MANIFEST = document(
-    "Workload", "A workload and the performance it must reach.", METADATA, SPEC, workload.Workload
-)
+MANIFEST = document("Workload", "A workload and its target.", METADATA, SPEC, workload.Workload)

@@ -1,13 +1,13 @@
 """The kinds of value that fields take: how each is read, written and described.
 
-The tables of fields (``fields``, ``wharfinger.simulator.scenario.scenario_fields``) are made of
-these. A kind is the only place that knows its value's form, so that what is accepted, what the
-JSON Schema says and what ``describe`` prints cannot differ.
+The tables of fields of manifests and scenarios are made of these. A kind is the only place that
+knows its value's form, so that what is accepted, what the JSON Schema says and what ``describe``
+prints cannot differ.
 """
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -15,7 +15,18 @@ from typing import Any, TypeAlias, cast
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest.tree import Mapping as MappingNode
-from wharfinger.manifest.tree import Node, Scalar, Sequence, describe
+from wharfinger.manifest.tree import (
+    Node,
+    Read,
+    Scalar,
+    Sequence,
+    Several,
+    describe,
+    each,
+    read_items,
+    scalar_text,
+    string,
+)
 from wharfinger.model import units
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import NAMED_NUMBERS
@@ -30,23 +41,12 @@ _MAX_TEXT = 512
 _MAX_PATH = 4095
 _MAX_ARGUMENTS = 1024
 _NO_NUL = "^[^\\u0000]*$"
-_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 # A host, perhaps a port, and a path; no user and no password, which would be logged.
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
-_URL = re.compile(
-    rf"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:({_PORT}))?(/[!-\"$-~]*)?$", re.ASCII
-)
-_HOST_AND_PORT = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([^/]*)")
+_HOST = r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
+_URL = re.compile(rf"{_HOST}(:({_PORT}))?(/[!-\"$-~]*)?$", re.ASCII)
+_HOST_AND_PORT = re.compile(rf"{_HOST}:([^/]*)")
 _LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
-_METRIC = re.compile(rf"^[A-Za-z_:][A-Za-z0-9_:]*(\{{{_LABEL}(,{_LABEL})*\}})?$", re.ASCII)
-
-
-class Several(InvalidInput):
-    """What is wrong in several parts of one value: line, part such as ``[0]``, message."""
-
-    def __init__(self, parts: "list[tuple[int, str, str]]") -> None:
-        self.parts = parts
-        super().__init__("; ".join(message for _, _, message in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,11 @@ class Field:
     """One field of a section, by its kind.
 
     Attributes:
-        kind: How it is read, written and described.
         doc: What it says, in one or two sentences.
         attribute: Where its section's object keeps it; empty = as its name says, ``None`` =
             nowhere, it is a constant.
         name: Its key, where it stands at an attribute that says another.
-        required: Whether its section must have it; ``None`` = if the attribute has no default.
+        required: ``None`` = if the attribute has no default.
         default: Its default in words, where it is not simply the attribute's.
         not_supported: What this version does not do; then only the default is accepted.
     """
@@ -79,15 +78,13 @@ class Kind:
 
     Attributes:
         says: Its name in the reference, with an example.
-        read: The value of a node; relative paths start from the directory that is given too.
-            Raises ``InvalidInput`` with value and mend.
-        write: The value in the manifest's form, for ``describe`` and the API.
+        write: The value in the manifest's form.
         schema: Its fragment of JSON Schema.
         secret: Its values are never shown.
     """
 
     says: str
-    read: Callable[[Node, str], object]
+    read: Read
     write: Callable[[Any], Json]
     schema: Mapping[str, Json]
     secret: bool = False
@@ -97,36 +94,10 @@ class Kind:
         return Field(self, doc, attribute, **options)
 
 
-# --- what a node is -------------------------------------------------------------------------
+# --- kinds of one scalar --------------------------------------------------------------------
 
 
-def scalar_text(node: Node) -> str:
-    """A scalar as the units' functions read it; numbers in YAML's own bases in decimal."""
-    if not isinstance(node, Scalar):
-        raise InvalidInput(f"{describe(node)} is given; write one value")
-    value = node.value
-    if value is None:
-        raise InvalidInput("is empty; write a value or remove the line")
-    if isinstance(value, str):
-        return value
-    if type(value) is int:
-        return str(value)
-    return repr(value) if type(value) is float and abs(value) < float("inf") else node.text
-
-
-def string(node: Node, what: str = "") -> str:
-    """A scalar that is text; what YAML takes for something else needs quotes."""
-    what = what or (quoted(node.text) if isinstance(node, Scalar) else "the value")
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        if "\0" in node.value:
-            raise InvalidInput(f"{what} has a NUL character in it; remove it")
-        return node.value
-    if isinstance(node, Scalar) and node.value is not None:
-        raise InvalidInput(f"{what} is {describe(node)} to YAML; put it in quotes")
-    raise InvalidInput(f"{what} must be text, this is {describe(node)}; write text in quotes")
-
-
-def closest(word: str, known: "list[str]") -> str | None:
+def closest(word: str, known: list[str]) -> str | None:
     """The known word that a user most probably meant; case, ``_`` and ``-`` do not count."""
     if len(word) > _MAX_NAME:
         return None
@@ -140,9 +111,6 @@ def closest(word: str, known: "list[str]") -> str | None:
     return plain[near[0]] if near else None
 
 
-# --- kinds of one scalar --------------------------------------------------------------------
-
-
 def quantity(
     noun: str,
     parse: Callable[[str], object],
@@ -154,9 +122,13 @@ def quantity(
     """A value with a unit; ``bare`` is the schema of bare numbers where they are allowed."""
     with_unit: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": 64}
     schema: dict[str, Json] = {"anyOf": [with_unit, dict(bare)]} if bare else with_unit
-    says = f"{noun}, e.g. " + " or ".join(f"`{example}`" for example in examples[:2])
     schema["examples"] = [*examples]
+    says = _says(noun, *examples[:2])
     return Kind(says, lambda node, _: parse(scalar_text(node)), write, schema)
+
+
+def _says(noun: str, *examples: Json) -> str:
+    return f"{noun}, e.g. " + " or ".join(f"`{example}`" for example in examples)
 
 
 def number(
@@ -183,7 +155,7 @@ def number(
     bounds = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
     schema: dict[str, Json] = {bounds[0]: low, bounds[1]: high, "examples": [*examples]}
     schema["type"] = "integer" if whole else "number"
-    return Kind(f"{noun}, e.g. `{examples[0]}`", read, _bare, schema)
+    return Kind(_says(noun, examples[0]), read, _bare, schema)
 
 
 WHOLE = "whole number"
@@ -231,28 +203,33 @@ def _read_boolean(node: Node, _: str) -> object:
 
 
 def text(
-    noun: str, check: Callable[[str, str], str], most: int, pattern: str, *examples: Json
+    noun: str,
+    pattern: str,
+    most: int,
+    mend: str,
+    *examples: Json,
+    check: Callable[[str, str], str] | None = None,
 ) -> Kind:
-    """Text that ``check`` accepts, or refuses with value and mend; it is also told a directory."""
+    """Text of at most so many characters that a pattern matches.
+
+    ``check`` makes the value of the text and a directory, or refuses it with a reason of its own.
+    """
+
+    def read(node: Node, directory: str) -> object:
+        given = string(node)
+        if len(given) > most:
+            raise InvalidInput(f"{quoted(given)} is too long; at most {most} characters")
+        value = check(given, directory) if check else given
+        if not re.fullmatch(pattern, given):
+            raise InvalidInput(f"{quoted(given)} is not a {noun}; {mend}")
+        return value
+
     schema: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": most}
     schema["examples"] = [*examples]
-    says = f"{noun}, e.g. " + " or ".join(f"`{example}`" for example in examples)
-    return Kind(says, lambda node, directory: check(string(node), directory), str, schema)
-
-
-def _name(name: str, _: str) -> str:
-    if len(name) > _MAX_NAME:
-        raise InvalidInput(f"{quoted(name)} is too long; a name has at most {_MAX_NAME} characters")
-    if not _NAME.fullmatch(name):
-        raise InvalidInput(
-            f"{quoted(name)} is not a name; use a-z, 0-9 and - between them, e.g. cache-1"
-        )
-    return name
+    return Kind(_says(noun, *examples), read, str, schema)
 
 
 def _path(path: str, directory: str) -> str:
-    if not path or len(path) > _MAX_PATH:
-        raise InvalidInput(f"{quoted(path)} is not a directory; write e.g. . or /srv/cache")
     if path.startswith("~"):
         raise InvalidInput(f"{quoted(path)}: ~ is not expanded; write the directory in full")
     start = "" if path.startswith("/") else directory
@@ -260,8 +237,8 @@ def _path(path: str, directory: str) -> str:
     return "/" + "/".join(part for part in f"{start}/{path}".split("/") if part not in ("", "."))
 
 
-def _regex(pattern: str, _: str) -> str:
-    mend = "e.g. 'ops=([0-9]+)'"
+def _read_regex(node: Node, _: str) -> object:
+    pattern, mend = string(node), "e.g. 'ops=([0-9]+)'"
     if len(pattern) > _MAX_TEXT:
         raise InvalidInput(f"{quoted(pattern)} is too long; at most {_MAX_TEXT} characters")
     try:
@@ -283,9 +260,11 @@ def _regex(pattern: str, _: str) -> str:
     return pattern
 
 
-def _url(url: str) -> str:
+def _read_url(node: Node, _: str) -> object:
+    shown = quoted(_without_password(node.text)) if isinstance(node, Scalar) else ""
+    url = string(node, shown)
     if len(url) > _MAX_TEXT:
-        raise InvalidInput(f"is too long; at most {_MAX_TEXT} characters")
+        raise InvalidInput(f"{shown} is too long; at most {_MAX_TEXT} characters")
     if not _URL.fullmatch(url):
         port = _HOST_AND_PORT.match(url)
         wrong = "is not an http or https URL"
@@ -293,17 +272,8 @@ def _url(url: str) -> str:
             wrong = "names a user or a password, and manifests are logged"
         elif port is not None:
             wrong = f"has no port from 1 to 65535, but {quoted(port[2])}"
-        raise InvalidInput(f"{wrong}; write e.g. http://127.0.0.1:8080/metrics")
+        raise InvalidInput(f"{shown} {wrong}; write e.g. http://127.0.0.1:8080/metrics")
     return url
-
-
-def _read_url(node: Node, _: str) -> object:
-    shown = quoted(_without_password(node.text)) if isinstance(node, Scalar) else ""
-    url = string(node, shown)
-    try:
-        return _url(url)
-    except InvalidInput as error:
-        raise InvalidInput(f"{shown} {error}") from None
 
 
 def _without_password(text: str) -> str:
@@ -322,41 +292,10 @@ def _without_password(text: str) -> str:
     return f"{start}{REDACTED}@{host}"
 
 
-def _metric(metric: str, _: str) -> str:
-    if len(metric) <= _MAX_TEXT and _METRIC.fullmatch(metric):
-        return metric
-    mend = "write e.g. http_requests_total or 'http_requests_total{code=\"200\"}'"
-    raise InvalidInput(f"{quoted(metric)} is not a metric; {mend}")
-
-
 # --- kinds of lists and mappings ------------------------------------------------------------
 
 
-def each(parts: "Iterable[tuple[int, str, Callable[[], object]]]") -> list[object]:
-    """The values of all parts, given as line, place such as ``[0]``, and reader.
-
-    Raises:
-        Several: With what is wrong in any of them.
-    """
-    values, wrong = [], []
-    for line, inside, read in parts:
-        try:
-            values.append(read())
-        except InvalidInput as error:
-            wrong.append((line, inside, str(error)))
-    if wrong:
-        raise Several(wrong)
-    return values
-
-
-def _argument(node: Node, index: int) -> str:
-    argument = string(node)
-    if not argument and not index:
-        raise InvalidInput("'' is not a program; write e.g. sh")
-    return argument
-
-
-def _read_command(node: Node, _: str) -> object:
+def _read_command(node: Node, directory: str) -> object:
     if not isinstance(node, Sequence):
         shown = quoted(node.text) if isinstance(node, Scalar) else "the value"
         mend = 'write e.g. [sh, -c, "echo $HOME"], one item per argument'
@@ -364,19 +303,21 @@ def _read_command(node: Node, _: str) -> object:
     if not 0 < len(node.items) <= _MAX_ARGUMENTS:
         mend = f"write the program and its arguments, at most {_MAX_ARGUMENTS}"
         raise InvalidInput(f"the list has {len(node.items)} items; {mend}")
-    return tuple(
-        each(
-            (item.line, f"[{index}]", partial(_argument, item, index))
-            for index, item in enumerate(node.items)
-        )
-    )
+    command = read_items(_read_string, node, directory)
+    if not command[0]:
+        raise Several([(node.items[0].line, "[0]", "'' is not a program; write e.g. sh")])
+    return command
+
+
+def _read_string(node: Node, _: str) -> object:
+    return string(node)
 
 
 def mapping(
     says: str,
-    read_value: Callable[[Node], object],
-    schema: dict[str, Json],
     example: str,
+    read_value: Read,
+    schema: dict[str, Json],
     *,
     keys: str = "",
     key_mend: str = "",
@@ -389,28 +330,25 @@ def mapping(
     def is_key(name: str) -> bool:
         return not keys or (len(name) <= max_key and re.fullmatch(keys, name) is not None)
 
-    def read_entry(name: str, node: Node) -> object:
-        if not is_key(name):
-            raise InvalidInput(f"{quoted(name)} is not a valid key; {key_mend}")
-        return read_value(node)
-
-    def read(node: Node, _: str) -> object:
+    def read(node: Node, directory: str) -> object:
         if not isinstance(node, MappingNode):
             raise InvalidInput(f"must be a mapping, this is {describe(node)}; write e.g. {example}")
         if len(node.entries) > most:
             raise InvalidInput(f"{len(node.entries)} entries are too many; at most {most}")
-        values = each(
-            (entry.line, f".{name}" if is_key(name) else "", partial(read_entry, name, entry.node))
+        wrong = [
+            (entry.line, "", f"{quoted(name)} is not a valid key; {key_mend}")
             for name, entry in node.entries.items()
-        )
-        return dict(zip(node.entries, values, strict=True))
+            if not is_key(name)
+        ]
+        places = ((e.line, f".{name}", e.node) for name, e in node.entries.items() if is_key(name))
+        return dict(zip(node.entries, each(read_value, directory, places, wrong), strict=True))
 
     if keys:
         schema["propertyNames"] = {"pattern": keys, "maxLength": max_key}
-    return Kind(f"{says}, e.g. `{example}`", read, dict, {"type": "object", **schema}, secret)
+    return Kind(_says(says, example), read, dict, {"type": "object", **schema}, secret)
 
 
-def _label(node: Node) -> str:
+def _read_label(node: Node, _: str) -> object:
     label = string(node)
     if len(label) > _MAX_NAME:
         raise InvalidInput(f"{quoted(label)} is too long; at most {_MAX_NAME} characters")
@@ -479,14 +417,32 @@ MEMORY = quantity(
     *("512Mi", "4Gi", "1.5G"),
     bare={"type": "integer", "minimum": MIN_MEMORY_BYTES, "maximum": units.MAX_BYTES},
 )
-NAME = text("name", _name, _MAX_NAME, _NAME.pattern, "cache-1")
-DIRECTORY = text("path", _path, _MAX_PATH, "^[^~\\u0000][^\\u0000]*$", ".", "/srv/cache")
-FILE = replace(DIRECTORY, says="path, e.g. `progress.log`")
-URL = replace(
-    text("URL", _name, _MAX_TEXT, _URL.pattern, "http://127.0.0.1:8080/metrics"), read=_read_url
+NAME = text(
+    "name",
+    "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    _MAX_NAME,
+    "use a-z, 0-9 and - between them, e.g. cache-1",
+    "cache-1",
 )
-METRIC = text("metric", _metric, _MAX_TEXT, _METRIC.pattern, "http_requests_total")
-REGEX = text("regular expression", _regex, _MAX_TEXT, "\\(", "ops=([0-9]+)")
+DIRECTORY = text(
+    "path",
+    "^[^~\\u0000][^\\u0000]*$",
+    _MAX_PATH,
+    "write e.g. . or /srv/cache",
+    *(".", "/srv/cache"),
+    check=_path,
+)
+FILE = replace(DIRECTORY, says="path, e.g. `progress.log`")
+_ANY_URL = text("URL", _URL.pattern, _MAX_TEXT, "", "http://127.0.0.1:8080/metrics")
+URL = replace(_ANY_URL, read=_read_url)
+METRIC = text(
+    "metric",
+    rf"^[A-Za-z_:][A-Za-z0-9_:]*(\{{{_LABEL}(,{_LABEL})*\}})?$",
+    _MAX_TEXT,
+    "write e.g. http_requests_total or 'http_requests_total{code=\"200\"}'",
+    "http_requests_total",
+)
+REGEX = replace(text("regular expression", "\\(", _MAX_TEXT, "", "ops=([0-9]+)"), read=_read_regex)
 _STRING: dict[str, Json] = {"type": "string", "pattern": _NO_NUL}
 COMMAND = Kind(
     'list of text, e.g. `[sh, -c, "exit 0"]`',
@@ -503,18 +459,18 @@ COMMAND = Kind(
 )
 LABELS = mapping(
     "text by text",
-    _label,
-    {"additionalProperties": _STRING | {"maxLength": _MAX_NAME}, "maxProperties": 64},
     "{team: web}",
+    _read_label,
+    {"additionalProperties": _STRING | {"maxLength": _MAX_NAME}, "maxProperties": 64},
     keys=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$",
     key_mend="use letters, digits and . _ / - between them",
     max_key=_MAX_NAME,
 )
 ENVIRONMENT = mapping(
     "text by text",
-    lambda node: string(node, "the value"),
-    {"additionalProperties": _STRING, "maxProperties": 1024},
     '{PORT: "7001"}',
+    lambda node, _: string(node, "the value"),
+    {"additionalProperties": _STRING, "maxProperties": 1024},
     keys="^[A-Za-z_][A-Za-z0-9_]*$",
     key_mend="use letters, digits and _, and no digit first",
     max_key=256,

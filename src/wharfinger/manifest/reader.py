@@ -1,10 +1,9 @@
 """From the bytes of a manifest file to trees of values, within limits checked on the way.
 
-``load_manifests`` calls this; the fields are then read by ``parsing``. PyYAML gives the
-events, its C parser where that was built and its Python one elsewhere; what is built from
-them, the meanings (``core_schema``) and the limits are ours. A limit is checked before the
-thing that it bounds is built, and no function here calls itself, so that neither brackets
-nor aliases can take more memory or stack than the limits say.
+PyYAML gives the events, by its C parser where that was built and its Python one elsewhere. A limit
+is checked before the thing that it bounds is built, and no function here calls itself, so that
+neither brackets nor aliases can take more memory or stack than the limits say. ``sections`` then
+reads the fields.
 """
 
 import re
@@ -12,9 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from wharfinger.manifest.core_schema import CORE_TAGS, PREFIX, resolve, resolve_tagged
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.tree import Mapping, Node, Scalar, Sequence, TreeEntry, describe
+from wharfinger.manifest.tree import (
+    CORE_TAGS,
+    PREFIX,
+    Mapping,
+    Node,
+    Scalar,
+    ScalarValue,
+    Sequence,
+    TreeEntry,
+    describe,
+    resolve,
+    resolve_tagged,
+)
 from wharfinger.model.units import format_bytes, quoted
 
 if TYPE_CHECKING:
@@ -23,14 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    """How much one manifest file may hold.
+    """How much one manifest file may hold; depth and nodes count aliases written out.
 
     Attributes:
-        max_bytes: Of the file.
-        max_depth: Lists and mappings within each other, aliases written out.
-        max_nodes: Values, lists and mappings, aliases written out.
-        max_aliases: Uses of an anchor.
-        max_scalar_chars: Length of one value or key.
         max_tag_directives: Uses of ``%TAG``, each of which libyaml compares with all others.
     """
 
@@ -73,12 +78,7 @@ _MENDS = (
 
 
 class _Stop(Exception):
-    """The rest of the file can't be read; raised and caught in this module only."""
-
-    def __init__(self, line: int, message: str) -> None:
-        self.line = line
-        self.message = message
-        super().__init__(message)
+    """The rest of the file can't be read; its arguments are line and message."""
 
 
 def read_documents(
@@ -88,26 +88,24 @@ def read_documents(
     *,
     pure: bool = False,
 ) -> Iterator[Node]:
-    """The documents of a file, one by one; empty ones are left out.
+    """The documents of a file, also those with problems in them; empty ones are left out.
 
     Args:
         text: UTF-8, with or without a byte order mark.
         problems: Takes what is wrong. After an error of form the rest is not read.
         limits: How much the file may hold.
         pure: Use PyYAML's Python parser though the C one is there.
-
-    Yields:
-        A tree per document, also of one that has problems in it.
     """
     try:
         events = _events(_decoded(text, limits), pure=pure)
         yield from _Composer(problems, limits).documents(events)
     except _Stop as stop:
-        problems.add(stop.line, "", stop.message)
+        line, message = stop.args
+        problems.add(line, "", message)
 
 
 def _decoded(text: bytes | str, limits: DocumentLimits) -> str:
-    """The text, if it is of a bearable size and printable."""
+    """The text, if it is within the limits and printable."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > limits.max_bytes:
         allowed = format_bytes(limits.max_bytes)
@@ -128,10 +126,7 @@ def _decoded(text: bytes | str, limits: DocumentLimits) -> str:
 
 
 def _with_whole_characters(text: str) -> str:
-    """JSON with characters beyond U+FFFF in one escape, as YAML has them, instead of two.
-
-    Other text is left alone: outside of double quotes a backslash is only itself.
-    """
+    """JSON with characters beyond U+FFFF in one escape, as YAML has them; other text as it is."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _ESCAPE.sub(_whole_character, text) if _JSON.fullmatch(text) else text
@@ -145,7 +140,6 @@ def _whole_character(escape: re.Match[str]) -> str:
 
 
 def _events(text: str, *, pure: bool) -> "Iterator[yaml.Event]":
-    """PyYAML's events of a text, its errors turned into ours."""
     import yaml  # noqa: PLC0415 - 10 ms that only those who read a manifest should pay
 
     parser: Any = yaml.CBaseLoader(text) if yaml.__with_libyaml__ and not pure else _pure(text)
@@ -195,9 +189,8 @@ class _Open:
     """A list or mapping whose end has not come.
 
     Attributes:
-        node: What was read of it.
-        key: In a mapping, the key whose value comes next; ``None`` where its value will be
-            dropped because the key is wrong.
+        key: In a mapping, the key whose value comes next; ``None`` = a wrong one, whose value will
+            be dropped.
         key_line: Where that key stands; 0 = a key comes next.
     """
 
@@ -219,7 +212,6 @@ class _Composer:
         self._root: Node | None = None
 
     def documents(self, events: "Iterator[yaml.Event]") -> Iterator[Node]:
-        """The trees of all documents that are not empty."""
         handlers = {
             "ScalarEvent": self._scalar,
             "AliasEvent": self._alias,
@@ -260,7 +252,7 @@ class _Composer:
             self._anchors[event.anchor] = node
         self._attach(node)
 
-    def _value(self, event: Any, line: int) -> "str | int | float | bool | None":
+    def _value(self, event: Any, line: int) -> ScalarValue:
         tag = event.tag
         if tag is None or tag == "!":  # libyaml does not tell "!" from no tag
             text: str = event.value
@@ -304,7 +296,6 @@ class _Composer:
         self._attach(self._open.pop().node)
 
     def _attach(self, node: Node) -> None:
-        """Put a whole node where it belongs."""
         if not self._open:
             self._root = node
             return
@@ -323,7 +314,6 @@ class _Composer:
             top.key = self._key(node, parent)
 
     def _key(self, node: Node, parent: Mapping) -> str | None:
-        """The key that a node is, or ``None`` and a problem."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
             shown = quoted(node.text) if isinstance(node, Scalar) else describe(node)
             self._problems.add(node.line, "", f"key {shown} is not text; put it in quotes")

@@ -1,8 +1,7 @@
 """The rules between fields, in words for ``load_manifests`` and in JSON Schema's terms.
 
-``sections`` has read the fields; here they are held against each other, as far as those that
-a rule compares are right by themselves. Each rule that JSON Schema can say stands in
-``schema_rules`` too.
+``sections`` has read the fields; a rule compares those that are right by themselves. Each rule that
+JSON Schema can say stands in ``schema_rules`` too.
 """
 
 import re
@@ -28,22 +27,20 @@ MAX_START_BYTES = 1024**2
 
 _SERVICE = WorkloadType.LATENCY_CRITICAL
 _READERS = ("progress", "http", "command")
-_Found: TypeAlias = Iterator[tuple[str, str]]
+_Contradictions: TypeAlias = Iterator[tuple[str, str]]
 """Fields that contradict others, and what to say of them."""
 
 
 def check_rules(document: Document) -> None:
-    """Hold a document's fields against each other; contradictions go to its problems."""
+    """Check a document's fields against each other; contradictions go to its problems."""
     kind = document.values.get("spec.type")
-    found = [*_http(document), *_total(document), *_start_size(document)]
-    if kind is not None:
-        found = [*_target(document, kind), *_by_type(document, kind), *found]
-    for path, message in found:
+    by_type = [] if kind is None else [*_target(document, kind), *_by_type(document, kind)]
+    for path, message in (*by_type, *_http(document), *_total(document), *_start_size(document)):
         document.wrong(path, message)
 
 
 def complete(workload: Workload, document: Document) -> Workload:
-    """Fill in the defaults that hang on other things than the field itself."""
+    """A workload with the defaults that depend on more than the field itself."""
     if "spec.run.workingDir" not in document.lines:
         run = replace(workload.run, working_directory=document.working_directory)
         workload = replace(workload, run=run)
@@ -52,7 +49,7 @@ def complete(workload: Workload, document: Document) -> Workload:
     return workload
 
 
-def _target(document: Document, kind: WorkloadType) -> _Found:
+def _target(document: Document, kind: WorkloadType) -> _Contradictions:
     allowed = TARGET_FIELDS[kind]
     states = f"a {kind} workload states {' or '.join(allowed)}"
     if "spec.target" not in document.lines:
@@ -60,29 +57,28 @@ def _target(document: Document, kind: WorkloadType) -> _Found:
             yield "spec.target", f"is missing; {states}"
         return
     if not allowed:
-        mend = "remove it, or choose another type"
-        yield "spec.target", f"a {kind} workload has no target; {mend}"
+        yield "spec.target", f"a {kind} workload has no target; remove it, or choose another type"
         return
-    known = (*TARGET_FIELDS[WorkloadType.BATCH], *TARGET_FIELDS[_SERVICE])
-    given = [name for name in known if f"spec.target.{name}" in document.lines]
-    for name in given:
+    every = (*TARGET_FIELDS[WorkloadType.BATCH], *TARGET_FIELDS[_SERVICE])
+    stated = [name for name in every if f"spec.target.{name}" in document.lines]
+    for name in stated:
         if name not in allowed:
             yield f"spec.target.{name}", f"{states}; write that, or change the type"
-    if not given and "spec.target" in document.values:
+    if not stated and "spec.target" in document.values:
         yield "spec.target", f"is empty; {states}"
-    if kind is not _SERVICE and set(allowed) <= set(given):
-        yield f"spec.target.{given[-1]}", f"{states}, not both; remove one"
+    if kind is not _SERVICE and set(allowed) <= set(stated):
+        yield f"spec.target.{stated[-1]}", f"{states}, not both; remove one"
 
 
-def _by_type(document: Document, kind: WorkloadType) -> _Found:
+def _by_type(document: Document, kind: WorkloadType) -> _Contradictions:
     servers = document.values.get("spec.scale.maxServers", 1)
     if kind is WorkloadType.SINGLE_NODE and servers != 1:
         mend = "write 1, or type: batch"
         yield "spec.scale.maxServers", f"{servers} servers for a {kind} workload; {mend}"
     mode = document.values.get("spec.profile.mode")
     if kind is WorkloadType.BEST_EFFORT and mode is ProfileMode.COPY:
-        mend = "write none or live"
-        yield "spec.profile.mode", f"'copy': a {kind} workload is never copied; {mend}"
+        message = f"'copy': a {kind} workload is never copied; write none or live"
+        yield "spec.profile.mode", message
     if "spec.measure.load" not in document.lines:
         return
     if kind is not _SERVICE:
@@ -93,7 +89,7 @@ def _by_type(document: Document, kind: WorkloadType) -> _Found:
         yield "spec.measure.load", f"nothing reads its report; {mend}"
 
 
-def _http(document: Document) -> _Found:
+def _http(document: Document) -> _Contradictions:
     http = "spec.measure.http"
     if http not in document.values:
         return
@@ -110,8 +106,8 @@ def _http(document: Document) -> _Found:
         yield f"{http}.metric", f"{quoted(metric)}: a histogram is named without _bucket; {mend}"
 
 
-def _total(document: Document) -> _Found:
-    """A total says when all is done only where something says how much is."""
+def _total(document: Document) -> _Contradictions:
+    """A total determines the end only where something says how much is done."""
     progress = "spec.measure.progress"
     regex = document.values.get(f"{progress}.regex")
     if f"{progress}.total" not in document.lines or regex is None:
@@ -123,7 +119,7 @@ def _total(document: Document) -> _Found:
         yield f"{progress}.total", f"nothing says how much of it is done; {mend}"
 
 
-def _start_size(document: Document) -> _Found:
+def _start_size(document: Document) -> _Contradictions:
     run = document.values.get("spec.run")
     texts = [] if run is None else [*run.command, *run.env.keys(), *run.env.values()]
     size = sum(len(text.encode()) + 1 for text in texts)

@@ -1,9 +1,8 @@
 """The schema engine: tables of fields, and reading a document by one.
 
-A document's format is a ``Section``: its fields by name, each of a ``Kind``, and the dataclass
-that they make. Defaults, and which fields are required, are the dataclass's. ``load_manifests``
-and ``wharfinger.simulator.scenario.scenario_files`` read by their tables here; ``output`` writes
-by them. A wrong field does not stop the others from being read.
+A document's format is a ``Section``: its fields by name, each of a ``Kind``, and the dataclass that
+they make, which says defaults and what is required. Manifests and scenarios are read by their
+tables here; ``output`` writes by them. A wrong field does not stop the others from being read.
 """
 
 import dataclasses
@@ -15,9 +14,9 @@ from typing import Any, TypeAlias
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import tree
-from wharfinger.manifest.kinds import Field, Kind, Several, closest
+from wharfinger.manifest.kinds import Field, Kind, closest
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.tree import Node, Scalar, describe
+from wharfinger.manifest.tree import Node, Scalar, Several, describe
 from wharfinger.model.units import quoted
 
 NOT_SUPPORTED = "not-supported"
@@ -27,7 +26,6 @@ Maker: TypeAlias = "Callable[..., object] | None"
 """Makes an object of a section's attributes."""
 
 _WRONG = object()
-_UNITS = ("", "_seconds", "_per_second", "_bytes", "_millicpus")
 _UNIT = re.compile("(_seconds|_per_second|_bytes|_millicpus)$")
 
 
@@ -36,14 +34,11 @@ class Section:
     """One field that holds other fields.
 
     Attributes:
-        doc: What it says.
         fields: By name, in the order in which they are written.
         make: Makes its object from the attributes of its fields; an ``InvalidInput`` that it
-            raises is a problem of the section. ``None`` = it has no object of its own, and its
-            fields belong to the object around it.
+            raises is a problem of the section. ``None`` = its fields are the object's around it.
         attribute: Where the object around it keeps its object; empty = as its name says.
-        required: Whether the section around it must have it; ``None`` = if the attribute has no
-            default.
+        required: ``None`` = if the attribute has no default.
         many: Whether it is a list of such; then its attribute is a tuple of objects.
         short: What may stand in its place instead of a mapping; ``None`` = nothing.
     """
@@ -64,24 +59,25 @@ def section(make: type, doc: str, **options: Any) -> Section:
 
 def fields_of(make: type) -> dict[str, Field | Section]:
     """The fields that a dataclass's annotations tell: ``Annotated[float, TIME("When.")]``."""
-    told: dict[str, Field | Section] = {}
-    for each in dataclasses.fields(make):
-        for part in getattr(each.type, "__metadata__", ()):
-            first, *rest = _UNIT.sub("", each.name).split("_")
-            name = getattr(part, "name", "") or first + "".join(map(str.title, rest))
-            told[name] = dataclasses.replace(part, attribute=each.name)
-    return told
+    return {
+        getattr(part, "name", "") or _key(each.name): dataclasses.replace(part, attribute=each.name)
+        for each in dataclasses.fields(make)
+        for part in getattr(each.type, "__metadata__", ())
+    }
+
+
+def _key(attribute: str) -> str:
+    """The name of the field that an attribute keeps: ``stop_grace_seconds`` keeps ``stopGrace``."""
+    first, *rest = _UNIT.sub("", attribute).split("_")
+    return first + "".join(map(str.title, rest))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """A field of a section, held against the dataclass that keeps it.
+    """A field of a section, joined with the dataclass that keeps it.
 
     Attributes:
-        name: Its key.
-        part: What it is.
         attribute: Of the object that keeps it; ``None`` = it is kept nowhere.
-        required: Whether the section must have it.
         default: Of the attribute; ``None`` = none, or one that can't be written.
         make: Of the object that its own fields belong to.
     """
@@ -105,23 +101,14 @@ def _row(name: str, part: Field | Section, make: Maker) -> FieldRow:
     if part.attribute is None or (isinstance(part, Section) and part.make is None):
         return FieldRow(name, part, None, bool(part.required), None, own)
     keeps: Any = dataclasses.fields(make) if isinstance(make, type) else ()
-    kept = {each.name: each for each in keeps}
-    snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
-    derived = next((snake + unit for unit in _UNITS if snake + unit in kept), name)
-    attribute = part.attribute or derived
-    holder = kept.get(attribute)
+    wanted, missing = part.attribute or name, dataclasses.MISSING
+    holder = next((each for each in keeps if wanted in (each.name, _key(each.name))), None)
     if holder is None:
-        return FieldRow(name, part, attribute, bool(part.required), None, own)
-    missing = holder.default is dataclasses.MISSING
-    required = missing and holder.default_factory is dataclasses.MISSING
-    return FieldRow(
-        name,
-        part,
-        attribute,
-        required if part.required is None else part.required,
-        None if missing else holder.default,
-        own,
-    )
+        return FieldRow(name, part, wanted, bool(part.required), None, own)
+    required = holder.default is missing and holder.default_factory is missing
+    required = required if part.required is None else part.required
+    default = None if holder.default is missing else holder.default
+    return FieldRow(name, part, holder.name, required, default, own)
 
 
 @dataclass(slots=True)
@@ -129,12 +116,12 @@ class Document:
     """What was read of one document.
 
     Attributes:
-        problems: Takes what is wrong with it.
         working_directory: What relative paths start from.
         line: Where it begins.
         table: What such a document may hold.
         lines: The line of each field that is there, by path.
-        values: The value of each field and section that is right, by path.
+        values: The value of each field and section that is right, by path; of the whole, under
+            ``""``, the attributes of its object.
     """
 
     problems: Problems
@@ -145,7 +132,7 @@ class Document:
     values: dict[str, Any] = field(default_factory=dict)
 
     def wrong(self, path: str, message: str) -> None:
-        """Note a problem of a field, in its line or that of the nearest section around it."""
+        """Add a problem of a field, in its line or that of the nearest section around it."""
         place = path
         while place and place not in self.lines:
             place = place.rpartition(".")[0]
@@ -153,17 +140,7 @@ class Document:
 
 
 def read_document(root: Node, table: Section, problems: Problems, directory: str) -> Document:
-    """Read one document; what is wrong with it goes to ``problems``.
-
-    Args:
-        root: The document.
-        table: What it may hold.
-        problems: Takes what is wrong.
-        directory: Absolute; what relative paths start from.
-
-    Returns:
-        With the attributes of its object as the value of the path ``""``, where all is right.
-    """
+    """One document, read by a table; what is wrong with it goes to ``problems``."""
     document = Document(problems, directory, root.line, table)
     attributes = _read_section(document, table, table.make, root, "")
     if attributes is not None:
@@ -174,7 +151,7 @@ def read_document(root: Node, table: Section, problems: Problems, directory: str
 def _read_section(
     document: Document, section: Section, make: Maker, node: Node, path: str
 ) -> dict[str, object] | None:
-    """The attributes that a section's fields give; ``None`` when one of them is wrong."""
+    """The attributes that a section's fields make; ``None`` when one of them is wrong."""
     if not isinstance(node, tree.Mapping):
         document.wrong(path, _not_a_mapping(section, node))
         return None
@@ -185,19 +162,17 @@ def _read_section(
         entry = node.entries.get(row.name)
         if entry is not None:
             document.lines[where] = entry.line
-            given = _read_row(document, row, entry.node, where)
-            whole = whole and given is not None
-            attributes |= given or {}
+            made = _read_row(document, row, entry.node, where)
+            whole = whole and made is not None
+            attributes |= made or {}
         elif row.required:
             document.wrong(where, f"is missing; {_example(row)}")
             whole = False
     return attributes if whole else None
 
 
-def _read_row(
-    document: Document, row: FieldRow, node: Node, path: str
-) -> "dict[str, object] | None":
-    """The attributes that one field or section gives; ``None`` when it is wrong."""
+def _read_row(document: Document, row: FieldRow, node: Node, path: str) -> dict[str, object] | None:
+    """The attributes that one field or section makes; ``None`` when it is wrong."""
     part = row.part
     if isinstance(part, Field):
         value = _field(document, row, part, node, path)
@@ -232,16 +207,13 @@ def _value(document: Document, kind: Kind, node: Node, path: str) -> object:
 
 
 def _list(document: Document, section: Section, node: Node, path: str) -> object:
-    """The objects of a section that stands in a list."""
     if not isinstance(node, tree.Sequence):
         known = ", ".join(section.fields)
         document.wrong(path, f"is {describe(node)}, not a list; write - and a mapping of {known}")
         return _WRONG
-    made = []
-    for index, item in enumerate(node.items):
-        where = f"{path}[{index}]"
-        document.lines[where] = item.line
-        made.append(_object(document, section, item, where))
+    items = {f"{path}[{index}]": item for index, item in enumerate(node.items)}
+    document.lines |= {where: item.line for where, item in items.items()}
+    made = [_object(document, section, item, where) for where, item in items.items()]
     return _WRONG if _WRONG in made else tuple(made)
 
 
@@ -278,10 +250,9 @@ def _only_known(document: Document, section: Section, node: tree.Mapping, path: 
 
 
 def _unknown(section: Section, name: str, table: Section) -> str:
-    """What to say of an unknown field."""
     mend = f"the fields here are {', '.join(section.fields)}"
     near = closest(name, list(section.fields))
-    elsewhere = next((path for path, other in _sections("", table) if name in other.fields), None)
+    elsewhere = next((path for path, other in _sections(table) if name in other.fields), None)
     if name == "<<":
         mend = "YAML 1.2 has no merge keys, write the fields out"
     elif near:
@@ -291,19 +262,16 @@ def _unknown(section: Section, name: str, table: Section) -> str:
     return f"unknown field {quoted(name)}; {mend}"
 
 
-def _sections(path: str, section: Section) -> Iterator[tuple[str, Section]]:
+def _sections(section: Section) -> Iterator[tuple[str, Section]]:
     """All sections of a table with their paths, the outer ones first."""
-    waiting = [(path, section)]
-    while waiting:
-        path, section = waiting.pop(0)
-        yield path, section
-        for name, part in section.fields.items():
-            if isinstance(part, Section):
-                waiting.append((f"{path}.{name}" if path else name, part))
+    waiting = [("", section)]
+    for path, each in waiting:
+        yield path, each
+        inner = {name: part for name, part in each.fields.items() if isinstance(part, Section)}
+        waiting += [(f"{path}.{name}" if path else name, part) for name, part in inner.items()]
 
 
 def _example(row: FieldRow) -> str:
-    """How to write a field that is missing."""
     if isinstance(row.part, Section):
         return f"write {row.name}: with {', '.join(row.part.fields)}"
     schema: Any = row.part.kind.schema

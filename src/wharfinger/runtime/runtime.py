@@ -26,8 +26,7 @@ from wharfinger.engines.base import Engine
 from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
 from wharfinger.model.profile import Measurements
 from wharfinger.model.workload import Workload
-from wharfinger.store.base import NewEntry
-from wharfinger.store.sqlite import SqliteStore
+from wharfinger.store.base import NewEntry, Store
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ class Runtime:
         self,
         make_manager: MakeManager,
         engine: Engine,
-        store: SqliteStore,
+        store: Store,
         clock: Callable[[], float],
         *,
         services: Mapping[Port, Service] | None = None,
@@ -123,7 +122,7 @@ class Runtime:
         return self._engine
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The store, for the history of events."""
         return self._store
 

@@ -1,11 +1,11 @@
-"""Drives one runtime from the asyncio loop in which the API is served: one thread does all.
+"""Drives one runtime from the asyncio loop in which the API is served, in one thread.
 
-The routes read through it and make their requests through ``request``; what waits for
-news awaits ``changed``. When the runtime fails in a way that leaves memory and log apart,
-the manager stops: the log is the truth, and the next start begins from it.
+Routes make their requests through ``request`` and wait for events by ``changed``. When a failure
+leaves memory and log apart, the manager stops, and the next start begins from the log.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,10 +15,10 @@ from wharfinger.runtime.runtime import RETRY_SECONDS, Runtime
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 MAX_TIMER_SECONDS = 30.0
-"""The longest sleep: a wall clock that is set must not put the core's time off for long."""
+"""The longest sleep: a wall clock that is set must not delay the core for long."""
 
 REFUSALS = (InvalidInput, Conflict, NotFound, Unavailable)
 """After these the runtime is as it was."""
@@ -32,7 +32,7 @@ class Driver:
         on_fault: Called once when the runtime can't go on; it ends the server.
 
     Attributes:
-        fault: Why the runtime could not go on; ``None`` = it goes on.
+        fault: Why the runtime could not go on.
         stopping: Waiting requests should return.
     """
 
@@ -46,13 +46,13 @@ class Driver:
         self._seen = runtime.store.last_sequence
 
     def attach(self) -> None:
-        """Begin to drive, in the running loop."""
+        """Start, in the running loop."""
         for descriptor in self.runtime.descriptors():
-            asyncio.get_running_loop().add_reader(descriptor, self._pump)
+            asyncio.get_running_loop().add_reader(descriptor, self._run, self.runtime.pump)
         self._after()
 
     def detach(self) -> None:
-        """Drive no more, and let all waiting requests return."""
+        """Stop, and let all waiting requests return."""
         self.stopping = True
         self._news.set()
         if self._timer is not None:
@@ -60,8 +60,8 @@ class Driver:
         for descriptor in self.runtime.descriptors():
             asyncio.get_running_loop().remove_reader(descriptor)
 
-    def request(self, call: Callable[[], T]) -> T:
-        """Make a request of the runtime.
+    def request(self, call: Callable[[], _T]) -> _T:
+        """The result of a request to the runtime.
 
         Raises:
             WharfingerError: As the request does; ``Unavailable`` where it broke the runtime.
@@ -80,20 +80,11 @@ class Driver:
         return result
 
     async def changed(self, after: int, timeout_seconds: float) -> None:
-        """Return when an event later than ``after`` is logged, or the time is over."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_seconds
-        while not self.stopping and self.runtime.store.last_sequence <= after:
-            news = self._news
-            try:
-                await asyncio.wait_for(news.wait(), deadline - loop.time())
-            except TimeoutError:
-                return
-
-    # --- when something is due -----------------------------------------------------------------
-
-    def _pump(self) -> None:
-        self._run(self.runtime.pump)
+        """Wait until an event later than ``after`` is logged, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while not self.stopping and self.runtime.store.last_sequence <= after:
+                    await self._news.wait()
 
     def _tick(self) -> None:
         self._timer = None
@@ -106,7 +97,7 @@ class Driver:
         except Unavailable as error:
             log.warning("something that was due has to wait: %s", error)
             retry_seconds = RETRY_SECONDS
-        # Whatever else it is: memory may be ahead of the log now, and only a new start mends that.
+        # Memory may be ahead of the log now, and only a new start repairs that.
         except Exception as error:  # noqa: BLE001
             self._fail(error)
             return
@@ -121,7 +112,7 @@ class Driver:
         self._on_fault()
 
     def _after(self, not_before_seconds: float = 0.0) -> None:
-        """Set the timer, and wake requests that wait for news."""
+        """Set the timer, and wake requests that wait for events."""
         self._schedule(not_before_seconds)
         if self.runtime.store.last_sequence != self._seen:
             self._seen = self.runtime.store.last_sequence
@@ -129,10 +120,7 @@ class Driver:
             news.set()
 
     def _schedule(self, not_before_seconds: float) -> None:
-        """Keep the earlier of the timer that is set and the one that is due.
-
-        Else steady traffic could delay a retry without end.
-        """
+        """Keep the earlier timer, lest steady traffic delays a retry without end."""
         due = self.runtime.wake_at()
         delay = MAX_TIMER_SECONDS if due is None else due - self.runtime.now()
         delay = max(not_before_seconds, min(delay, MAX_TIMER_SECONDS))

@@ -1,19 +1,18 @@
-"""The event log as the API shows it: what each entry is about, nothing secret.
+"""The event log as the API shows it: as it was logged, but for the values of environment variables.
 
-Called by the routes with entries of the store. The entries are shown as they were logged;
-only the values of environment variables are replaced.
+Called by the routes with entries of the store.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from pydantic import Field
+
 from wharfinger.core import events as ev
 from wharfinger.errors import InvalidInput
-from wharfinger.service import models
-from wharfinger.service.records import timestamp
-from wharfinger.store.base import LogEntry
-from wharfinger.store.sqlite import SqliteStore
+from wharfinger.service.models import ApiModel, Timestamp
+from wharfinger.store.base import LogEntry, Store
 
 REDACTED = "***"
 LOOK_BACK_ENTRIES = 20_000
@@ -21,10 +20,21 @@ LOOK_BACK_ENTRIES = 20_000
 KINDS = tuple(cls.__name__ for cls in get_args(ev.Event))
 
 
+class EventModel(ApiModel):
+    """One entry of the log."""
+
+    name: str = Field(description="What it is about: a workload, a server, or `manager`.")
+    sequence: int
+    logged_at: Timestamp = Field(validation_alias="time")
+    kind: str
+    message: str = Field(description="For people; may be empty.")
+    data: dict[str, Any] = Field(description="The whole event; values of `env` are `***`.")
+
+
 def newest(
-    store: SqliteStore, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
+    store: Store, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
 ) -> list[LogEntry]:
-    """The newest entries, oldest of them first.
+    """At most ``limit`` of the newest entries, oldest of them first.
 
     Args:
         store: The log.
@@ -41,44 +51,36 @@ def newest(
     if not kinds and not without:
         return store.tail(limit)
     wanted = set(kinds or KINDS) - set(without)
-    looked = limit
+    depth = limit
     while True:
-        found = [entry for entry in store.tail(looked) if entry.kind in wanted]
-        everything = looked >= min(LOOK_BACK_ENTRIES, store.last_sequence)
-        if len(found) >= limit or everything:
-            return found[-limit:]
-        looked = min(4 * looked, LOOK_BACK_ENTRIES)
+        entries = [entry for entry in store.tail(depth) if entry.kind in wanted]
+        everything = depth >= min(LOOK_BACK_ENTRIES, store.last_sequence)
+        if len(entries) >= limit or everything:
+            return entries[-limit:]
+        depth = min(4 * depth, LOOK_BACK_ENTRIES)
 
 
-def event(entry: LogEntry, names: Mapping[str, str]) -> models.EventModel:
+def event(entry: LogEntry, names: Mapping[str, str]) -> EventModel:
     """One entry.
 
     Args:
         entry: As the store has it.
-        names: A workload's name by its uid: entries of the engine speak of starts, whose
-            keys begin with the uid.
+        names: A workload's name by its uid, with which the keys in the engine's events begin.
     """
-    data = redacted(json.loads(entry.payload))
-    return models.EventModel(
-        name=_subject(data, names),
-        sequence=entry.sequence,
-        logged_at=timestamp(entry.time),
-        kind=entry.kind,
-        message=_message(data),
-        data=data,
-    )
+    data = _redacted(json.loads(entry.payload))
+    return EventModel.of(entry, name=_subject(data, names), message=_message(data), data=data)
 
 
-def redacted(value: Any) -> Any:
+def _redacted(value: Any) -> Any:
     """The same with every value of a mapping called ``env`` replaced."""
     if isinstance(value, list):
-        return [redacted(item) for item in value]
+        return [_redacted(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
         key: dict.fromkeys(inner, REDACTED)
         if key == "env" and isinstance(inner, dict)
-        else redacted(inner)
+        else _redacted(inner)
         for key, inner in value.items()
     }
 
@@ -96,7 +98,7 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 def _message(data: Mapping[str, Any]) -> str:
-    """What the event itself says to people, which most do not."""
+    """What the event itself says to people; for most of them nothing."""
     if isinstance(data.get("decision"), dict):
         return str(data["decision"]["message"])
     return next((str(data[key]) for key in ("reason", "handle", "report") if data.get(key)), "")

@@ -1,29 +1,61 @@
-"""The sockets on which the API listens, and which clients may connect.
+"""The sockets on which the API listens, how clients connect to them, and the token for TCP.
 
-``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's
-own user; TCP is for clients with the token, and exists only when both are given.
+``cli/up.py`` makes them, ``server.py`` serves them. The Unix socket is for the manager's own user;
+TCP is for clients with the token, and exists only when both are given. Every client command
+imports this, so it imports next to nothing.
 """
 
 import os
 import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from wharfinger.errors import Conflict, InvalidInput
-from wharfinger.service.address import reachable
 
 TOKEN_VARIABLE = "WHARFINGER_TOKEN"
 MIN_TOKEN_CHARACTERS = 16
 MAX_TOKEN_BYTES = 4096
 BACKLOG = 512
+MAX_PATH_BYTES = 107
+"""Of a socket: ``sun_path`` is 108 bytes, and the kernel wants a NUL at its end."""
+
+
+@contextmanager
+def reachable(path: Path) -> Iterator[str]:
+    """A name for the socket at ``path`` that ``bind`` and ``connect`` take.
+
+    A path that is too long is reached through its directory, named by an open descriptor.
+    """
+    if len(os.fsencode(path)) <= MAX_PATH_BYTES:
+        yield str(path)
+        return
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{path.name}"
+    finally:
+        os.close(directory)
+
+
+def connect(path: Path, timeout_seconds: float) -> socket.socket:
+    """A connection to the socket at ``path``; ``OSError`` where no process listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout_seconds)
+        with reachable(path) as name:
+            connection.connect(name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def listen_unix(path: Path) -> socket.socket:
-    """Listen on a Unix socket of mode 0600.
+    """A listening Unix socket of mode 0600.
 
-    The caller holds the state directory's lock, so whatever socket lies there is a dead
-    manager's and is removed.
+    The caller holds the state directory's lock, so a socket that lies there is a dead manager's and
+    is removed.
 
     Raises:
         Conflict: Something that is no socket is in the way.
@@ -70,7 +102,7 @@ def parse_listen(given: str) -> tuple[str, int]:
 
 
 def listen_tcp(host: str, port: int) -> socket.socket:
-    """Listen on a TCP address.
+    """A listening TCP socket.
 
     Raises:
         InvalidInput: The host is not an address of this machine.
@@ -98,17 +130,14 @@ def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
     else:
         token, place = environment.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE
     if not token:
-        raise InvalidInput(
-            f"--listen needs a token: give --token-file FILE or set {TOKEN_VARIABLE}"
-        )
+        raise InvalidInput(f"--listen needs a token: use --token-file FILE or {TOKEN_VARIABLE}")
+    mend = "make one by `openssl rand -hex 16`"
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise InvalidInput(
-            f"{place}: a token is ASCII without spaces; make one by `openssl rand -hex 16`"
-        )
+        raise InvalidInput(f"{place}: a token is ASCII without spaces; {mend}")
     if len(token) < MIN_TOKEN_CHARACTERS:
         raise InvalidInput(
             f"{place}: the token has {len(token)} characters, at least {MIN_TOKEN_CHARACTERS} "
-            "are needed; make one by `openssl rand -hex 16`"
+            f"are needed; {mend}"
         )
     return token
 

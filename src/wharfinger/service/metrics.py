@@ -1,4 +1,4 @@
-"""The manager's metrics, collected from its state at each scrape.
+"""The manager's metrics in Prometheus' text format, collected from its state at each scrape.
 
 ``routes_cluster`` imports this at the first scrape: nothing is registered or counted before.
 """
@@ -13,7 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from wharfinger.core.pipeline import Manager
 from wharfinger.core.state import AdjustmentKind
 from wharfinger.model.decisions import Term
-from wharfinger.service import records
+from wharfinger.service import cluster
+from wharfinger.service.performance import TargetStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -44,59 +45,44 @@ class ManagerCollector:
 
     def collect(self) -> Iterator[Metric]:
         """Every metric with its values."""
-        state = self.manager.state
-        phases = records.phases(state.workloads.values())
+        phases = cluster.phases(self.manager.state.workloads.values())
         yield _labelled("workloads", "Workloads by phase.", "phase", phases)
         yield from self._performance()
         queued = self.manager.queue_lengths()
         yield _labelled("queue_length", "Workloads waiting.", "queue", queued)
-        servers = records.servers(self.manager)
+        servers = cluster.servers(self.manager)
         for name, field, help_text in _SERVER_METRICS:
             values = {server.name: getattr(server, field) for server in servers}
             yield _labelled(f"server_{name}", help_text, "server", values)
-        yield CounterMetricFamily(
-            "wharfinger_events_logged", "Events in the log.", self.last_sequence
-        )
+        logged = self.last_sequence
+        yield CounterMetricFamily("wharfinger_events_logged", "Events in the log.", logged)
         yield _gauge("free_disk_bytes", "Room for the event log.", self.room_bytes)
         yield _gauge("start_time_seconds", "Start, seconds since the epoch.", self.start_time)
 
     def _performance(self) -> Iterator[Metric]:
         """Targets met, errors of predictions, adjustments."""
-        targets = dict.fromkeys(("yes", "no", "unknown"), 0)
+        state = self.manager.state
+        targets = {"yes": 0, "no": 0, "unknown": 0}
         errors: dict[str, list[float]] = {term.value: [] for term in Term}
-        for record in self.manager.state.workloads.values():
-            status = records.TargetStatus.of(record, self.now)
+        for record in state.workloads.values():
+            status = TargetStatus(record, self.now)
             if record.workload.target is not None and (record.on_server or record.ended):
-                met = "unknown" if status.met is None else ("yes" if status.met else "no")
-                targets[met] += 1
-            for error in records.prediction_errors(record, status.achieved, self.now):
+                targets["unknown" if status.met is None else "yes" if status.met else "no"] += 1
+            for error in status.prediction_errors():
                 errors[error.name].append(abs(error.log_error))
-        yield _labelled(
-            "targets_met",
-            "Workloads that run or ran, by whether they keep their target.",
-            "met",
-            targets,
-        )
+        help_text = "Workloads that run or ran, by whether they keep their target."
+        yield _labelled("targets_met", help_text, "met", targets)
         # No value where nothing was predicted and measured: missing is not zero.
         if means := {name: fmean(values) for name, values in errors.items() if values}:
-            yield _labelled(
-                "prediction_error_log", "Mean of |ln(achieved / predicted)|.", "kind", means
-            )
+            help_text = "Mean of |ln(achieved / predicted)|."
+            yield _labelled("prediction_error_log", help_text, "kind", means)
         checked = {name: len(values) for name, values in errors.items()}
-        yield _labelled(
-            "predictions_checked",
-            "Known workloads whose prediction was measured too.",
-            "kind",
-            checked,
-        )
-        adjustments = CounterMetricFamily(
-            "wharfinger_adjustments",
-            "Adjustments of placed workloads, by what was done.",
-            labels=["kind"],
-        )
+        help_text = "Known workloads whose prediction was measured too."
+        yield _labelled("predictions_checked", help_text, "kind", checked)
+        help_text = "Adjustments of placed workloads, by what was done."
+        adjustments = CounterMetricFamily("wharfinger_adjustments", help_text, labels=["kind"])
         for kind in AdjustmentKind:
-            count = self.manager.state.adjustment_counts.get(kind, 0)
-            adjustments.add_metric([kind.value], count)
+            adjustments.add_metric([kind.value], state.adjustment_counts.get(kind, 0))
         yield adjustments
 
 

@@ -1,8 +1,8 @@
-"""Which user may speak on a connection, checked before a byte of it is read.
+"""The HTTP protocol that ``server.py`` gives to uvicorn: who may connect, checked before reading.
 
-``server.py`` gives these to uvicorn. On the Unix socket the kernel says whose process it
-is; on TCP the request must carry the token. A TCP client that says nothing is let go, and
-there are only so many of them, so that a stranger can't use up the manager's descriptors.
+On the Unix socket the kernel says whose process it is; on TCP the request must carry the token.
+Silent TCP clients are disconnected and their number is bounded, so that a stranger can't use up the
+manager's descriptors.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from wharfinger.service.answers import answer
+from wharfinger.service.routing import answer
 
 _CREDENTIALS = struct.Struct("3i")
 """``struct ucred``: pid, uid, gid."""
@@ -34,19 +34,14 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 class TokenGuard:
-    """An ASGI app that lets only requests with the token through to another.
-
-    Args:
-        app: The one to protect.
-        token: ASCII.
-    """
+    """An ASGI app that lets only requests with the ASCII token through to another."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._expected = b"Bearer " + token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the other app answer."""
+        """Answer 401, or let the other app answer."""
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         # Compared in constant time, so that answers do not tell how much was right.
         if len(given) == 1 and hmac.compare_digest(given[0], self._expected):
@@ -62,16 +57,8 @@ class TokenGuard:
 
 
 def make_protocol(token: str | None) -> Callable[..., asyncio.Protocol]:
-    """The protocol class that uvicorn makes one of for each connection.
-
-    Args:
-        token: For TCP; ``None`` = TCP is closed.
-    """
-
-    class Protocol(GuardedProtocol):
-        tcp_token = token
-
-    return Protocol
+    """The protocol class for uvicorn's connections; without a token TCP is closed."""
+    return type("Protocol", (GuardedProtocol,), {"tcp_token": token})
 
 
 class GuardedProtocol(H11Protocol):
@@ -87,7 +74,7 @@ class GuardedProtocol(H11Protocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop watching it."""
+        """Cancel the deadline for its first request."""
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
@@ -107,7 +94,7 @@ class GuardedProtocol(H11Protocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is answered in the API's form too."""
+        """Answer in the API's form also what is not HTTP."""
         body = bytes(answer(400, "invalid-input", msg).body)
         headers = [
             (b"content-type", b"application/json"),

@@ -1,12 +1,15 @@
-"""Routes that hand in, show, change and stop workloads."""
+"""Routes that submit, show, change and stop workloads."""
 
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field
 
 from wharfinger.core.lifecycle import ENDED, Phase
 from wharfinger.core.state import WorkloadRecord
@@ -14,71 +17,113 @@ from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import InvalidInput, InvalidManifest, NotFound
 from wharfinger.manifest import load_manifests, workload_to_manifest
 from wharfinger.model.workload import Workload
-from wharfinger.service import models, records
-from wharfinger.service.answers import read_body
-from wharfinger.service.dependencies import TheCore, TheDriver, may_fail
+from wharfinger.service import workloads as shown
 from wharfinger.service.driver import Driver
-from wharfinger.service.merge_patch import merged
+from wharfinger.service.explanations import DecisionModel, Explanation, decision, explanation
+from wharfinger.service.models import ApiModel
+from wharfinger.service.routing import TheCore, TheDriver, WaitSeconds, may_fail, read_body
 
 router = APIRouter(tags=["workloads"])
 
 MAX_LOG_BYTES = 1024**2
-MAX_WAIT_SECONDS = 30.0
+MAX_PATCH_DEPTH = 32
 LOG_POLL_SECONDS = 0.1
 
-ENDED_GROUP, LIVE_GROUP = "ended", "live"
-
-_MANIFESTS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "Manifests, at most 4 MiB; see `wharfinger schema`.",
-        "content": {
-            kind: {"schema": {"type": "string" if "yaml" in kind else "object"}}
-            for kind in ("application/yaml", "application/json")
-        },
-    }
-}
-_PATCH: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "A JSON merge patch (RFC 7396) of the manifest.",
-        "content": {"application/merge-patch+json": {"schema": {"type": "object"}}},
-    }
-}
-
-WorkingDirectory = Annotated[
-    str, Query(max_length=4096, description="Absolute; what `workingDir` is relative to.")
-]
-Source = Annotated[str, Query(max_length=4096, description="What messages call the manifest.")]
+_GROUPS = {"ended": ENDED, "live": frozenset(Phase) - ENDED}
+"""Words for several phases at once."""
+_RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
+"""Phases in which there is a program that may be measured."""
 
 
-# --- handing in and changing ------------------------------------------------------------------
+# --- what the routes are given ------------------------------------------------------------------
+
+
+def _takes(description: str, **types: str) -> dict[str, Any]:
+    """For the OpenAPI document: the body that a route reads itself, by kind."""
+    content = {f"application/{kind}": {"schema": {"type": name}} for kind, name in types.items()}
+    return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
+_TAKES_MANIFESTS = _takes(
+    "Manifests, at most 4 MiB; see `wharfinger schema`.", yaml="string", json="object"
+)
+_TAKES_PATCH = _takes(
+    "JSON merge patch (RFC 7396) of the manifest.", **{"merge-patch+json": "object"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _ManifestBody:
+    """Manifests in a request's body, and how to read them."""
+
+    request: Request
+    working_directory: Annotated[
+        str, Query(max_length=4096, description="Absolute; what `workingDir` is relative to.")
+    ] = "/"
+    source: Annotated[
+        str, Query(max_length=4096, description="What messages call the manifest.")
+    ] = "<request>"
+
+    async def workloads(self) -> tuple[Workload, ...]:
+        directory = self.working_directory
+        if not directory.startswith("/") or "\0" in directory:
+            raise InvalidInput(f"working_directory: {directory!r}: write an absolute path")
+        body = await read_body(self.request)
+        # In a thread: a large manifest must not keep the manager from what is due.
+        read = partial(load_manifests, source=self.source, working_directory=directory)
+        return await asyncio.to_thread(read, body)
+
+
+async def _find(name: str, core: TheCore) -> WorkloadRecord:
+    return core.find(name)
+
+
+_Body = Annotated[_ManifestBody, Depends()]
+_Record = Annotated[WorkloadRecord, Depends(_find)]
+
+
+# --- submitting and changing ------------------------------------------------------------------
+
+
+class Submission(ApiModel):
+    """What became of one submitted workload."""
+
+    name: str
+    created: bool = Field(description="`false` = the same was submitted before.")
+    decisions: list[DecisionModel] | None = Field(
+        default=None, description="For a dry run: what would be decided, as if it came alone."
+    )
+
+
+class Deletion(ApiModel):
+    """What a deletion did."""
+
+    name: str
+    outcome: str = Field(description="`stopping`, its record stays; or `deleted`, with its record.")
 
 
 @router.post(
     "/v1/workloads",
     status_code=201,
-    openapi_extra=_MANIFESTS,
+    openapi_extra=_TAKES_MANIFESTS,
     responses={
-        200: {"model": list[models.Submission], "description": "Nothing was new."},
+        200: {"model": list[Submission], "description": "Nothing was new."},
         **may_fail(400, 409, 413, 503, 507),
     },
 )
 async def submit_workloads(
-    request: Request,
+    body: _Body,
     response: Response,
     driver: TheDriver,
     dry_run: Annotated[bool, Query(description="Decide, and take nothing in.")] = False,
-    working_directory: WorkingDirectory = "/",
-    source: Source = "<request>",
-) -> list[models.Submission]:
-    """Hand in workloads, all or none. Acknowledged means on disk; the same again is no error."""
-    workloads = await _read_manifests(request, source, working_directory)
+) -> list[Submission]:
+    """Submit workloads, all or none. Acknowledged means on disk; the same again is no error."""
+    workloads = await body.workloads()
     if dry_run:
         submissions = [_preview(driver, workload) for workload in workloads]
     else:
         taken = driver.request(lambda: driver.runtime.submit(workloads))
-        submissions = [models.Submission(name=one.name, created=one.created) for one in taken]
+        submissions = [Submission(name=one.name, created=one.created) for one in taken]
     if dry_run or not any(one.created for one in submissions):
         response.status_code = 200
     return submissions
@@ -86,62 +131,65 @@ async def submit_workloads(
 
 @router.put(
     "/v1/workloads/{name}",
-    openapi_extra=_MANIFESTS,
+    openapi_extra=_TAKES_MANIFESTS,
     responses=may_fail(400, 404, 409, 413, 507),
 )
-async def replace_workload(
-    name: str,
-    request: Request,
-    driver: TheDriver,
-    working_directory: WorkingDirectory = "/",
-    source: Source = "<request>",
-) -> models.WorkloadModel:
+async def replace_workload(name: str, body: _Body, driver: TheDriver) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by its whole manifest."""
-    return _update(driver, name, await _read_manifests(request, source, working_directory))
+    return _update(driver, name, await body.workloads())
 
 
 @router.patch(
-    "/v1/workloads/{name}", openapi_extra=_PATCH, responses=may_fail(400, 404, 409, 413, 507)
+    "/v1/workloads/{name}", openapi_extra=_TAKES_PATCH, responses=may_fail(400, 404, 409, 413, 507)
 )
-async def patch_workload(name: str, request: Request, driver: TheDriver) -> models.WorkloadModel:
+async def patch_workload(name: str, request: Request, driver: TheDriver) -> shown.WorkloadModel:
     """Change what a live workload must reach or may use, by what is to be different."""
     patch = _parse_patch(await read_body(request))
     workload = driver.runtime.manager.find(name).workload
-    manifest = json.dumps(merged(workload_to_manifest(workload, redact=False), patch))
+    manifest = json.dumps(_merged(workload_to_manifest(workload, redact=False), patch))
     try:
         workloads = load_manifests(manifest, source="update", working_directory="/")
     except InvalidManifest as error:
         # The line is one of a document that the user never saw.
-        raise InvalidManifest(
-            [problem.replace("update:1: ", "") for problem in error.problems]
-        ) from None
+        problems = [problem.replace("update:1: ", "") for problem in error.problems]
+        raise InvalidManifest(problems) from None
     return _update(driver, name, workloads)
 
 
 @router.delete("/v1/workloads/{name}", responses=may_fail(404, 507))
-async def delete_workload(name: str, driver: TheDriver) -> models.Deletion:
+async def delete_workload(name: str, driver: TheDriver) -> Deletion:
     """Stop a live workload; drop an ended one's record and output."""
     outcome = driver.request(lambda: driver.runtime.delete(name))
-    return models.Deletion(name=name, outcome=outcome)
+    return Deletion(name=name, outcome=outcome)
 
 
-async def _read_manifests(
-    request: Request, source: str, working_directory: str
-) -> tuple[Workload, ...]:
-    if not working_directory.startswith("/") or "\0" in working_directory:
-        raise InvalidInput(f"working_directory: {working_directory!r}: write an absolute path")
-    body = await read_body(request)
-    # In a thread: a large manifest must not keep the manager from what is due.
-    return await asyncio.to_thread(
-        load_manifests, body, source=source, working_directory=working_directory
-    )
+def _merged(document: Any, patch: Any, depth: int = 0) -> Any:
+    """A document with a JSON merge patch (RFC 7396) applied; ``None`` removes a field.
+
+    >>> _merged({"a": 1, "b": {"c": 2}}, {"b": {"c": None, "d": 3}})
+    {'a': 1, 'b': {'d': 3}}
+
+    Raises:
+        InvalidInput: The patch is nested deeper than any manifest.
+    """
+    if depth > MAX_PATCH_DEPTH:
+        raise InvalidInput(f"the patch has more than {MAX_PATCH_DEPTH} levels; no manifest does")
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merged(result.get(key), value, depth + 1)
+    return result
 
 
-def _preview(driver: Driver, workload: Workload) -> models.Submission:
+def _preview(driver: Driver, workload: Workload) -> Submission:
     manager = driver.runtime.manager
     created = manager.check_submission(workload)
-    decisions = [records.decision(made) for made in manager.preview(workload, driver.runtime.now())]
-    return models.Submission(name=workload.name, created=created, decisions=decisions)
+    decisions = [decision(made) for made in manager.preview(workload, driver.runtime.now())]
+    return Submission(name=workload.name, created=created, decisions=decisions)
 
 
 def _parse_patch(body: bytes) -> dict[str, Any]:
@@ -150,20 +198,18 @@ def _parse_patch(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the patch is not JSON: {error}") from None
     if not isinstance(patch, dict):
-        raise InvalidInput(
-            "the patch is not a JSON object; write what is to change, e.g. "
-            '{"spec": {"priority": 5}}'
-        )
+        mend = 'write what is to change, e.g. {"spec": {"priority": 5}}'
+        raise InvalidInput(f"the patch is not a JSON object; {mend}")
     return patch
 
 
-def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> models.WorkloadModel:
+def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> shown.WorkloadModel:
     if len(workloads) != 1 or workloads[0].name != name:
-        found = ", ".join(repr(workload.name) for workload in workloads[:3])
-        raise InvalidInput(f"the manifest is of {found}; an update takes one, of {name!r}")
-    driver.request(lambda: driver.runtime.update(workloads[0]))
+        names = ", ".join(repr(workload.name) for workload in workloads[:3])
+        raise InvalidInput(f"the manifest is of {names}; an update takes one, of {name!r}")
     runtime = driver.runtime
-    return records.workload(runtime.manager.find(name), runtime.now())
+    driver.request(lambda: runtime.update(workloads[0]))
+    return shown.workload(runtime.manager.find(name), runtime.now())
 
 
 # --- looking ------------------------------------------------------------------------------------
@@ -181,15 +227,15 @@ async def list_workloads(
     label: Annotated[
         list[str] | None, Query(description="Only with this label, `key=value`; repeatable.")
     ] = None,
-) -> list[models.WorkloadModel]:
-    """Workloads, in the order in which they were handed in."""
+) -> list[shown.WorkloadModel]:
+    """Workloads, in the order of submission."""
     phases, labels = _phases(phase or []), dict(map(_label, label or []))
     names = None if name is None else dict.fromkeys(name)
     for wanted in names or ():
         core.find(wanted)
     now = driver.runtime.now()
     return [
-        records.workload(record, now)
+        shown.workload(record, now)
         for record in core.state.workloads.values()
         if (names is None or record.name in names)
         and record.phase in phases
@@ -197,21 +243,13 @@ async def list_workloads(
     ]
 
 
-def _phases(given: Sequence[str]) -> frozenset[Phase]:
-    if not given:
-        return frozenset(Phase)
-    wanted: set[Phase] = set()
-    for word in given:
-        if word == ENDED_GROUP:
-            wanted |= ENDED
-        elif word == LIVE_GROUP:
-            wanted |= frozenset(Phase) - ENDED
-        elif word in Phase.__members__.values():
-            wanted.add(Phase(word))
-        else:
-            known = ", ".join([ENDED_GROUP, LIVE_GROUP, *Phase])
-            raise InvalidInput(f"phase: {word[:80]!r} is not a phase; there are {known}")
-    return frozenset(wanted)
+def _phases(words: Sequence[str]) -> frozenset[Phase]:
+    """The phases that words name; without any, all."""
+    groups = {**_GROUPS, **{phase.value: frozenset({phase}) for phase in Phase}}
+    for word in words:
+        if word not in groups:
+            raise InvalidInput(f"phase: {word[:80]!r} is unknown; there are {', '.join(groups)}")
+    return frozenset().union(*(groups[word] for word in words)) if words else frozenset(Phase)
 
 
 def _label(given: str) -> tuple[str, str]:
@@ -222,56 +260,52 @@ def _label(given: str) -> tuple[str, str]:
 
 
 @router.get("/v1/usage", responses=may_fail())
-async def list_usage(driver: TheDriver) -> list[models.UsageModel]:
+async def list_usage(driver: TheDriver, core: TheCore) -> list[shown.UsageModel]:
     """What every running workload uses."""
-    return list(_usage(driver).values())
+    return _usage(driver, core.state.workloads.values())
 
 
 @router.get("/v1/workloads/{name}", responses=may_fail(404))
-async def get_workload(name: str, driver: TheDriver, core: TheCore) -> models.WorkloadDetail:
+async def get_workload(record: _Record, driver: TheDriver) -> shown.WorkloadDetail:
     """One workload with all that is known of it."""
-    record = core.find(name)
-    return records.workload_detail(record, driver.runtime.now(), _used(driver, record))
+    return shown.workload_detail(record, driver.runtime.now(), _used(driver, record))
 
 
 @router.get("/v1/workloads/{name}/usage", responses=may_fail(404))
-async def get_usage(name: str, driver: TheDriver, core: TheCore) -> models.UsageModel:
+async def get_usage(record: _Record, driver: TheDriver) -> shown.UsageModel:
     """What one running workload uses."""
-    used = _usage(driver).get(core.find(name).name)
-    if used is None:
-        raise NotFound(f"workload {name!r} does not run ({core.find(name).phase})")
-    return used
+    for used in _usage(driver, [record]):
+        return used
+    raise NotFound(f"workload {record.name!r} does not run ({record.phase})")
 
 
 @router.get("/v1/workloads/{name}/explain", responses=may_fail(404))
-async def explain_workload(name: str, driver: TheDriver, core: TheCore) -> models.Explanation:
+async def explain_workload(record: _Record, driver: TheDriver, core: TheCore) -> Explanation:
     """Why it is where it is, why not elsewhere, or why it waits."""
-    record = core.find(name)
-    return records.explanation(core, record, driver.runtime.now(), _used(driver, record))
+    return explanation(core, record, driver.runtime.now(), _used(driver, record))
 
 
-def _used(driver: Driver, record: WorkloadRecord) -> models.UsageModel | None:
-    return _usage(driver).get(record.name) if record.on_server else None
+def _used(driver: Driver, record: WorkloadRecord) -> shown.UsageModel | None:
+    return next(iter(_usage(driver, [record])), None) if record.on_server else None
 
 
-RUN = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
-"""Phases in which there is a program of which something may be measured."""
-
-
-def _usage(driver: Driver) -> dict[str, models.UsageModel]:
-    used, measured_at = driver.runtime.engine.usage(), time.monotonic()
-    now = driver.runtime.now()
-    manager = driver.runtime.manager
-    return {
-        record.name: records.usage(
-            manager, record, used.get(record.key, Usage(None, None)), measured_at, now
+def _usage(driver: Driver, records: Iterable[WorkloadRecord]) -> list[shown.UsageModel]:
+    runtime, nothing = driver.runtime, Usage(None, None)
+    used, measured_at = runtime.engine.usage(), time.monotonic()
+    return [
+        shown.usage(
+            runtime.manager, record, used.get(record.key, nothing), measured_at, runtime.now()
         )
-        for record in manager.state.workloads.values()
-        if record.key in used or record.phase in RUN
-    }
+        for record in records
+        if record.key in used or record.phase in _RUN
+    ]
 
 
 # --- output -------------------------------------------------------------------------------------
+
+
+def _header(kind: str, description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": kind}}
 
 
 @router.get(
@@ -282,14 +316,10 @@ def _usage(driver: Driver) -> dict[str, models.UsageModel]:
             "description": "The bytes as the program wrote them.",
             "content": {"application/octet-stream": {}},
             "headers": {
-                "Wharfinger-Next-Offset": {
-                    "description": "Where to go on reading.",
-                    "schema": {"type": "integer"},
-                },
-                "Wharfinger-Ended": {
-                    "description": "`true` = the program has ended; with no bytes, that was all.",
-                    "schema": {"type": "boolean"},
-                },
+                "Wharfinger-Next-Offset": _header("integer", "Where to go on reading."),
+                "Wharfinger-Ended": _header(
+                    "boolean", "`true` = the program has ended; with no bytes, that was all."
+                ),
             },
         },
         **may_fail(400, 404),
@@ -300,15 +330,10 @@ async def read_log(
     request: Request,
     driver: TheDriver,
     offset: Annotated[
-        int,
-        Query(
-            ge=-MAX_LOG_BYTES * 64, le=2**62, description="From here on; negative = from the end."
-        ),
+        int, Query(ge=-64 * MAX_LOG_BYTES, le=2**62, description="Negative = from the end.")
     ] = 0,
     limit_bytes: Annotated[int, Query(ge=1, le=MAX_LOG_BYTES)] = 65536,
-    wait_seconds: Annotated[
-        float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Wait so long for a first byte.")
-    ] = 0.0,
+    wait_seconds: WaitSeconds = 0.0,
 ) -> Response:
     """A piece of a workload's output."""
     deadline = time.monotonic() + wait_seconds

@@ -1,8 +1,8 @@
-"""Serves the API of one runtime until it is told to stop: uvicorn and the runtime in one loop.
+"""Puts the API together and serves it: uvicorn and the runtime in one asyncio loop, in one thread.
 
-``cli/up.py`` calls ``serve`` with a started runtime and listening sockets. On SIGTERM and
-SIGINT it stops taking requests, ends long polls and returns; closing the runtime, which
-leaves all workloads running, is the caller's.
+``cli/up.py`` calls ``serve`` with a started runtime and listening sockets. On SIGTERM and SIGINT it
+stops taking requests, ends long polls and returns; closing the runtime, which leaves all workloads
+running, is the caller's.
 """
 
 import asyncio
@@ -14,16 +14,37 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
+from wharfinger import __version__
 from wharfinger.runtime.runtime import Runtime
-from wharfinger.service.app import make_app
-from wharfinger.service.dependencies import StateOfManager
+from wharfinger.service import routes_cluster, routes_workloads, routing
 from wharfinger.service.driver import Driver
 from wharfinger.service.protocol import make_protocol
 
 GRACE_SECONDS = 5
 """How long an answer that is under way may take at the end."""
 KEEP_ALIVE_SECONDS = 30
+
+
+def make_app(driver: Driver, process: routing.ManagerProcess) -> FastAPI:
+    """The API of one manager.
+
+    All routes are coroutines: they run in the loop's thread, the only one that may touch the
+    runtime.
+    """
+    app = FastAPI(
+        title="wharfinger",
+        version=__version__,
+        description="A cluster manager that is told performance targets, not reservations.",
+        generate_unique_id_function=lambda route: route.name,
+        redirect_slashes=False,
+    )
+    app.state.driver, app.state.process = driver, process
+    routing.install(app)
+    app.include_router(routes_workloads.router)
+    app.include_router(routes_cluster.router)
+    return app
 
 
 class _Server(uvicorn.Server):
@@ -35,7 +56,6 @@ class _Server(uvicorn.Server):
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin to end."""
         self.should_exit = True
         self._stop.set()
 
@@ -45,7 +65,6 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, and say so."""
         await super().startup(sockets=sockets)
         self._on_ready()
 
@@ -74,48 +93,38 @@ def serve(
     Returns:
         The fault that ended it; ``None`` = it was told to stop.
     """
-    return asyncio.run(_serve(runtime, sockets, state_directory, token, on_ready))
 
+    async def run() -> Exception | None:
+        loop = asyncio.get_running_loop()
+        # Only manifests are read in threads; two at once are enough.
+        loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="manifests"))
+        driver = Driver(runtime, on_fault=lambda: server.stop())  # noqa: PLW0108 - made below
+        app = make_app(driver, routing.ManagerProcess(state_directory, runtime.now()))
+        config = uvicorn.Config(
+            app,
+            http=make_protocol(token),  # type: ignore[arg-type] # a factory does as well
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=16_384,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        server = _Server(config, on_ready)
 
-async def _serve(
-    runtime: Runtime,
-    sockets: Sequence[socket.socket],
-    state_directory: Path,
-    token: str | None,
-    on_ready: Callable[[], None],
-) -> Exception | None:
-    loop = asyncio.get_running_loop()
-    # Only manifests are read in threads; two at once are enough.
-    loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="manifests"))
-    driver = Driver(runtime, on_fault=lambda: server.stop())  # noqa: PLW0108 - made below
-    app = make_app(driver, StateOfManager(state_directory, runtime.now()))
-    server = _Server(_config(app, token), on_ready)
+        def stop() -> None:
+            driver.detach()
+            server.stop()
 
-    def stop() -> None:
-        driver.stopping = True
-        driver.detach()
-        server.stop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        driver.attach()
+        await server.serve(sockets=list(sockets))
+        return driver.fault
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    driver.attach()
-    await server.serve(sockets=list(sockets))
-    return driver.fault
-
-
-def _config(app: object, token: str | None) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,  # type: ignore[arg-type] # FastAPI is an ASGI app; uvicorn's alias is narrower
-        http=make_protocol(token),  # type: ignore[arg-type] # typed as a class, used as a factory
-        ws="none",
-        lifespan="off",
-        loop="asyncio",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=16_384,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
+    return asyncio.run(run())

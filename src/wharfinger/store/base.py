@@ -1,14 +1,16 @@
-"""What an event log holds: entries, snapshots, the hash chain over them, and damage reports.
+"""What a store promises, and what an event log holds: entries, snapshots, the hash chain over them.
 
 Bytes only: ``core/codec.py`` makes the payloads. The chain guards against damage, not against an
 attacker, who can compute BLAKE2b as well.
 """
 
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
+from typing import Protocol
 
 HASH_BYTES = 16
 _FIXED = struct.Struct("<QdI")
@@ -119,3 +121,84 @@ def _utc(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return f"{seconds} s since the epoch"
+
+
+class Store(Protocol):
+    """The event log and its snapshots; SQLite is the default. Used from one thread.
+
+    Every method raises ``StoreDamaged`` where it finds something else than was written, and
+    ``Unavailable`` where the disk or another process keeps it from working; a call that
+    raised has changed nothing.
+    """
+
+    @property
+    def damage(self) -> DamageReport | None:
+        """What was damaged; ``None`` = nothing.
+
+        Given at each opening until something is appended, so that a crash can't hide it.
+        """
+
+    @property
+    def last_sequence(self) -> int:
+        """The newest entry's; 0 = there was none."""
+
+    @property
+    def first_sequence(self) -> int:
+        """The oldest kept entry's; ``last_sequence + 1`` where none is kept."""
+
+    def append(self, entries: Sequence[NewEntry], *, urgent: bool = False) -> int:
+        """Append all entries or none. On return they survive a power failure.
+
+        Args:
+            entries: What to append, in order.
+            urgent: It is about what already runs, and may use the reserve.
+
+        Returns:
+            The last entry's sequence.
+
+        Raises:
+            OutOfSpace: Not urgent and below the floor, or no room even in the reserve.
+            ValueError: A time is not a finite number.
+        """
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+        """The entries after ``after``, oldest first, from the first that is kept.
+
+        Raises:
+            StoreDamaged: At the first entry that is not what was written; the whole ones
+                before it have been given.
+        """
+
+    def tail(self, limit: int) -> list[LogEntry]:
+        """The newest ``limit`` entries, oldest of them first."""
+
+    def save_snapshot(self, sequence: int, time: float, schema: int, payload: bytes) -> None:
+        """Keep a state durably, and the one before it; older ones go.
+
+        Raises:
+            OutOfSpace: There is no room for it above the floor.
+            ValueError: The log does not hold that sequence, or the time is not finite.
+        """
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot that is whole and that the log agrees with."""
+
+    def compact(self, keep_entries: int) -> None:
+        """Drop entries that both kept snapshots contain, but never the newest ``keep_entries``.
+
+        Raises:
+            OutOfSpace: There is no room to do it, not even in the reserve.
+        """
+
+    def room_bytes(self) -> int:
+        """How much can still be written."""
+
+    def check_room(self) -> None:
+        """Make sure that new work can be logged.
+
+        Raises:
+            OutOfSpace: Less room than the floor is left.
+        """
+
+    def close(self) -> None:
+        """Let go of it; nothing depends on this being called."""

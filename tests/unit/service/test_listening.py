@@ -16,8 +16,9 @@ from tests.support import wait_until
 from tests.support.served import Served
 from wharfinger.cli.client import Client
 from wharfinger.errors import Conflict, InvalidInput
-from wharfinger.service.address import MAX_PATH_BYTES, connect
 from wharfinger.service.listening import (
+    MAX_PATH_BYTES,
+    connect,
     find_token,
     listen_tcp,
     listen_unix,
@@ -225,7 +226,7 @@ def test_the_token_comes_from_a_file_or_the_environment(tmp_path: Path):
 @pytest.mark.parametrize(
     ("token", "words"),
     [
-        ("", "give --token-file FILE or set WHARFINGER_TOKEN"),
+        ("", "use --token-file FILE or WHARFINGER_TOKEN"),
         ("short", "5 characters, at least 16"),
         ("ü" * 20, "ASCII"),
         ("a b " * 8, "ASCII without spaces"),

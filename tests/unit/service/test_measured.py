@@ -9,7 +9,7 @@ from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Target
-from wharfinger.service import records
+from wharfinger.service import workloads
 
 LINES = "progress lines"
 
@@ -28,7 +28,7 @@ def ended(target: Target, exit_code: int = 0, measured_at: float = 90.0) -> dict
     made.tell(ev.ServerMeasured("a", (Sample(made.key("w"), readings),)))
     made.now = 100.0
     made.tell(ev.WorkloadFinished(made.key("w"), exit_code, None, "exited"))
-    return records.workload(made.record("w"), made.now + 3600).as_json()
+    return workloads.workload(made.record("w"), made.now + 3600).as_json()
 
 
 def test_a_deadline_is_held_against_the_end_and_nothing_remains():

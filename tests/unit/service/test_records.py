@@ -4,20 +4,22 @@ import json
 from math import log
 from typing import Any
 
+import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support import stories
 from tests.support.api import Api, manifest
 from tests.support.stories import STORIES
+from wharfinger.service.explanations import Explanation
 from wharfinger.service.metrics import ManagerCollector, render
-from wharfinger.service.models import Explanation
-from wharfinger.service.records import timestamp
+from wharfinger.service.models import timestamp
 
 DESIGNED = {
     "name", "type", "phase", "target", "predicted", "achieved", "met", "servers", "cpus",
     "starts", "exit_code", "reason",
 }  # fmt: skip
+SCHEMA = Explanation.model_json_schema(mode="serialization")
 
 
 def told(name: str) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def test_every_answer_is_of_its_form_and_a_replay_gives_the_same(name: str) -> N
     story, workload = STORIES[name]()
     shown = story.explain(workload)
     assert set(shown["workload"]) >= DESIGNED
-    Explanation.model_validate(json.loads(json.dumps(shown)))
+    jsonschema.validate(json.loads(json.dumps(shown)), SCHEMA, jsonschema.Draft202012Validator)
     story.manager = story.replayed(len(story.log) // 2)
     assert story.explain(workload) == shown
 
@@ -61,7 +63,7 @@ def test_a_completion_time_is_predicted_from_being_handed_in() -> None:
     assert seconds["low"] < seconds["mean"] < seconds["high"] <= 120
     (error,) = workload["prediction_errors"]
     assert (error["name"], error["achieved"]) == ("completion_seconds", 96.0)
-    assert workload["pace"] == pytest.approx(120 / 96)
+    assert workload["normalized_performance"] == pytest.approx(120 / 96)
 
 
 def test_what_came_is_held_against_what_was_predicted() -> None:
@@ -78,7 +80,7 @@ def test_nothing_is_checked_before_an_allocation_had_time_to_show() -> None:
     story.run("encode")
     story.measure(15, encode=90.0)
     workload = story.explain("encode")["workload"]
-    assert workload["pace"] == 0.75
+    assert workload["normalized_performance"] == 0.75
     assert workload["prediction_errors"] == []
 
 
@@ -115,9 +117,25 @@ def test_an_adjustment_says_what_became_of_it() -> None:
     (resized,) = [a for a in adjustments if a["kind"] == "resized"]
     assert list(resized)[:4] == ["time", "kind", "from", "to"]
     assert (resized["from"][0]["cpus"], resized["to"][0]["cpus"]) == (0.4, 0.7)
-    assert resized["pace_before"] == pytest.approx(80 / 120)
-    assert resized["pace_after"] == pytest.approx(129 / 120)
+    assert resized["normalized_performance_before"] == pytest.approx(80 / 120)
+    assert resized["normalized_performance_after"] == pytest.approx(129 / 120)
     assert "target missed" in resized["message"]
+
+
+def test_keys_of_the_version_before_answer_beside_the_new_ones() -> None:
+    story, name = stories.resized()
+    shown = story.explain(name)
+    workload, point = shown["workload"], shown["need"][0]
+    for row in (workload, workload["usage"], point):
+        assert row["pace"] == row["normalized_performance"]
+    for adjustment in workload["adjustments"]:
+        for when in ("before", "after"):
+            assert adjustment[f"pace_{when}"] == adjustment[f"normalized_performance_{when}"]
+    usage = story.usage()[name][1]
+    assert usage["neighbours"] == usage["co_runners"]
+    properties = SCHEMA["$defs"]["UsageModel"]["properties"]
+    assert properties["neighbours"]["deprecated"]
+    assert properties["pace"]["deprecated"]
 
 
 def test_a_resize_is_predicted_along_the_curve_from_how_it_did() -> None:
@@ -132,7 +150,10 @@ def test_both_are_told_when_one_gives_way_to_the_other() -> None:
     assert [a["kind"] for a in gave["adjustments"]] == ["suspended"]
     assert gave["adjustments"][0]["to"] == []
     assert got["adjustments"][-1]["kind"] == "relieved"
-    assert got["adjustments"][-1]["pace_after"] > got["adjustments"][-1]["pace_before"]
+    assert (
+        got["adjustments"][-1]["normalized_performance_after"]
+        > got["adjustments"][-1]["normalized_performance_before"]
+    )
 
 
 def test_one_that_was_migrated_says_from_where_to_where() -> None:
@@ -191,10 +212,10 @@ def test_a_server_shows_what_its_residents_bear_and_exert() -> None:
 def test_usage_names_neighbours_and_the_last_adjustment() -> None:
     story, _ = stories.suspended()
     shown = {name: usage for name, (_, usage) in story.usage().items()}
-    assert shown["encode"]["neighbours"] == ["filler"]
+    assert shown["encode"]["co_runners"] == ["filler"]
     assert shown["encode"]["last_adjustment"]["kind"] == "relieved"
     assert shown["filler"]["phase"] == "suspended"
-    assert shown["encode"]["pace"] == 0.75
+    assert shown["encode"]["normalized_performance"] == 0.75
 
 
 def test_metrics_count_adjustments_errors_and_targets() -> None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import kinds
 from wharfinger.manifest.kinds import CPU, MEMORY, Json, Kind, choice, number, quantity
-from wharfinger.manifest.tree import Node, Scalar, Sequence, describe
+from wharfinger.manifest.tree import Node, Scalar, Sequence, describe, read_items
 from wharfinger.model import units
 from wharfinger.model.units import quoted
 from wharfinger.model.workload import WorkloadType
@@ -33,12 +32,7 @@ def one_or_list(kind: Kind, says: str) -> Kind:
             return (kind.read(node, directory),)
         if not node.items:
             raise InvalidInput("is an empty list; write at least one value")
-        return tuple(
-            kinds.each(
-                (item.line, f"[{index}]", partial(kind.read, item, directory))
-                for index, item in enumerate(node.items)
-            )
-        )
+        return read_items(kind.read, node, directory)
 
     def write(values: Any) -> Json:
         written: list[Json] = [kind.write(value) for value in values]
@@ -61,9 +55,9 @@ TEXTS = one_or_list(TEXT, "text, or a list of it")
 TYPE = choice(WorkloadType, "batch")
 TYPES = kinds.mapping(
     "type by text",
-    lambda node: TYPE.read(node, ""),
-    {"additionalProperties": dict(TYPE.schema)},
     "{BE: best-effort}",
+    TYPE.read,
+    {"additionalProperties": dict(TYPE.schema)},
 )
 CPUS = one_or_list(CPU, "CPUs, e.g. `2`, or a list such as `[1, 2, 4]`")
 MEMORIES = one_or_list(MEMORY, "bytes, e.g. `2Gi`, or a list such as `[1Gi, 4Gi]`")

@@ -303,7 +303,7 @@ def test_fields_that_contradict_each_other_are_refused(kind, spec, says):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("a" * 60_000, "(60000 characters) is too long; a name has at most 63 characters"),
+        ("a" * 60_000, "(60000 characters) is too long; at most 63 characters"),
         ("Cache", "'Cache' is not a name; use a-z, 0-9 and -"),
         ("-a", "is not a name"),
         ("../x", "is not a name"),

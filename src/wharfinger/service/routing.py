@@ -1,0 +1,148 @@
+"""What all routes share: the manager that they ask, the body they read, errors in one JSON form.
+
+``install`` is called once by ``server.py``. A fault of our own is logged with its traceback by the
+manager and answered without.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from wharfinger import errors
+from wharfinger.core.pipeline import Manager
+from wharfinger.service.driver import Driver
+from wharfinger.service.models import ErrorAnswer, ErrorDetail
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 4 * 1024**2
+
+_BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
+    # The first that matches counts, so the special stand before the general.
+    (errors.InvalidManifest, 400, "invalid-manifest"),
+    (errors.InvalidInput, 400, "invalid-input"),
+    (errors.Conflict, 409, "conflict"),
+    (errors.NotFound, 404, "not-found"),
+    (errors.OutOfSpace, 507, "out-of-space"),
+    (errors.Unavailable, 503, "unavailable"),
+    (errors.StoreDamaged, 503, "store-damaged"),
+    (errors.EngineFault, 503, "engine-fault"),
+)
+_BY_STATUS = {401: "unauthorized", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerProcess:
+    """What ``/v1/status`` shows that is not in the log.
+
+    Attributes:
+        started_at: When this process took over, in seconds since the epoch.
+    """
+
+    state_directory: Path
+    started_at: float
+
+
+# Coroutines, or FastAPI would run them in a thread of their own.
+async def _driver(request: Request) -> Driver:
+    return cast("Driver", request.app.state.driver)
+
+
+async def _core(request: Request) -> Manager:
+    return (await _driver(request)).runtime.manager
+
+
+async def _process(request: Request) -> ManagerProcess:
+    return cast("ManagerProcess", request.app.state.process)
+
+
+WaitSeconds = Annotated[float, Query(ge=0, le=30, description="Wait so long for something new.")]
+TheDriver = Annotated[Driver, Depends(_driver)]
+TheCore = Annotated[Manager, Depends(_core)]
+TheProcess = Annotated[ManagerProcess, Depends(_process)]
+
+
+async def read_body(request: Request) -> bytes:
+    """The request's body, given up as soon as it is too large.
+
+    Raises:
+        HTTPException: 413, before more of it is read.
+    """
+    body = bytearray()
+    if int(request.headers.get("content-length", "0")) <= MAX_BODY_BYTES:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MAX_BODY_BYTES:
+                break
+        else:
+            return bytes(body)
+    raise HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes; submit less at once")
+
+
+def may_fail(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For the OpenAPI document: which errors a route answers with, all in one form."""
+    return {status: {"model": ErrorAnswer} for status in statuses} | {
+        "default": {"model": ErrorAnswer, "description": "Any other error."}
+    }
+
+
+def answer(
+    status: int,
+    code: str,
+    message: str,
+    *,
+    retryable: bool = False,
+    problems: tuple[str, ...] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """An error in the API's one form."""
+    listed = None if problems is None else list(problems)
+    detail = ErrorDetail(code=code, message=message, retryable=retryable, problems=listed)
+    content = ErrorAnswer(error=detail).model_dump(exclude_none=True)
+    return JSONResponse(content, status, headers=headers)
+
+
+def install(app: FastAPI) -> None:
+    """Give every error of the app the one form."""
+
+    @app.exception_handler(errors.WharfingerError)
+    async def known(_request: Request, error: Exception) -> JSONResponse:
+        status, code = next(
+            ((status, code) for kind, status, code in _BY_ERROR if isinstance(error, kind)),
+            (503, "unavailable"),
+        )
+        retryable, problems = getattr(error, "retryable", False), getattr(error, "problems", None)
+        return answer(status, code, str(error), retryable=retryable, problems=problems)
+
+    @app.exception_handler(HTTPException)
+    async def http(_request: Request, error: HTTPException) -> JSONResponse:
+        code, headers = _BY_STATUS.get(error.status_code, "invalid-input"), error.headers or {}
+        if error.status_code == 413:
+            # What is left of a body that is too large is never read.
+            headers = {**headers, "connection": "close"}
+        return answer(error.status_code, code, str(error.detail), headers=dict(headers))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid_query(_request: Request, error: RequestValidationError) -> JSONResponse:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}: {str(problem.get('input'))[:80]!r}: "
+            f"{problem['msg']}"
+            for problem in error.errors()
+        )
+        return answer(400, "invalid-input", problems)
+
+    @app.exception_handler(ClientDisconnect)
+    async def disconnected(_request: Request, _error: ClientDisconnect) -> JSONResponse:
+        return answer(400, "invalid-input", "the request ended before its body did")
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return answer(500, "internal", "a fault of the manager; its own output says more")
