@@ -322,7 +322,7 @@ def test_a_manager_that_only_recommends_starts_nothing_and_says_what_it_would(tm
     ("option", "words"),
     [
         (("--mode", "dream"), "'dream' is not a mode; there are act, recommend"),
-        (("--confidence", "0.2"), "0.2 is not a probability from 0.5 to below 1"),
+        (("--confidence", "0.2"), "'0.2' is not a probability from 0.5 to below 1"),
         (("--confidence", "sure"), "'sure' is not a probability"),
     ],
 )

@@ -54,11 +54,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class Client:
-    """One manager's API.
-
-    Args:
-        state: Its state directory.
-    """
+    """The API of the manager on a state directory."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
@@ -113,7 +109,7 @@ class Client:
         try:
             return self._send(method, target, body, headers)
         except (ConnectionError, http.client.BadStatusLine):
-            # The manager lets go of connections that have long been idle.
+            # The manager closes connections that have long been idle.
             self._connection.close()
             if fresh or method != "GET":
                 raise
@@ -129,40 +125,33 @@ class Client:
             if self._connection.sock is None:
                 raise
         response = self._connection.getresponse()
-        found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, found, response.read())
+        received = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, received, response.read())
 
     def _unreachable(self, error: Exception) -> errors.Unavailable:
         where = self._state
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-            option = "" if where == default_state_directory().absolute() else f" --state {where}"
-            return errors.Unavailable(
-                f"no manager runs on {where}; start one with: wharfinger up{option}"
-            )
-        if isinstance(error, PermissionError):
-            return errors.Unavailable(
-                f"{where} is another user's; name a manager of your own with --state"
-            )
-        if isinstance(error, TimeoutError):
-            return errors.Unavailable(
-                f"the manager on {where} does not answer within {TIMEOUT_SECONDS:g} s"
-            )
-        return errors.Unavailable(
+        message = (
             f"the manager on {where} closed the connection to uid {os.geteuid()} "
             f"({type(error).__name__}); it serves its own user and root, while it runs"
         )
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
+            option = "" if where == default_state_directory().absolute() else f" --state {where}"
+            message = f"no manager runs on {where}; start one with: wharfinger up{option}"
+        elif isinstance(error, PermissionError):
+            message = f"{where} is another user's; name a manager of your own with --state"
+        elif isinstance(error, TimeoutError):
+            message = f"the manager on {where} does not answer within {TIMEOUT_SECONDS:g} s"
+        return errors.Unavailable(message)
 
 
 def _target(path: Sequence[str], query: Query | None) -> str:
     target = "/v1/" + "/".join(quote(part, safe="", errors="surrogateescape") for part in path)
-    given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
-    if not given:
-        return target
-    return f"{target}?{urlencode(given, doseq=True, errors='surrogateescape')}"
-
-
-def _text(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    given = {
+        key: str(value).lower() if isinstance(value, bool) else value
+        for key, value in (query or {}).items()
+        if value is not None
+    }
+    return f"{target}?{urlencode(given, doseq=True, errors='surrogateescape')}" if given else target
 
 
 def _error(answer: Answer) -> errors.WharfingerError:

@@ -1,15 +1,22 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the values that options take.
+
+The readers of values are argparse types: each raises ``argparse.ArgumentTypeError``.
+"""
 
 import argparse
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wharfinger.errors import InvalidInput
 from wharfinger.runtime.state_directory import default_state_directory
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
 
-FORMATS = ("table", "wide", "json", "yaml")
+OUTPUTS = ("table", "wide", "json", "yaml")
 
 
 def add_state(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +30,23 @@ def add_state(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """``-o``."""
-    parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="table", help="how to print (default: table)"
-    )
+def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = OUTPUTS) -> None:
+    """``-o``; the first choice is the default."""
+    words = f"output format (default: {choices[0]})"
+    parser.add_argument("-o", "--output", choices=choices, default=choices[0], help=words)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """What every client command takes."""
+    add_state(parser)
+    add_output(parser)
+
+
+def add_wait(parser: argparse.ArgumentParser, words: str) -> None:
+    """``--wait``, which does what the words say, and ``--timeout``."""
+    parser.add_argument("--wait", action="store_true", help=words)
+    words = "with --wait: wait no longer, e.g. 5m"
+    parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=words)
 
 
 def add_parts(parser: argparse.ArgumentParser) -> None:
@@ -37,18 +56,20 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
         ("--adaptation", "adapts what runs"),
         ("--contention", "predicts how neighbors slow each other"),
     ):
-        parser.add_argument(
-            option,
-            default="",
-            metavar="NAME",
-            help=f"{does}: NAME or NAME[SETTING=VALUE,...] (default: the policy's own)",
-        )
+        words = f"{does}: NAME or NAME[SETTING=VALUE,...] (default: the policy's own)"
+        parser.add_argument(option, default="", metavar="NAME", help=words)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every client command takes."""
-    add_state(parser)
-    add_output(parser)
+def refuse(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    """Refuse options that would be ignored.
+
+    Raises:
+        InvalidInput: One of them is given.
+    """
+    for option in options:
+        value = getattr(arguments, option.removeprefix("--"))
+        if value is not None and value is not False:
+            raise InvalidInput(f"{option} {why}; leave it out")
 
 
 def state_path(arguments: argparse.Namespace) -> Path:
@@ -65,18 +86,55 @@ def connect(arguments: argparse.Namespace) -> "Client":
     return Client(state_path(arguments))
 
 
-def seconds(text: str) -> float:
-    """A duration such as ``30s`` or ``5m``; a bare number is seconds.
+# --- values -------------------------------------------------------------------------------------
 
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
+
+def seconds(text: str, *, allow_zero: bool = True) -> float:
+    """A duration such as ``30s`` or ``5m``; a bare number is seconds."""
     # Imported where a duration is given: most calls give none.
-    from wharfinger.errors import InvalidInput  # noqa: PLC0415
     from wharfinger.model.units import parse_duration_seconds  # noqa: PLC0415
 
+    bare = text.replace(".", "", 1).isdecimal() and text.isascii()
     try:
-        bare = text.replace(".", "", 1).isdecimal() and text.isascii()
-        return parse_duration_seconds(f"{text}s" if bare else text, allow_zero=True)
+        return parse_duration_seconds(f"{text}s" if bare else text, allow_zero=allow_zero)
     except InvalidInput as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+seconds_above_zero = partial(seconds, allow_zero=False)
+
+
+def whole(minimum: int, maximum: int = 10**9 - 1) -> Callable[[str], int]:
+    """Reads a whole number within these bounds."""
+
+    def read(text: str) -> int:
+        digits = text.isascii() and text.isdecimal() and len(text) < 12
+        if not digits or not minimum <= int(text) <= maximum:
+            bounds = f"from {minimum} to {maximum}"
+            raise argparse.ArgumentTypeError(f"{text!r}: write a whole number {bounds}")
+        return int(text)
+
+    return read
+
+
+def share(text: str) -> float:
+    """A share above 0, also as a percentage."""
+    if not 0 < _fraction(text) < inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a share above 0, such as 10%")
+    return _fraction(text)
+
+
+def probability(text: str) -> float:
+    """A probability that a target can ask for, also as a percentage."""
+    if not 0.5 <= _fraction(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a probability from 0.5 to below 1; write e.g. 0.8 or 80%"
+        )
+    return _fraction(text)
+
+
+def _fraction(text: str) -> float:
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        return nan

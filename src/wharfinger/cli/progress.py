@@ -1,14 +1,15 @@
-"""How far long work is, and how long it may still take: on a terminal, and nothing in a pipe.
+"""Long work: its progress on a terminal (nothing in a pipe), and its end in order.
 
-``Progress`` draws a bar, for a share or a count; ``status_line`` shows whatever it is told.
+``Progress`` draws a bar, for a share or a count; ``status_line`` shows any words.
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self, TextIO
 
 from wharfinger.cli import format as fmt
@@ -19,6 +20,28 @@ DRAW_SECONDS = 0.1
 PATIENCE_SECONDS = 1.0
 """Before this an estimate of the time is worthless."""
 _ERASE = "\r\x1b[K"
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does, and neither twice.
+
+    For commands that start processes or write folders, and clean up when they end.
+    """
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for ignored in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    former = {n: signal.signal(n, leave) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -37,7 +60,7 @@ def status_line() -> Iterator[Callable[[str], None]]:
 
 
 class Progress:
-    """One line on a terminal's standard error, written over; it is gone at the end.
+    """A bar on a terminal's standard error, written over; it is gone at the end.
 
     Args:
         words: What is being done.
@@ -67,7 +90,6 @@ class Progress:
         self._left_seconds: float | None = None
 
     def __enter__(self) -> Self:
-        """Nothing is written before something is told."""
         return self
 
     def __exit__(
@@ -76,7 +98,6 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave the line as it was found, however the work ended."""
         if self._shown:
             self._write(_ERASE)
 
@@ -92,26 +113,20 @@ class Progress:
         now = self._clock()
         advanced = done > self._done
         if advanced:
-            self._advance(done, now)
+            self._done, self._advanced_at = done, now
+            self._left_seconds = (now - self._began) * (1 - done) / done
         # The end is shown whatever was shown a moment ago.
         due = now - self._drawn_at >= DRAW_SECONDS or (advanced and done >= 1)
         if self._shown and due:
             self._drawn_at = now
-            self._write(_ERASE + self._line(amount, now))
-
-    def _advance(self, done: float, now: float) -> None:
-        elapsed = now - self._began
-        self._done, self._advanced_at = done, now
-        self._left_seconds = elapsed * (1 - done) / done
-
-    def _line(self, amount: str, now: float) -> str:
-        line = f"{self._words} {self._bar()} {amount}{self._left(now)}"
-        # A line that wraps can't be written over.
-        return line[: self._columns() - 1]
+            line = f"{self._words} {self._bar()} {amount}{self._left(now)}"
+            # A line that wraps can't be written over.
+            self._write(_ERASE + line[: self._columns() - 1])
 
     def _bar(self) -> str:
         full = int(min(1.0, max(0.0, self._done)) * BAR_WIDTH)
-        done, to_do = ("━", "─") if self._speaks_unicode() else ("#", "-")
+        encoding = getattr(self._stream, "encoding", None) or ""
+        done, to_do = ("━", "─") if encoding.lower().startswith("utf") else ("#", "-")
         return done * full + to_do * (BAR_WIDTH - full)
 
     def _left(self, now: float) -> str:
@@ -120,9 +135,6 @@ class Progress:
             return ""
         left = max(0.0, self._left_seconds - (now - self._advanced_at))
         return f", {fmt.duration(left) if left >= 10 else f'{max(1, round(left))}s'} left"
-
-    def _speaks_unicode(self) -> bool:
-        return (getattr(self._stream, "encoding", None) or "").lower().startswith("utf")
 
     def _columns(self) -> int:
         try:

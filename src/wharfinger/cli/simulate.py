@@ -2,21 +2,29 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli.format import Column, fields, show, table
+from wharfinger.cli import comparison
+from wharfinger.cli import format as fmt
+from wharfinger.cli.explain import explanation_text
 from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_output, add_parts
+from wharfinger.cli.options import add_output, add_parts, probability, refuse, whole
+from wharfinger.cli.output import Record, column, fields, show, table
+from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
 
+# Imported by the functions that need it: help needs none of it, and it takes long.
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from wharfinger.experiments.comparison import Comparison
-    from wharfinger.simulator.run import RunSpec, Simulation
+    from wharfinger.simulator.run import RunSpec
 
 REPEATS = 7
+_DRAWN = ("performance",)
+"""Fields of each workload's result that pictures need."""
+_APART = ("explanation", "files", "notes")
+"""Keys of the document that are printed after its numbers."""
 _SHARES = ("_fraction", "_mean", "_p5", "_relative")
 _NOT_SHARES = ("servers_used_mean",)
 
@@ -26,53 +34,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("scenario", metavar="SCENARIO", nargs="?", help="a file, or a name; see --list")
     add("--list", action="store_true", help="list the scenarios that are shipped")
-    add(
-        "--policy",
-        metavar="NAME",
-        help="places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)",
-    )
-    add(
-        "--compare",
-        metavar="P,Q,...",
-        help="several policies on identical draws, the first "
-        "being what the others are held against",
-    )
-    add(
-        "--repeats", type=_positive, metavar="N", help=f"seeds of a comparison (default: {REPEATS})"
-    )
-    add(
-        "--processes",
-        type=_positive,
-        metavar="N",
-        help="runs of a comparison at a time (default: one for each CPU)",
-    )
+    words = "places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)"
+    add("--policy", metavar="NAME", help=words)
+    words = "several policies on the same draws; the others are compared with the first"
+    add("--compare", metavar="P,Q,...", help=words)
+    words = f"seeds of a comparison (default: {REPEATS})"
+    add("--repeats", type=whole(1), metavar="N", help=words)
+    words = "runs of a comparison at a time (default: one for each CPU)"
+    add("--processes", type=whole(1), metavar="N", help=words)
     add_parts(parser)
-    add("--seed", type=int, default=0, help="the same gives the same run (default: 0)")
+    add("--seed", type=int, default=0, help="the same seed gives the same run (default: 0)")
     add("--regime", metavar="NAME", help="calibration of the physics (default: the scenario's)")
-    add("--servers", type=_positive, metavar="N", help="so many, in the scenario's proportions")
-    add("--workloads", type=_positive, metavar="N", help="so many of them")
-    add(
-        "--confidence",
-        type=float,
-        default=0.8,
-        metavar="P",
-        help="with which a target must be reached (default: 0.8)",
-    )
+    words = "number of servers, in the scenario's proportions"
+    add("--servers", type=whole(1), metavar="N", help=words)
+    add("--workloads", type=whole(1), metavar="N", help="number of workloads")
+    words = "with which a target must be reached (default: 0.8)"
+    add("--confidence", type=probability, default=0.8, metavar="P", help=words)
     add("--record", type=Path, metavar="FILE", help="write the run's log, for replay")
     add("--explain", metavar="WORKLOAD", help="say why a workload was where it was")
-    add(
-        "--plots",
-        type=Path,
-        metavar="DIR",
-        help="draw performance, utilisation, cores and latency as PNG and SVG",
-    )
+    words = "draw performance, utilization, cores and latency as PNG and SVG"
+    add("--plots", type=Path, metavar="DIR", help=words)
     add_output(parser)
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -88,50 +70,39 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     if not arguments.scenario:
         raise InvalidInput("SCENARIO is missing; name a file, or one of simulate --list")
-    if not arguments.compare and (arguments.repeats or arguments.processes):
-        raise InvalidInput("--repeats and --processes go with --compare; add it, or drop them")
-    if arguments.compare and arguments.policy:
-        raise InvalidInput("--policy and --compare exclude one another; name all with --compare")
-    if arguments.compare and (arguments.record or arguments.explain):
-        raise InvalidInput("--record and --explain are for one run; give --policy, not --compare")
-    if not 0.5 <= arguments.confidence < 1:
-        raise InvalidInput(
-            f"--confidence: {arguments.confidence:g} is not a probability from 0.5 to below 1"
-        )
+    if not arguments.compare:
+        refuse(arguments, ["--repeats", "--processes"], "is for --compare")
+    else:
+        refuse(arguments, ["--policy"], "is for one run; name all policies with --compare")
+        refuse(arguments, ["--record", "--explain"], "is for one run, without --compare")
     if arguments.plots:
-        from wharfinger.experiments import plots  # noqa: PLC0415 - only where it is needed
+        from wharfinger.experiments import plots  # noqa: PLC0415
 
         plots.check()
         try:
             arguments.plots.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InvalidInput(
-                f"--plots {arguments.plots}: {error.strerror}; name a directory"
-            ) from error
+            message = f"--plots {arguments.plots}: {error.strerror}; name a directory"
+            raise InvalidInput(message) from error
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from wharfinger.simulator.scenario.scenario_files import shipped  # noqa: PLC0415 - as above
+    from wharfinger.simulator.scenario.scenario_files import shipped  # noqa: PLC0415
 
-    found = [{"name": name, "description": words} for name, words in shipped().items()]
-    columns: list[Column] = [
-        ("NAME", lambda each: each["name"]),
-        ("DESCRIPTION", lambda each: each["description"]),
-    ]
-    show(found, arguments.output, lambda: table(found, columns))
+    rows = [{"name": name, "description": words} for name, words in shipped().items()]
+    show(rows, arguments.output, lambda: table(rows, [column("NAME"), column("DESCRIPTION")]))
     return OK
 
 
 def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
-    from wharfinger.policies.registry import split_spec  # noqa: PLC0415 - as above
-    from wharfinger.simulator.policies import policies  # noqa: PLC0415 - as above
-    from wharfinger.simulator.run import RunSpec  # noqa: PLC0415 - as above
+    from wharfinger.policies.registry import split_spec  # noqa: PLC0415
+    from wharfinger.simulator.policies import policies  # noqa: PLC0415
+    from wharfinger.simulator.run import RunSpec  # noqa: PLC0415
 
     option = "--compare" if arguments.compare else "--policy"
     if split_spec(policy, option)[0] not in policies():
-        raise InvalidInput(
-            f"{option}: {policy!r} is not a policy; there are {', '.join(policies())}"
-        )
+        there_are = ", ".join(policies())
+        raise InvalidInput(f"{option}: {policy!r} is not a policy; there are {there_are}")
     return RunSpec(
         scenario=arguments.scenario,
         policy=policy,
@@ -153,57 +124,45 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
 
 
 def _one(arguments: argparse.Namespace) -> int:
-    from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
-    from wharfinger.simulator.run import prepare  # noqa: PLC0415 - as above
+    from wharfinger.simulator.run import prepare  # noqa: PLC0415
 
     spec = _spec(arguments, arguments.policy or "quasar")
     simulation = prepare(spec)
     with Progress(f"simulating {Path(spec.scenario).stem}") as progress:
         outcome = simulation.run(progress.share)
-    document: dict[str, Any] = {
+    document: Record = {
         "name": outcome.scenario,
         "policy": outcome.policy,
         "admission": outcome.admission,
         "seed": outcome.seed,
         **outcome.summary,
+        "notes": list(outcome.notes),
     }
-    document["notes"] = list(outcome.notes)
-    told = _explanation(simulation, spec.explain) if spec.explain else None
-    if told is not None:
-        document["explanation"] = told
-    if arguments.plots:
-        from wharfinger.experiments import comparison  # noqa: PLC0415 - as above
+    if spec.explain:
+        from wharfinger.service.records import explanation  # noqa: PLC0415
 
-        kept = comparison.kept_of(outcome, comparison.RunGroup("", (), _DRAWN))
-        alone = comparison.summarise([(spec.policy, [kept])])
+        record = simulation.record_of(spec.explain)
+        explained = explanation(simulation.manager, record, simulation.now)
+        document["explanation"] = explained.as_json()
+    if arguments.plots:
+        from wharfinger.experiments.comparison import RunGroup, kept_of, summarise  # noqa: PLC0415
+
+        kept = kept_of(outcome, RunGroup("", (), _DRAWN))
+        alone = summarise([(spec.policy, [kept])])
         document["files"] = _draw(arguments.plots, alone, outcome.scenario)
-    show(document, arguments.output, lambda: _text(document, arguments.output == "wide"))
+    show(document, arguments.output, lambda: _text(document, wide=arguments.output == "wide"))
     return OK
 
 
-def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
-    from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
-
-    record = simulation.record_of(name)
-    return explanation(simulation.manager, record, simulation.now).as_json()
-
-
-def _text(document: dict[str, Any], wide: bool) -> str:
+def _text(document: Record, *, wide: bool) -> str:
     head = ("name", "policy", "admission", "seed")
-    rest = {k: v for k, v in document.items() if k not in (*head, *_APART)}
-    words = [f"{document['name']} under {document['policy']}, seed {document['seed']}"]
-    words.append(fields([(_label(key), _value(key, value)) for key, value in rest.items()]))
+    numbers = {k: v for k, v in document.items() if k not in (*head, *_APART)}
+    parts = [f"{document['name']} under {document['policy']}, seed {document['seed']}"]
+    parts.append(fields([(_label(key), _value(key, value)) for key, value in numbers.items()]))
     if document.get("explanation"):
-        from wharfinger.cli.explain import explanation_text  # noqa: PLC0415 - as above
-
-        words.append(explanation_text(document["explanation"], wide=wide))
-    lines = [f"note: {note}" for note in document["notes"]]
-    lines += [f"wrote {file}" for file in document.get("files", [])]
-    return "\n\n".join([*words, *(["\n".join(lines)] if lines else [])])
-
-
-_APART = ("explanation", "files", "notes")
-"""Of the document: shown behind its numbers."""
+        parts.append(explanation_text(document["explanation"], wide=wide))
+    notes = [f"note: {note}" for note in document["notes"]]
+    return _with_lines(parts, [*notes, *_written(document.get("files", []))])
 
 
 def _label(key: str) -> str:
@@ -214,10 +173,8 @@ def _label(key: str) -> str:
 
 
 def _value(key: str, value: Any) -> str:
-    from wharfinger.cli import format as fmt  # noqa: PLC0415 - as above
-
     if value is None:
-        return "-"
+        return fmt.NONE
     if "seconds" in key and "microseconds" not in key:
         return fmt.duration(value)
     if key.endswith("bytes"):
@@ -227,49 +184,44 @@ def _value(key: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
+def _written(files: Sequence[str]) -> list[str]:
+    return [f"wrote {file}" for file in files]
+
+
+def _with_lines(parts: list[str], lines: Sequence[str]) -> str:
+    return "\n\n".join([*parts, "\n".join(lines)] if lines else parts)
+
+
 # --- several ----------------------------------------------------------------------------------
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from wharfinger.cli.progress import Progress  # noqa: PLC0415 - as above
     from wharfinger.experiments.comparison import RunGroup, as_json, compare  # noqa: PLC0415
-    from wharfinger.policies.registry import split_specs  # noqa: PLC0415 - as above
-    from wharfinger.simulator.run import prepare, run  # noqa: PLC0415 - as above
+    from wharfinger.policies.registry import split_specs  # noqa: PLC0415
+    from wharfinger.simulator.run import prepare, run  # noqa: PLC0415
 
     names = split_specs(arguments.compare)
     if len(set(names)) < len(names):
         raise InvalidInput(f"--compare: {arguments.compare!r} names a policy twice")
     specs = [_spec(arguments, name) for name in names]
     prepare(specs[0])  # What is wrong with the scenario is said here, once.
-    words = f"comparing {len(names)} policies"
-    with Progress(words) as progress:
+    group = RunGroup(arguments.scenario, specs, _DRAWN if arguments.plots else ())
+    with Progress(f"comparing {len(names)} policies") as progress:
         repeats = arguments.repeats or REPEATS
-        group = RunGroup(arguments.scenario, specs, _DRAWN if arguments.plots else ())
-        (found,) = compare(run, [group], repeats, arguments.processes, progress.count)
-    documents = as_json(found)
-    files: list[str] = []
+        (runs,) = compare(run, [group], repeats, arguments.processes, progress.count)
+    documents, files = as_json(runs), []
     if arguments.plots:
-        files = _draw(arguments.plots, found, Path(arguments.scenario).stem)
-    show(documents, arguments.output, lambda: _compared(documents, arguments.output, files))
+        files = _draw(arguments.plots, runs, Path(arguments.scenario).stem)
+
+    def text() -> str:
+        return _with_lines([comparison.as_text(documents, arguments.output)], _written(files))
+
+    show(documents, arguments.output, text)
     return OK
 
 
-def _compared(documents: "Sequence[dict[str, Any]]", output: str, files: "Sequence[str]") -> str:
-    from wharfinger.cli.comparison import as_text  # noqa: PLC0415 - as above
-
-    written = [f"wrote {file}" for file in files]
-    return "\n\n".join([as_text(documents, output), *(["\n".join(written)] if written else [])])
-
-
-# --- pictures ---------------------------------------------------------------------------------
-
-
-_DRAWN = ("performance",)
-"""Of each workload's fate."""
-
-
 def _draw(directory: Path, runs: "Comparison", scenario: str) -> list[str]:
-    from wharfinger.experiments import plots  # noqa: PLC0415 - as above
+    from wharfinger.experiments import plots  # noqa: PLC0415
 
     performance = {policy.name: policy.values(*_DRAWN) for policy in runs.policies}
     series = runs.series()
@@ -282,9 +234,9 @@ def _draw(directory: Path, runs: "Comparison", scenario: str) -> list[str]:
         title = f"{scenario}: latency of services against their bounds"
         drawn["latency"] = plots.latency(series, title)
     try:
-        written = [
+        paths = [
             path for name, figure in drawn.items() for path in plots.save(figure, directory / name)
         ]
     except OSError as error:
         raise InvalidInput(f"--plots {directory}: {error.strerror}; name another") from error
-    return [str(path) for path in written]
+    return [str(path) for path in paths]

@@ -4,9 +4,9 @@ import argparse
 import platform
 
 from wharfinger import __version__
-from wharfinger.cli.format import show
 from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output
+from wharfinger.cli.output import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
