@@ -281,6 +281,7 @@ def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Pa
         [sys.executable, "-m", "wharfinger", "submit", "-f", str(file), "--wait", "--state",
          str(manager.state)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True,
+        env={**os.environ, "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
     shown = b""

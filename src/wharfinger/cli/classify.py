@@ -7,8 +7,16 @@ Here are the options; what each action does with them is in ``classify_evaluate`
 import argparse
 import importlib
 import os
+from functools import partial
 
-from wharfinger.cli.options import add_output, refuse, seconds_above_zero, share, whole
+from wharfinger.cli.options import (
+    add_option,
+    add_output,
+    refuse,
+    seconds_above_zero,
+    share,
+    whole,
+)
 from wharfinger.errors import InvalidInput
 
 SCALES = ("arbitrary", "common", "normalised")
@@ -39,69 +47,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("matrix", metavar="MATRIX.csv", nargs="?", help=MATRIX)
+    parser.add_argument("matrix", metavar="MATRIX.csv", nargs="?", help=MATRIX)
     words = "the known programs' matrices, in DIR or as the manager would find them"
-    add("--known", metavar="DIR", nargs="?", const="", help=words)
+    parser.add_argument("--known", metavar="DIR", nargs="?", const="", help=words)
     _add_estimates(parser, "which to compare (default: all)")
-    words = "known entries of a row (default: 2)"
-    add("--reveal", type=whole(1), default=2, metavar="K", help=words)
+    add = partial(add_option, parser)
+    add("--reveal K", "known entries of a row", "2", whole(1))
     words = "which entries those are (default: random)"
-    add("--strategy", choices=STRATEGIES, default="random", help=words)
-    words = "--strategy improvement ends once the expected gain is below this share, such as 1%%"
-    add("--stop", type=share, metavar="SHARE", help=words)
+    parser.add_argument("--strategy", choices=STRATEGIES, default="random", help=words)
+    words = "--strategy improvement ends once the expected gain is below this share, such as 1%"
+    add("--stop SHARE", words, read=share)
     words = "which values are better (default: lower)"
-    add("--direction", choices=["lower", "higher"], help=words)
-    words = "how often to divide the programs (default: 20)"
-    add("--repeats", type=whole(1, 10_000), default=20, metavar="N", help=words)
+    parser.add_argument("--direction", choices=["lower", "higher"], help=words)
+    add("--repeats N", "how often to divide the programs", "20", whole(1, 10_000))
 
 
 def _add_predict(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("matrix", metavar="MATRIX.csv", help=MATRIX)
-    add("--rows", metavar="TEST.csv", required=True, help="the rows to fill in")
+    parser.add_argument("matrix", metavar="MATRIX.csv", help=MATRIX)
+    parser.add_argument("--rows", metavar="TEST.csv", required=True, help="the rows to fill in")
     _add_estimates(parser, "which to use")
+    add = partial(add_option, parser)
     words = "also name K entries of each row to measure next (or all left), and what each is worth"
-    add("--suggest", metavar="K", type=whole(1), help=words)
+    add("--suggest K", words, read=whole(1))
     words = (
         "how long measuring an entry takes, the same for each or by FILE.csv with the header "
         "column,seconds: the gain per second decides what is suggested"
     )
-    add("--seconds", type=_seconds, metavar="DURATION|FILE.csv", help=words)
+    add("--seconds DURATION|FILE.csv", words, read=_seconds)
     words = "suggest entries that together take no longer; needs --seconds"
-    add("--budget", type=seconds_above_zero, metavar="DURATION", help=words)
-    words = "suggest entries until the mean deviation is at most this, such as 10%%"
-    add("--enough", type=share, metavar="SHARE", help=words)
+    add("--budget DURATION", words, read=seconds_above_zero)
+    words = "suggest entries until the mean deviation is at most this, such as 10%"
+    add("--enough SHARE", words, read=share)
 
 
 def _add_estimates(parser: argparse.ArgumentParser, which: str) -> None:
-    add = parser.add_argument
-    add("--estimator", metavar="NAME[,NAME]", type=_names, help=which)
+    add_option(parser, "--estimator NAME[,NAME]", which, read=_names)
     words = (
         "what a row's level means: nothing, something (rows share a unit), or it is relative to "
         "its run alone (default: arbitrary)"
     )
-    add("--scale", choices=SCALES, help=words)
+    parser.add_argument("--scale", choices=SCALES, help=words)
     words = "columns bear rows' names: the column of a new row is not known either"
-    add("--pairs", action="store_true", help=words)
-    words = "repeats a run exactly (default: 0)"
-    add("--seed", type=whole(0), default=0, metavar="N", help=words)
+    add_option(parser, "--pairs", words)
+    add_option(parser, "--seed N", "repeats a run exactly", "0", whole(0))
 
 
 def _add_measure(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--only", metavar="NAME[,NAME]", help="these programs (default: all that are installed)")
+    add = partial(add_option, parser)
+    add("--only NAME[,NAME]", "these programs (default: all that are installed)")
     words = (
         "where to; rows that are there are kept (default: wharfinger/known in the user's XDG "
         "data folder, where the manager looks)"
     )
-    add("--out", metavar="DIR", help=words)
-    words = "at each allocation (default: 1s)"
-    add("--seconds", type=seconds_above_zero, metavar="DURATION", help=words)
-    add("--list", action="store_true", help="show the programs and what they need")
-    add("--anew", action="store_true", help="forget the rows that are there")
-    add("--busy", action="store_true", help="go on although others use this machine")
-    add("--provisional", action="store_true", help="mark the result as fit for tests only")
+    add("--out DIR", words)
+    add("--seconds DURATION", "at each allocation", "1s", seconds_above_zero)
+    add("--list", "show the programs and what they need")
+    add("--anew", "forget the rows that are there")
+    add("--busy", "go on although others use this machine")
+    add("--provisional", "mark the result as fit for tests only")
 
 
 def _names(text: str) -> list[str]:
@@ -114,7 +117,7 @@ def _seconds(text: str) -> float | str:
     return text if text.endswith(".csv") else seconds_above_zero(text)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int | None:
     """Check what argparse can't, and act."""
     if arguments.action == "evaluate":
         _check_evaluate(arguments)
@@ -123,7 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Before NumPy is imported: one thread adds up in one order, and is faster at these sizes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = importlib.import_module(f"wharfinger.cli.classify_{arguments.action}")
-    status: int = module.run(arguments)
+    status: int | None = module.run(arguments)
     return status
 
 

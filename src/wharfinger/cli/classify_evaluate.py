@@ -7,7 +7,6 @@ from time import perf_counter
 
 from wharfinger.catalog.known import SCALE, SCORE_SCALE, KnownPrograms
 from wharfinger.catalog.known_files import load_known
-from wharfinger.cli.main import OK
 from wharfinger.cli.output import Column, Record, column, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
@@ -17,7 +16,7 @@ from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_e
 from wharfinger.files.matrices import read_matrix
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Hold programs out, predict them by each estimator, print how well that went."""
     names = arguments.estimator or list(ESTIMATORS)
     for name in names:
@@ -35,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.known is None:
         document = _evaluation("", read_matrix(arguments.matrix), names, plan)
         show(document, arguments.output, lambda: _text(document))
-        return OK
+        return
     known = load_known(Path(arguments.known) if arguments.known else None)
     documents = [
         _known_evaluation(name, matrix, names, replace(plan, scale=scale, higher=True))
@@ -46,7 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     ]
     show(documents, arguments.output, lambda: _known_text(documents, known))
-    return OK
 
 
 def _known_evaluation(name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan) -> Record:

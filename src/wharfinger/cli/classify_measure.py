@@ -13,11 +13,10 @@ from wharfinger.catalog.quiet import Disturbance, watch
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.output import Record, column, show, table
-from wharfinger.cli.progress import status_line
+from wharfinger.cli.progress import Progress
 from wharfinger.engines.local.profiler import LocalProfiler
 from wharfinger.errors import Conflict, Unavailable
 
-DEFAULT_SECONDS = 1.0
 MAX_BUSY, MAX_STEAL = 0.05, 0.02
 """Of all CPUs' time: above these, the numbers would say more of the others than of the programs."""
 WATCH_SECONDS = 2.0
@@ -66,34 +65,31 @@ def _measure(
         if not profiler.profiles:
             raise Unavailable("programs can't be profiled in sandboxes here; see docs/sandbox.md")
         server = profiler.server
+        cpus = campaign.cpus_of(server)
         settings = campaign.CampaignSettings(
             directory=directory,
-            seconds=arguments.seconds or DEFAULT_SECONDS,
-            allocations=campaign.allocations(
-                campaign.cpus_of(server), fractional=profiler.fractional
-            ),
+            seconds=arguments.seconds,
+            allocations=campaign.allocations(cpus, fractional=profiler.fractional),
             command=_command(arguments),
             provisional=arguments.provisional,
             idle=idle,
         )
-        tell = stack.enter_context(status_line())
-        return campaign.run(
-            programs, settings, server, profiler.measure, lambda step: tell(_progress(step))
-        )
+        progress = stack.enter_context(Progress())
+
+        def tell(step: campaign.CampaignStep) -> None:
+            left = fmt.duration(step.left_seconds)
+            progress.tell(f"{step.number}/{step.count} {step.program}, {left} left")
+
+        return campaign.run(programs, settings, server, profiler.measure, tell)
 
 
 def _command(arguments: argparse.Namespace) -> str:
     """The command that measures the same again; without where it wrote to."""
     words = ["wharfinger", "classify", "measure"]
     words += ["--only", arguments.only] if arguments.only else []
-    words += ["--seconds", f"{arguments.seconds:g}s"] if arguments.seconds else []
+    words += ["--seconds", f"{arguments.seconds:g}s"]
     words += [f"--{flag}" for flag in ("busy", "provisional") if getattr(arguments, flag)]
     return shlex.join(words)
-
-
-def _progress(step: campaign.CampaignStep) -> str:
-    left = fmt.duration(step.left_seconds)
-    return f"{step.number}/{step.count} {step.program}, {left} left"
 
 
 def _document(outcome: campaign.CampaignOutcome, directory: Path) -> Record:
@@ -134,7 +130,7 @@ def _listed(program: Program) -> Record:
 
 _LIST = [
     column("PROGRAM", "name"),
-    *(column(header) for header in ("GROUP", "KIND", "THREADS")),
+    *map(column, ("GROUP", "KIND", "THREADS")),
     column("NEEDS", form=lambda names: fmt.text(" ".join(names))),
     column("MISSING", form=lambda names: fmt.text(" ".join(names))),
 ]

@@ -8,7 +8,6 @@ from math import inf, log1p
 import numpy as np
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.main import OK
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.design import DesignLimits, Stop, design
@@ -20,7 +19,7 @@ from wharfinger.files.matrices import read_matrix, read_seconds
 from wharfinger.model.arrays import Array
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Fill rows in, and print them."""
     (name,) = arguments.estimator or [DEFAULT_ESTIMATOR]
     make_estimator(name)  # An unknown name is refused before anything is read.
@@ -40,7 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
             document[-1] |= _suggestions(prediction, size, limits)
     limited = limits.enough or limits.budget_seconds < inf
     show(document, arguments.output, lambda: _text(document, limited=bool(limited)))
-    return OK
 
 
 def _check(

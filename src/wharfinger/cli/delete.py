@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, NOT_AS_EXPECTED, OK, complain
-from wharfinger.cli.options import add_common, add_wait, connect
+from wharfinger.cli.options import add_common, add_option, add_wait, connect
 from wharfinger.cli.output import Record, show
 from wharfinger.cli.waiting import wait_for_end
 from wharfinger.errors import InvalidInput, NotFound
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    add("names", metavar="NAME", nargs="*", help="workloads")
-    add("--all", action="store_true", help="all, or all in the given phases")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="workloads")
+    add_option(parser, "--all", "all, or all in the given phases")
     words = "with --all: only those in this phase, or ended, or live; repeatable"
-    add("--phase", action="append", metavar="PHASE", help=words)
+    add_option(parser, "--phase PHASE...", words)
     add_wait(parser, "wait until the stopped have ended")
     add_common(parser)
 

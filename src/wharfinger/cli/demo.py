@@ -5,35 +5,27 @@ import json
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_output, seconds
+from wharfinger.cli.options import add_option, add_output, seconds
 from wharfinger.cli.progress import ended_in_order
 from wharfinger.errors import InvalidInput
 
 MIN_SECONDS = 15.0
 ENOUGH = 0.8
 """Of the targets: when fewer are met the exit status is 3."""
-DEMO_OPTIONS = ("policy", "seed", "run_seconds", "picture", "keep")
-PICTURE = "wharfinger-demo.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    words = "of the first run (default: quasar)"
-    add("--policy", default="quasar", metavar="NAME", help=words)
-    words = "of what users would reserve (default: 0)"
-    add("--seed", type=int, default=0, metavar="N", help=words)
-    words = "length of each of the two runs (default: 110s)"
-    add(
-        "--seconds", dest="run_seconds", type=seconds, default=110.0, metavar="DURATION", help=words
-    )
-    words = f"the picture (default: {PICTURE} in the current directory)"
-    add("--png", dest="picture", metavar="FILE", type=Path, default=Path(PICTURE), help=words)
-    words = "leave the first run's manager up, and its records"
-    add("--keep", action="store_true", help=words)
+    add = partial(add_option, parser)
+    add("--policy NAME", "of the first run", "quasar")
+    add("--seed N", "of what users would reserve", "0", int)
+    add("--seconds DURATION", "length of each of the two runs", "110s", seconds)
+    add("--png FILE", "the picture", "wharfinger-demo.png", Path)
+    add("--keep", "leave the first run's manager up, and its records")
     add_output(parser, ["table", "json"])
 
 
@@ -47,19 +39,27 @@ def run(arguments: argparse.Namespace) -> int:
     from wharfinger.policies.registry import make_policy  # noqa: PLC0415
 
     make_policy(arguments.policy)  # A wrong name is refused now, not after the measurements.
-    if arguments.run_seconds < MIN_SECONDS:
-        length = f"{arguments.run_seconds:g} s is too short"
+    if arguments.seconds < MIN_SECONDS:
+        length = f"{arguments.seconds:g} s is too short"
         raise InvalidInput(f"--seconds: {length}; give at least {MIN_SECONDS:g} s")
     wants_text = arguments.output == "table"
     # With JSON in a pipe nothing else is wanted; on a terminal progress helps.
     stream = sys.stderr if wants_text or sys.stderr.isatty() else None
     directory = Path(tempfile.mkdtemp(prefix="wharfinger-demo-"))
-    options = {key: getattr(arguments, key) for key in DEMO_OPTIONS}
     kept = False
     try:
         with ended_in_order(), DemoProgress(stream) as progress:
-            demo = Demo(directory, Client, progress.tell, progress.show, **options)
-            result = demo.run()
+            result = Demo(
+                directory,
+                Client,
+                progress.tell,
+                progress.show,
+                policy=arguments.policy,
+                seed=arguments.seed,
+                run_seconds=arguments.seconds,
+                picture=arguments.png,
+                keep=arguments.keep,
+            ).run()
         kept = arguments.keep
     finally:
         if not kept:

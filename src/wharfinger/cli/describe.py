@@ -4,7 +4,6 @@ import argparse
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets, workload_text
-from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import Record, column, fields, printable, section, show, table, to_yaml
 from wharfinger.cli.tables import columns
@@ -17,12 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Fetch and print."""
     record = connect(arguments).get(f"{arguments.kind}s", arguments.name)
     text = describe_workload if arguments.kind == "workload" else describe_server
     show(record, arguments.output, lambda: text(record))
-    return OK
 
 
 def describe_workload(workload: Record) -> str:

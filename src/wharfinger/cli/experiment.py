@@ -3,13 +3,13 @@
 import argparse
 import os
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli import comparison
 from wharfinger.cli import format as fmt
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_output, refuse, whole
+from wharfinger.cli.options import add_option, add_output, refuse, whole
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
 from wharfinger.errors import InvalidInput
@@ -26,26 +26,24 @@ _WIDTH = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    add("action", choices=["list", "run"], help="what to do")
-    add("name", metavar="NAME", nargs="?", help="run: which experiment")
+    parser.add_argument("action", choices=["list", "run"], help="what to do")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="run: which experiment")
+    add = partial(add_option, parser)
     words = "run: a directory for the numbers, pictures and inputs, and how to repeat it"
-    add("--out", metavar="DIR", type=Path, help=words)
-    add("--force", action="store_true", help="run: replace results that are there")
-    for name, metavar, kind, words in (
-        ("repeats", "N", whole(1, 1000), "how many seeds (default: the experiment's)"),
-        ("seed", "N", whole(0), "the first of them (default: 0)"),
-        ("processes", "P", whole(1), "runs at the same time (default: one for each CPU)"),
-        ("servers", "N", whole(1), "of the simulated cluster, instead of the experiment's"),
-        ("workloads", "N", whole(1), "in one run, instead of the experiment's"),
-        ("tables", "DIR", Path, "measured tables, for the experiments that need some"),
-        ("regime", "R", str, "calibration of the physics, instead of the experiment's"),
-    ):
-        add(f"--{name}", metavar=metavar, type=kind, help=f"run: {words}")
+    add("--out DIR", words, read=Path)
+    add("--force", "run: replace results that are there")
+    add("--repeats N", "run: how many seeds (default: the experiment's)", read=whole(1, 1000))
+    add("--seed N", "run: the first of them (default: 0)", read=whole(0))
+    words = "run: runs at the same time (default: one for each CPU)"
+    add("--processes P", words, read=whole(1))
+    add("--servers N", "run: of the simulated cluster (default: the experiment's)", read=whole(1))
+    add("--workloads N", "run: in one run (default: the experiment's)", read=whole(1))
+    add("--tables DIR", "run: measured tables, for the experiments that need some", read=Path)
+    add("--regime R", "run: calibration of the physics (default: the experiment's)")
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """List the experiments, or run one."""
     # Before NumPy is imported, here and in the processes that simulate: each has one thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -53,15 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.name is not None:
             raise InvalidInput(f"{arguments.name!r} is for experiment run; leave it out")
         refuse(arguments, _RUN_ONLY, "is for experiment run")
-        return _list(arguments)
+        _list(arguments)
+        return
     if arguments.name is None:
         raise InvalidInput("experiment run needs a NAME; `wharfinger experiment list` has them")
     if arguments.out is None:
         refuse(arguments, ["--force"], "is for --out")
-    return _run(arguments)
+    _run(arguments)
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(arguments: argparse.Namespace) -> None:
     from wharfinger.experiments.registry import EXPERIMENTS  # noqa: PLC0415
 
     keys = ("name", "about", "source", "takes", "repeats")
@@ -72,10 +71,9 @@ def _list(arguments: argparse.Namespace) -> int:
         takes = column("TAKES", form=lambda names: " ".join(f"--{name}" for name in names))
         columns += [column("SOURCE"), takes, column("SEEDS", "repeats")]
     show(rows, arguments.output, lambda: table(rows, columns))
-    return OK
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> None:
     from wharfinger.experiments.base import Context  # noqa: PLC0415
     from wharfinger.experiments.registry import find_experiment  # noqa: PLC0415
     from wharfinger.experiments.results import as_json, write  # noqa: PLC0415
@@ -94,7 +92,6 @@ def _run(arguments: argparse.Namespace) -> int:
             result, files = write(space, experiment, chosen, result)
     document = as_json(result, [str(arguments.out / name) for name in files])
     show(document, arguments.output, lambda: _text(document, arguments))
-    return OK
 
 
 def _arguments(arguments: argparse.Namespace, experiment: "Experiment") -> "Arguments":
@@ -102,14 +99,9 @@ def _arguments(arguments: argparse.Namespace, experiment: "Experiment") -> "Argu
 
     others = [option for option in _SOME_TAKE if option[2:] not in experiment.takes]
     refuse(arguments, others, f"is not for {experiment.name}")
-    return Arguments(
-        repeats=arguments.repeats or experiment.repeats,
-        seed=arguments.seed or 0,
-        tables=arguments.tables,
-        servers=arguments.servers,
-        workloads=arguments.workloads,
-        regime=arguments.regime,
-    )
+    repeats, seed = arguments.repeats or experiment.repeats, arguments.seed or 0
+    some = {option[2:]: getattr(arguments, option[2:]) for option in _SOME_TAKE}
+    return Arguments(repeats=repeats, seed=seed, **some)
 
 
 def _text(document: Record, arguments: argparse.Namespace) -> str:

@@ -8,7 +8,6 @@ import argparse
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text, reasons, sentence
-from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import Column, Record, fields, printable, section, show, table
 from wharfinger.cli.targets import (
@@ -46,12 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Fetch and print."""
     explanation = connect(arguments).get("workloads", arguments.name, "explain")
     wide = arguments.output == "wide"
     show(explanation, arguments.output, lambda: explanation_text(explanation, wide=wide))
-    return OK
 
 
 def explanation_text(explanation: Record, *, wide: bool = False) -> str:

@@ -2,11 +2,11 @@
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, connect, refuse, whole
+from wharfinger.cli.options import add_common, add_option, connect, refuse, whole
 from wharfinger.cli.output import Record, fields, show, table, to_json, to_yaml
 from wharfinger.cli.tables import columns
 from wharfinger.errors import InvalidInput, NotFound
@@ -27,19 +27,15 @@ _ONLY_FOR = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    add("what", metavar="KIND", type=_what, help=", ".join(KINDS))
-    add("names", metavar="NAME", nargs="*", help="only these")
-    words = "workloads with this label; repeatable"
-    add("-l", "--selector", action="append", metavar="KEY=VALUE", help=words)
-    words = "workloads in this phase, or ended, or live; repeatable"
-    add("--phase", action="append", metavar="PHASE", help=words)
-    add("--limit", type=whole(1, 10_000), metavar="N", help="the newest N events (default: 1000)")
-    add("--follow", action="store_true", help="events: go on with new ones")
-    words = "events of this kind, e.g. WorkloadFinished; repeatable"
-    add("--kind", action="append", metavar="KIND", help=words)
-    words = "events: measurements (ServerMeasured) too, which come every few seconds"
-    add("--all", action="store_true", help=words)
+    parser.add_argument("what", metavar="KIND", type=_what, help=", ".join(KINDS))
+    parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
+    add = partial(add_option, parser)
+    add("-l --selector KEY=VALUE...", "workloads with this label; repeatable")
+    add("--phase PHASE...", "workloads in this phase, or ended, or live; repeatable")
+    add("--limit N", "the newest N events (default: 1000)", read=whole(1, 10_000))
+    add("--follow", "events: go on with new ones")
+    add("--kind KIND...", "events of this kind, e.g. WorkloadFinished; repeatable")
+    add("--all", "events: measurements (ServerMeasured) too, which come every few seconds")
     add_common(parser)
 
 
@@ -51,7 +47,7 @@ def _what(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is not a kind; there are {', '.join(KINDS)}")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Fetch and print."""
     what = arguments.what
     for kind, options in _ONLY_FOR.items():
@@ -70,7 +66,6 @@ def run(arguments: argparse.Namespace) -> int:
         show(items, arguments.output, lambda: table(items, columns(what, arguments.output)))
         if not items and arguments.output in ("table", "wide"):
             print(f"no {what}", file=sys.stderr)
-    return OK
 
 
 def _fetch(client: "Client", arguments: argparse.Namespace) -> list[Record]:

@@ -2,16 +2,17 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_output, refuse, seconds_above_zero
+from wharfinger.cli.options import add_option, add_output, refuse, seconds_above_zero
 from wharfinger.cli.output import Column, Record, column, fields, indented, show, table
-from wharfinger.cli.progress import status_line
+from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
 
 # Not imported at run time: help needs none of it.
@@ -26,19 +27,18 @@ DEFAULT_POINT_SECONDS = 1.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    add("action", choices=["list", "run", "validate"], help="what to do")
+    parser.add_argument("action", choices=["list", "run", "validate"], help="what to do")
     words = "run: one; list, validate: default all"
-    add("sources", metavar="SOURCE", nargs="*", help=words)
-    add("--intensity", type=_intensity, metavar="N", help="run: the pressure, 0 to 100")
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", help=words)
+    add = partial(add_option, parser)
+    add("--intensity N", "run: the pressure, 0 to 100", read=_intensity)
     words = "run: how long (default: 10s); validate: at each intensity (default: 1s)"
-    add("--seconds", type=seconds_above_zero, metavar="DURATION", help=words)
+    add("--seconds DURATION", words, read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
-    add("--cpus", metavar="LIST", help=words)
-    words = "on whose file system to do I/O (default: the current directory's)"
-    add("--directory", metavar="DIR", help=words)
+    add("--cpus LIST", words)
+    add("--directory DIR", "on whose file system to do I/O (default: the current directory's)")
     words = "run: rate at intensity 100 of storage-bandwidth (default: measured first)"
-    add("--maximum", type=_rate, metavar="PER_SECOND", help=words)
+    add("--maximum PER_SECOND", words, read=_rate)
     add_output(parser)
 
 
@@ -152,9 +152,9 @@ def _run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("--intensity: not given; say how much pressure, from 0 to 100")
     (setting,) = _settings(arguments)
     setting = replace(setting, maximum_per_second=arguments.maximum)
-    with status_line() as progress:
+    with Progress() as progress:
         if setting.source.measures_maximum and arguments.maximum is None:
-            progress(f"{setting.source.name}: measuring the maximum")
+            progress.tell(f"{setting.source.name}: measuring the maximum")
         with start(setting) as source:
             reports = _work(source, arguments, progress)
             result = _run_result(source, arguments.intensity, reports)
@@ -163,13 +163,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _work(
-    source: "RunningSource", arguments: argparse.Namespace, progress: Callable[[str], None]
+    source: "RunningSource", arguments: argparse.Namespace, progress: Progress
 ) -> "list[Report]":
     """The reports of the time that was asked for; the last may be of part of a second."""
     since = source.set_intensity(arguments.intensity)
     begun = len(source.read())
     for report in source.reports_until(since + (arguments.seconds or DEFAULT_RUN_SECONDS)):
-        progress(f"{source.setting.source.name}: achieved {report.achieved:.1f}")
+        progress.tell(f"{source.setting.source.name}: achieved {report.achieved:.1f}")
     source.withdraw()
     return list(source.read())[begun:]
 
@@ -221,11 +221,11 @@ def _validate(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.validation import validate  # noqa: PLC0415
 
     first = (min(os.sched_getaffinity(0)),)
-    point_seconds = arguments.seconds or DEFAULT_POINT_SECONDS
-    with status_line() as progress:
+    seconds = arguments.seconds or DEFAULT_POINT_SECONDS
+    with Progress() as progress:
         validations = [
             # One CPU, so that source and neighbor are certain to meet on it.
-            validate(replace(setting, cpus=setting.cpus[:1] or first), point_seconds, progress)
+            validate(replace(setting, cpus=setting.cpus[:1] or first), seconds, progress.tell)
             for setting in _settings(arguments)
         ]
     rows = [_validation_row(validation) for validation in validations]

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_state, connect, whole
+from wharfinger.cli.options import add_option, add_state, connect, whole
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Answer, Client
@@ -21,12 +20,12 @@ WAIT_SECONDS = 20.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("name", metavar="NAME", help="a workload")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
-    parser.add_argument("--tail", type=whole(0), metavar="N", help="begin with the last N lines")
+    add_option(parser, "-f --follow", "go on until it has ended")
+    add_option(parser, "--tail N", "begin with the last N lines", read=whole(0))
     add_state(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Copy its output to ours."""
     client = connect(arguments)
     offset, write = 0, sys.stdout.buffer.write
@@ -37,7 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
     for data in _pieces(client, arguments.name, offset, follow=arguments.follow):
         write(data)
         sys.stdout.buffer.flush()
-    return OK
 
 
 def _pieces(client: "Client", name: str, offset: int, *, follow: bool) -> Iterator[bytes]:

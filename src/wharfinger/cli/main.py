@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _prepare_output()
         arguments = build_parser([command] if command in COMMANDS else []).parse_args(given)
-        status: int = arguments.run(arguments)
+        status: int = arguments.run(arguments) or OK
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

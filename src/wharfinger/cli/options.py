@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import inf, nan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.errors import InvalidInput
 from wharfinger.runtime.state_directory import default_state_directory
@@ -19,15 +19,43 @@ if TYPE_CHECKING:
 OUTPUTS = ("table", "wide", "json", "yaml")
 
 
+def add_option(
+    parser: argparse.ArgumentParser,
+    option: str,
+    words: str,
+    default: str | None = None,
+    read: Callable[[str], Any] = str,
+) -> None:
+    """One option.
+
+    Args:
+        parser: Of the command.
+        option: Its names and its value's placeholder, such as ``--limit N``; without one it is a
+            flag, with ``...`` behind that it may be repeated.
+        words: What it does.
+        default: As a user would write it; told in the help.
+        read: Reads the value; raises ``argparse.ArgumentTypeError``.
+    """
+    names = [word for word in option.split() if word.startswith("-")]
+    value = " ".join(option.split()[len(names) :])
+    words = words.replace("%", "%%") + (f" (default: {default})" if default else "")
+    if not value:
+        parser.add_argument(*names, action="store_true", help=words)
+        return
+    action = "append" if value.endswith("...") else "store"
+    metavar = value.removesuffix("...")
+    parser.add_argument(
+        *names, action=action, metavar=metavar, type=read, default=default, help=words
+    )
+
+
 def add_state(parser: argparse.ArgumentParser) -> None:
     """``--state``, here or before the command."""
-    parser.add_argument(
-        "--state",
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help="the manager's state directory (default: $WHARFINGER_STATE, else the user's "
-        "XDG state folder)",
+    words = (
+        "the manager's state directory (default: $WHARFINGER_STATE, else the user's XDG state "
+        "folder)"
     )
+    parser.add_argument("--state", metavar="DIR", default=argparse.SUPPRESS, help=words)
 
 
 def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = OUTPUTS) -> None:
@@ -44,9 +72,8 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def add_wait(parser: argparse.ArgumentParser, words: str) -> None:
     """``--wait``, which does what the words say, and ``--timeout``."""
-    parser.add_argument("--wait", action="store_true", help=words)
-    words = "with --wait: wait no longer, e.g. 5m"
-    parser.add_argument("--timeout", type=seconds, metavar="DURATION", help=words)
+    add_option(parser, "--wait", words)
+    add_option(parser, "--timeout DURATION", "with --wait: wait no longer, e.g. 5m", read=seconds)
 
 
 def add_parts(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,6 @@
 """Long work: its progress on a terminal (nothing in a pipe), and its end in order.
 
-``Progress`` draws a bar, for a share or a count; ``status_line`` shows any words.
+``Progress`` draws a bar, for a share or a count, or shows any words.
 """
 
 import os
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self, TextIO
 
 from wharfinger.cli import format as fmt
@@ -44,26 +44,11 @@ def ended_in_order() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def status_line() -> Iterator[Callable[[str], None]]:
-    """One line on a terminal's standard error, written over by each call, gone at the end."""
-
-    def tell(words: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(_ERASE + words)
-            sys.stderr.flush()
-
-    try:
-        yield tell
-    finally:
-        tell("")
-
-
 class Progress:
-    """A bar on a terminal's standard error, written over; it is gone at the end.
+    """One line on a terminal's standard error, written over; it is gone at the end.
 
     Args:
-        words: What is being done.
+        words: What is being done; before a bar.
         stream: Where to; ``None`` = standard error. Where it is no terminal, nothing is written.
         clock: Seconds, monotonic.
 
@@ -75,7 +60,7 @@ class Progress:
 
     def __init__(
         self,
-        words: str,
+        words: str = "",
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -92,24 +77,25 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
+        self.tell("")
+
+    def tell(self, words: str) -> None:
+        """Any words in the place of the line before."""
         if self._shown:
-            self._write(_ERASE)
+            # A line that wraps can't be written over.
+            self._stream.write(_ERASE + words[: self._columns() - 1])
+            self._stream.flush()
 
     def share(self, done: float) -> None:
         """Of one run, 0 to 1."""
-        self._tell(done, f"{done:4.0%}")
+        self._advance(done, f"{done:4.0%}")
 
     def count(self, done: int, total: int) -> None:
         """Of several, how many are done; may be told again while nothing changes."""
-        self._tell(done / total if total else 1.0, f"{done} of {total}")
+        self._advance(done / total if total else 1.0, f"{done} of {total}")
 
-    def _tell(self, done: float, amount: str) -> None:
+    def _advance(self, done: float, amount: str) -> None:
         now = self._clock()
         advanced = done > self._done
         if advanced:
@@ -119,9 +105,7 @@ class Progress:
         due = now - self._drawn_at >= DRAW_SECONDS or (advanced and done >= 1)
         if self._shown and due:
             self._drawn_at = now
-            line = f"{self._words} {self._bar()} {amount}{self._left(now)}"
-            # A line that wraps can't be written over.
-            self._write(_ERASE + line[: self._columns() - 1])
+            self.tell(f"{self._words} {self._bar()} {amount}{self._left(now)}")
 
     def _bar(self) -> str:
         full = int(min(1.0, max(0.0, self._done)) * BAR_WIDTH)
@@ -141,7 +125,3 @@ class Progress:
             return os.get_terminal_size(self._stream.fileno()).columns or 80
         except (OSError, ValueError, AttributeError):
             return 80
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()

@@ -2,11 +2,12 @@
 
 import argparse
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_output, probability, refuse
+from wharfinger.cli.options import add_option, add_output, probability, refuse
 from wharfinger.cli.output import Record, fields, show
 
 if TYPE_CHECKING:
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
     words = "a file that simulate --record wrote, or the state directory of a stopped manager"
-    add("log", metavar="FILE", type=Path, help=words)
+    parser.add_argument("log", metavar="FILE", type=Path, help=words)
+    add = partial(add_option, parser)
     words = "that the manager was started with; for a state directory"
-    add("--confidence", type=probability, metavar="P", help=f"{words} (default: 0.8)")
+    add("--confidence P", f"{words} (default: 0.8)", read=probability)
     known = "programs that the manager knew; for a state directory (default: the site's)"
-    add("--known", metavar="DIR", type=Path, help=known)
-    add("--mode", choices=("act", "recommend"), help=f"{words} (default: act)")
+    add("--known DIR", known, read=Path)
+    words = f"{words} (default: act)"
+    parser.add_argument("--mode", choices=("act", "recommend"), help=words)
     add_output(parser)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 
-from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output
 from wharfinger.cli.output import show, to_json
 
@@ -12,10 +11,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser, ["json", "yaml"])
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print it."""
     from wharfinger.manifest import json_schema  # noqa: PLC0415 - after the call is right
 
     schema = json_schema()
     show(schema, arguments.output, lambda: to_json(schema))
-    return OK

@@ -3,14 +3,21 @@
 import argparse
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import comparison
 from wharfinger.cli import format as fmt
 from wharfinger.cli.explain import explanation_text
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_output, add_parts, probability, refuse, whole
+from wharfinger.cli.options import (
+    add_option,
+    add_output,
+    add_parts,
+    probability,
+    refuse,
+    whole,
+)
 from wharfinger.cli.output import Record, column, fields, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
@@ -21,6 +28,11 @@ if TYPE_CHECKING:
     from wharfinger.simulator.run import RunSpec
 
 REPEATS = 7
+_OF_THE_RUN = (
+    "scenario", "admission", "adaptation", "contention", "seed", "regime", "servers", "workloads",
+    "confidence", "record",
+)  # fmt: skip
+"""Options that ``RunSpec`` takes under these names."""
 _DRAWN = ("performance",)
 """Fields of each workload's result that pictures need."""
 _APART = ("explanation", "files", "notes")
@@ -31,40 +43,40 @@ _NOT_SHARES = ("servers_used_mean",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    add("scenario", metavar="SCENARIO", nargs="?", help="a file, or a name; see --list")
-    add("--list", action="store_true", help="list the scenarios that are shipped")
-    words = "places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)"
-    add("--policy", metavar="NAME", help=words)
+    words = "a file, or a name; see --list"
+    parser.add_argument("scenario", metavar="SCENARIO", nargs="?", help=words)
+    add = partial(add_option, parser)
+    add("--list", "list the scenarios that are shipped")
+    add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)")
     words = "several policies on the same draws; the others are compared with the first"
-    add("--compare", metavar="P,Q,...", help=words)
-    words = f"seeds of a comparison (default: {REPEATS})"
-    add("--repeats", type=whole(1), metavar="N", help=words)
+    add("--compare P,Q,...", words)
+    add("--repeats N", f"seeds of a comparison (default: {REPEATS})", read=whole(1))
     words = "runs of a comparison at a time (default: one for each CPU)"
-    add("--processes", type=whole(1), metavar="N", help=words)
+    add("--processes N", words, read=whole(1))
     add_parts(parser)
-    add("--seed", type=int, default=0, help="the same seed gives the same run (default: 0)")
-    add("--regime", metavar="NAME", help="calibration of the physics (default: the scenario's)")
-    words = "number of servers, in the scenario's proportions"
-    add("--servers", type=whole(1), metavar="N", help=words)
-    add("--workloads", type=whole(1), metavar="N", help="number of workloads")
-    words = "with which a target must be reached (default: 0.8)"
-    add("--confidence", type=probability, default=0.8, metavar="P", help=words)
-    add("--record", type=Path, metavar="FILE", help="write the run's log, for replay")
-    add("--explain", metavar="WORKLOAD", help="say why a workload was where it was")
-    words = "draw performance, utilization, cores and latency as PNG and SVG"
-    add("--plots", type=Path, metavar="DIR", help=words)
+    add("--seed N", "the same seed gives the same run", "0", int)
+    add("--regime NAME", "calibration of the physics (default: the scenario's)")
+    add("--servers N", "number of servers, in the scenario's proportions", read=whole(1))
+    add("--workloads N", "number of workloads", read=whole(1))
+    add("--confidence P", "with which a target must be reached", "0.8", probability)
+    add("--record FILE", "write the run's log, for replay", read=Path)
+    add("--explain WORKLOAD", "say why a workload was where it was")
+    add("--plots DIR", "draw performance, utilization, cores, latency as PNG and SVG", read=Path)
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Simulate and print."""
     # Every process of a comparison is to have one thread; NumPy looks when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if arguments.list:
-        return _list(arguments)
+        _list(arguments)
+        return
     _check(arguments)
-    return _compare(arguments) if arguments.compare else _one(arguments)
+    if arguments.compare:
+        _compare(arguments)
+    else:
+        _one(arguments)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -86,12 +98,11 @@ def _check(arguments: argparse.Namespace) -> None:
             raise InvalidInput(message) from error
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(arguments: argparse.Namespace) -> None:
     from wharfinger.simulator.scenario.scenario_files import shipped  # noqa: PLC0415
 
     rows = [{"name": name, "description": words} for name, words in shipped().items()]
     show(rows, arguments.output, lambda: table(rows, [column("NAME"), column("DESCRIPTION")]))
-    return OK
 
 
 def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
@@ -104,26 +115,17 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
         there_are = ", ".join(policies())
         raise InvalidInput(f"{option}: {policy!r} is not a policy; there are {there_are}")
     return RunSpec(
-        scenario=arguments.scenario,
         policy=policy,
-        admission=arguments.admission,
-        adaptation=arguments.adaptation,
-        contention=arguments.contention,
-        seed=arguments.seed,
-        regime=arguments.regime,
-        servers=arguments.servers,
-        workloads=arguments.workloads,
-        confidence=arguments.confidence,
         series=arguments.plots is not None,
-        record=arguments.record,
         explain=arguments.explain or "",
+        **{name: getattr(arguments, name) for name in _OF_THE_RUN},
     )
 
 
 # --- one run ----------------------------------------------------------------------------------
 
 
-def _one(arguments: argparse.Namespace) -> int:
+def _one(arguments: argparse.Namespace) -> None:
     from wharfinger.simulator.run import prepare  # noqa: PLC0415
 
     spec = _spec(arguments, arguments.policy or "quasar")
@@ -151,7 +153,6 @@ def _one(arguments: argparse.Namespace) -> int:
         alone = summarise([(spec.policy, [kept])])
         document["files"] = _draw(arguments.plots, alone, outcome.scenario)
     show(document, arguments.output, lambda: _text(document, wide=arguments.output == "wide"))
-    return OK
 
 
 def _text(document: Record, *, wide: bool) -> str:
@@ -195,7 +196,7 @@ def _with_lines(parts: list[str], lines: Sequence[str]) -> str:
 # --- several ----------------------------------------------------------------------------------
 
 
-def _compare(arguments: argparse.Namespace) -> int:
+def _compare(arguments: argparse.Namespace) -> None:
     from wharfinger.experiments.comparison import RunGroup, as_json, compare  # noqa: PLC0415
     from wharfinger.policies.registry import split_specs  # noqa: PLC0415
     from wharfinger.simulator.run import prepare, run  # noqa: PLC0415
@@ -217,7 +218,6 @@ def _compare(arguments: argparse.Namespace) -> int:
         return _with_lines([comparison.as_text(documents, arguments.output)], _written(files))
 
     show(documents, arguments.output, text)
-    return OK
 
 
 def _draw(directory: Path, runs: "Comparison", scenario: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_common, add_wait, connect
+from wharfinger.cli.options import add_common, add_option, add_wait, connect
 from wharfinger.cli.output import Record, show, table
 from wharfinger.cli.tables import columns
 from wharfinger.cli.waiting import wait_for_end
@@ -25,10 +25,9 @@ MAX_FILE_BYTES = 4 * 1024**2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
     words = "manifests, YAML or JSON, many to a file; - is standard input; repeatable"
-    add("-f", "--file", action="append", required=True, metavar="FILE", help=words)
-    add("--dry-run", action="store_true", help="show what would be decided, submit nothing")
+    parser.add_argument("-f", "--file", action="append", required=True, metavar="FILE", help=words)
+    add_option(parser, "--dry-run", "show what would be decided, submit nothing")
     add_wait(parser, "wait for their end; 3 when one does not complete")
     add_common(parser)
 

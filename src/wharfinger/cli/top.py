@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, connect, seconds
+from wharfinger.cli.options import add_common, add_option, connect, seconds
 from wharfinger.cli.output import Column, Record, column, show, table
 from wharfinger.cli.workload_text import change, done
 
@@ -30,14 +29,12 @@ _CLEAR = "\x1b[H\x1b[J"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
-    add("--once", action="store_true", help="print once, also on a terminal")
-    words = "between two refreshes (default: 2s)"
-    add("--interval", type=seconds, default=2.0, metavar="DURATION", help=words)
+    add_option(parser, "--once", "print once, also on a terminal")
+    add_option(parser, "--interval DURATION", "between two refreshes", "2s", seconds)
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print once, or again and again on a terminal until interrupted."""
     client = connect(arguments)
     refresh = arguments.output in ("table", "wide") and sys.stdout.isatty() and not arguments.once
@@ -51,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = rows_text(rows, wide=arguments.output == "wide", live=refresh)
         if not refresh:
             show(rows, arguments.output, lambda text=text: text)  # type: ignore[misc] # bound now
-            return OK
+            return
         sys.stdout.write(f"{_CLEAR}{text}\n")
         sys.stdout.flush()
         before, pause = now, max(MIN_INTERVAL_SECONDS, arguments.interval)

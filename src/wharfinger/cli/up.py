@@ -12,11 +12,12 @@ import socket
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, OK
-from wharfinger.cli.options import add_parts, add_state, probability, state_path
+from wharfinger.cli.options import add_option, add_parts, add_state, probability, state_path
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -32,29 +33,24 @@ _OF_THE_RUNTIME = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    add = parser.add_argument
+    add = partial(add_option, parser)
     add_state(parser)
-    add("--engine", default="local", metavar="NAME", help="default: local")
+    add("--engine NAME", "what runs the workloads", "local")
     words = (
         "how the local engine divides this machine: a number of servers, or sets of CPUs such as "
         "big=0-3,small=4 (default: as its hardware is)"
     )
-    add("--servers", metavar="SPEC", help=words)
-    words = "places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)"
-    add("--policy", default="quasar", metavar="NAME", help=words)
+    add("--servers SPEC", words)
+    add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...]", "quasar")
     add_parts(parser)
-    words = "act, or recommend: only say what would be done (default: act)"
-    add("--mode", default="act", metavar="MODE", help=words)
-    words = "with which probability a target must be reached, 0.5 to below 1 (default: 0.8)"
-    add("--confidence", type=probability, default=0.8, metavar="P", help=words)
+    add("--mode MODE", "act, or recommend: only say what would be done", "act")
+    words = "with which probability a target must be reached, 0.5 to below 1"
+    add("--confidence P", words, "0.8", probability)
     words = "known programs to classify by (default: this site's own, else those that are shipped)"
-    add("--known", type=Path, metavar="DIR", help=words)
-    words = "serve the API on TCP too, for clients that have the token"
-    add("--listen", metavar="HOST:PORT", help=words)
-    words = "the token for --listen (default: $WHARFINGER_TOKEN)"
-    add("--token-file", metavar="FILE", type=Path, help=words)
-    words = "start with nothing when no event of a damaged log can be saved"
-    add("--accept-loss", action="store_true", help=words)
+    add("--known DIR", words, read=Path)
+    add("--listen HOST:PORT", "serve the API on TCP too, for clients that have the token")
+    add("--token-file FILE", "the token for --listen (default: $WHARFINGER_TOKEN)", read=Path)
+    add("--accept-loss", "start with nothing when no event of a damaged log can be saved")
 
 
 def run(arguments: argparse.Namespace) -> int:

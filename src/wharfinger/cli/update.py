@@ -4,22 +4,21 @@ import argparse
 import json
 from pathlib import Path
 
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, connect
+from wharfinger.cli.options import add_common, add_option, connect
 from wharfinger.cli.output import Record, show
 from wharfinger.cli.submit import read_document, source_of
 from wharfinger.errors import InvalidInput
 
-# Option, placeholder, the field of the manifest that it sets, and what it is.
+# Option, the field of the manifest that it sets, and what it is.
 _FIELDS = (
-    ("--cpu", "CPUS", "resources.cpu", "reserved CPUs, e.g. 500m or 2"),
-    ("--memory", "BYTES", "resources.memory", "limit on memory, e.g. 1Gi"),
-    ("--priority", "N", "priority", "higher goes first"),
-    ("--tolerance", "SHARE", "tolerance", "how far the target may be missed, e.g. 5%%"),
-    ("--throughput", "RATE", "target.throughput", "to sustain, e.g. 40000/s"),
-    ("--latency-p99", "DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
-    ("--completion-time", "DURATION", "target.completionTime", "from submission on, e.g. 10m"),
-    ("--rate", "RATE", "target.rate", "work per second, e.g. 1.2e9/s"),
+    ("--cpu CPUS", "resources.cpu", "reserved CPUs, e.g. 500m or 2"),
+    ("--memory BYTES", "resources.memory", "limit on memory, e.g. 1Gi"),
+    ("--priority N", "priority", "higher goes first"),
+    ("--tolerance SHARE", "tolerance", "how far the target may be missed, e.g. 5%"),
+    ("--throughput RATE", "target.throughput", "to sustain, e.g. 40000/s"),
+    ("--latency-p99 DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
+    ("--completion-time DURATION", "target.completionTime", "from submission on, e.g. 10m"),
+    ("--rate RATE", "target.rate", "work per second, e.g. 1.2e9/s"),
 )
 _PENDING = ("no-room", "too-large", "not-supported")
 """Reasons for which a changed allocation waits."""
@@ -28,14 +27,13 @@ _PENDING = ("no-room", "too-large", "not-supported")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("name", metavar="NAME", help="a workload that has not ended")
-    parser.add_argument("-f", "--file", metavar="FILE", help="its whole new manifest; - is stdin")
-    for option, placeholder, _, words in _FIELDS:
-        kind = int if option == "--priority" else str
-        parser.add_argument(option, metavar=placeholder, type=kind, help=words)
+    add_option(parser, "-f --file FILE", "its whole new manifest; - is stdin")
+    for option, _, words in _FIELDS:
+        add_option(parser, option, words, read=int if option == "--priority N" else str)
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Send the change."""
     patch = _patch(arguments)
     if bool(patch) == bool(arguments.file):
@@ -53,17 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
     pending = f", but for now: {workload['message']}" if workload["reason"] in _PENDING else ""
     text = f"workload/{workload['name']} updated{pending}"
     show(workload, arguments.output, lambda: text)
-    return OK
 
 
 def _patch(arguments: argparse.Namespace) -> Record:
     """The merge patch of the manifest's ``spec``."""
     patch: Record = {}
-    for option, _, field, _ in _FIELDS:
-        value = getattr(arguments, option.removeprefix("--").replace("-", "_"))
+    for option, field, _ in _FIELDS:
+        value = getattr(arguments, option.split()[0].removeprefix("--").replace("-", "_"))
         if value is None:
             continue
-        if option == "--latency-p99":
+        if field == "target.latency":
             value = {"percentile": 99, "below": value}
         section, _, key = field.rpartition(".")
         target = patch.setdefault(section, {}) if section else patch

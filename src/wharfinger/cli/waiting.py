@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.output import Record
-from wharfinger.cli.progress import status_line
+from wharfinger.cli.progress import Progress
 from wharfinger.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def wait_for_end(
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     wanted = set(names)
-    with status_line() as tell:
+    with Progress() as progress:
         while True:
             began = time.monotonic()
             sequence, live = _look(client)
             waiting = [workload for workload in live if workload["name"] in wanted]
-            tell(_progress(len(wanted), waiting))
+            progress.tell(_progress(len(wanted), waiting))
             left = NEWS_SECONDS if deadline is None else deadline - time.monotonic()
             if not waiting or left <= 0:
                 break
