@@ -323,8 +323,8 @@ def test_a_manager_that_only_recommends_starts_nothing_and_says_what_it_would(tm
     ("option", "words"),
     [
         (("--mode", "dream"), "'dream' is not a mode; there are act, recommend"),
-        (("--confidence", "0.2"), "'0.2' is not a probability from 0.5 to below 1"),
-        (("--confidence", "sure"), "'sure' is not a probability"),
+        (("--confidence", "0.2"), "'0.2': write a probability from 0.5 to below 1"),
+        (("--confidence", "sure"), "'sure': write a probability"),
     ],
 )
 def test_wrong_options_of_a_manager_are_refused(

@@ -330,7 +330,7 @@ def test_a_run_says_what_it_achieved():
     [
         (["run"], "0 sources are named; run takes one"),
         (["run", "integer"], "--intensity: not given"),
-        (["run", "integer", "--intensity", "200"], "'200'; give a number from 0 to 100"),
+        (["run", "integer", "--intensity", "200"], "'200': write a number from 0 to 100"),
         (["run", "integer", "--intensity", "1", "--cpus", "a"], "--cpus: 'a'; give numbers"),
         (["run", "integer", "--intensity", "1", "--cpus", "8000"], "CPU 8000 may not be used"),
         (["run", "integer", "--intensity", "1", "--seconds", "0"], "'0s' is no time"),

@@ -149,7 +149,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
         (("synthetic", "--compare", "random,sparrow[a=1,b=2]"), "'a' is not a setting"),
         (("synthetic", "--repeats", "3"), "--repeats is for --compare"),
         (("synthetic", "--servers", "0"), "'0': write a whole number from 1"),
-        (("synthetic", "--confidence", "2"), "'2' is not a probability"),
+        (("synthetic", "--confidence", "2"), "'2': write a probability"),
         (("synthetic", "--plots", "/dev/null/x"), "--plots /dev/null/x"),
         (("synthetic", "--workloads", "3", "--explain", "nobody"), "'nobody' is no workload"),
         (("measured:/no/such/tables",), "/no/such/tables"),

@@ -42,30 +42,22 @@ class Answer:
     body: bytes
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("wharfinger", timeout=TIMEOUT_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = address.connect(self._path, TIMEOUT_SECONDS)
-
-
 class Client:
     """The API of the manager on a state directory."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._connection = _Connection(state / "socket")
+        self._connection = http.client.HTTPConnection("wharfinger")
+
+    def _connect(self) -> None:
+        self._connection.sock = address.connect(self._state / "socket", TIMEOUT_SECONDS)
 
     def wait_for_manager(self, timeout_seconds: float = APPEAR_SECONDS) -> None:
         """Return when a manager listens, or the time is over: the next call then says so."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             try:
-                self._connection.connect()
+                self._connect()
             except (FileNotFoundError, ConnectionRefusedError):
                 time.sleep(RETRY_SECONDS)
             except OSError:
@@ -93,8 +85,16 @@ class Client:
         """
         target = _target(path, query)
         headers = {} if body is None else {"Content-Type": content_type}
+        fresh = self._connection.sock is None
         try:
-            answer = self._exchange(method, target, body, headers)
+            try:
+                answer = self._send(method, target, body, headers)
+            except (ConnectionError, http.client.BadStatusLine):
+                # The manager closes connections that have long been idle.
+                self._connection.close()
+                if fresh or method != "GET":
+                    raise
+                answer = self._send(method, target, body, headers)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise self._unreachable(error) from error
@@ -102,22 +102,11 @@ class Client:
             raise _error(answer)
         return answer
 
-    def _exchange(
-        self, method: str, target: str, body: bytes | None, headers: dict[str, str]
-    ) -> Answer:
-        fresh = self._connection.sock is None
-        try:
-            return self._send(method, target, body, headers)
-        except (ConnectionError, http.client.BadStatusLine):
-            # The manager closes connections that have long been idle.
-            self._connection.close()
-            if fresh or method != "GET":
-                raise
-            return self._send(method, target, body, headers)
-
     def _send(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> Answer:
+        if self._connection.sock is None:
+            self._connect()
         try:
             self._connection.request(method, target, body, headers)
         except BrokenPipeError:

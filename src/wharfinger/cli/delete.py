@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="workloads")
     add_option(parser, "--all", "all, or all in the given phases")
     words = "with --all: only those in this phase, or ended, or live; repeatable"
-    add_option(parser, "--phase PHASE...", words)
+    add_option(parser, "--phase PHASE ...", words)
     add_wait(parser, "wait until the stopped have ended")
     add_common(parser)
 

@@ -45,24 +45,17 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
     usage = workload["usage"] or {}
     cpu_seconds = usage.get("cpu_seconds") or workload["cpu_seconds"]
     return [
-        ("Name", workload["name"]),
-        ("Type", workload["type"]),
+        *_cells(workload, "NAME", "TYPE"),
         ("Phase", f"{workload['phase']}{', being stopped' if workload['stopping'] else ''}"),
         ("Why", fmt.text(why)),
         *((name, str(value)) for name, value in ends if value is not None),
         ("Servers", fmt.text(workload_text.placements(workload))),
-        ("Target", targets.target(workload["target"])),
-        ("Achieved", targets.achieved(workload["achieved"])),
-        ("Met", fmt.yes_no(workload["met"])),
-        ("Of target", fmt.percent(workload["pace"])),
+        *_cells(workload, "TARGET", "ACHIEVED", "MET", "OF TARGET"),
         ("Predicted", targets.predicted(workload)),
         ("Prediction", targets.against_prediction(workload) or "not checked yet"),
         ("Suspended", f"{workload['suspensions']}x"),
         ("Measured", targets.measured(workload["measured"])),
-        ("Priority", str(workload["priority"])),
-        ("Queue", fmt.text(workload["queue"])),
-        ("Labels", fmt.text(", ".join(f"{k}={v}" for k, v in workload["labels"].items()))),
-        ("Submitted", fmt.clock(workload["submitted_at"])),
+        *_cells(workload, "PRIORITY", "QUEUE", "LABELS", "SUBMITTED"),
         ("Started", fmt.clock(workload["started_at"])),
         ("Ended", fmt.clock(workload["ended_at"])),
         ("Waited", fmt.duration(workload["wait_seconds"])),
@@ -74,6 +67,12 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("Processes", fmt.number(usage.get("processes"))),
         ("Neighbors", fmt.text(", ".join(usage.get("neighbours", ())))),
     ]
+
+
+def _cells(workload: Record, *headers: str) -> list[tuple[str, str]]:
+    """As ``get workloads -o wide`` has them."""
+    cells = dict(columns("workloads", "wide"))
+    return [(header.capitalize(), cells[header](workload)) for header in headers]
 
 
 _PRESSURE = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_option, add_output, refuse, seconds_above_zero
+from wharfinger.cli.options import add_option, add_output, number, refuse, seconds_above_zero
 from wharfinger.cli.output import Column, Record, column, fields, indented, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
@@ -31,33 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "run: one; list, validate: default all"
     parser.add_argument("sources", metavar="SOURCE", nargs="*", help=words)
     add = partial(add_option, parser)
-    add("--intensity N", "run: the pressure, 0 to 100", read=_intensity)
+    add(
+        "--intensity N",
+        "run: the pressure, 0 to 100",
+        read=number(0, 100, "a number from 0 to 100"),
+    )
     words = "run: how long (default: 10s); validate: at each intensity (default: 1s)"
     add("--seconds DURATION", words, read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
     add("--cpus LIST", words)
     add("--directory DIR", "on whose file system to do I/O (default: the current directory's)")
     words = "run: rate at intensity 100 of storage-bandwidth (default: measured first)"
-    add("--maximum PER_SECOND", words, read=_rate)
+    rate = number(0, 1e18, "a rate per second, such as 2e8", lambda text: float(text) or 1.0)
+    add("--maximum PER_SECOND", words, read=rate)
     add_output(parser)
-
-
-def _intensity(text: str) -> float:
-    return _number(text, 100.0, "a number from 0 to 100")
-
-
-def _rate(text: str) -> float:
-    return _number(text, 1e18, "a rate per second, such as 2e8") or 1.0
-
-
-def _number(text: str, maximum: float, mend: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= maximum:
-        raise argparse.ArgumentTypeError(f"{text!r}; give {mend}")
-    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

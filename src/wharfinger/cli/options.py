@@ -6,7 +6,7 @@ The readers of values are argparse types: each raises ``argparse.ArgumentTypeErr
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from math import inf, nan
+from math import inf, nan, nextafter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ def add_option(
     Args:
         parser: Of the command.
         option: Its names and its value's placeholder, such as ``--limit N``; without one it is a
-            flag, with ``...`` behind that it may be repeated.
+            flag, with a ``...`` of its own it may be repeated.
         words: What it does.
         default: As a user would write it; told in the help.
         read: Reads the value; raises ``argparse.ArgumentTypeError``.
@@ -42,8 +42,8 @@ def add_option(
     if not value:
         parser.add_argument(*names, action="store_true", help=words)
         return
-    action = "append" if value.endswith("...") else "store"
-    metavar = value.removesuffix("...")
+    action = "append" if value.endswith(" ...") else "store"
+    metavar = value.removesuffix(" ...")
     parser.add_argument(
         *names, action=action, metavar=metavar, type=read, default=default, help=words
     )
@@ -131,37 +131,37 @@ def seconds(text: str, *, allow_zero: bool = True) -> float:
 seconds_above_zero = partial(seconds, allow_zero=False)
 
 
-def whole(minimum: int, maximum: int = 10**9 - 1) -> Callable[[str], int]:
-    """Reads a whole number within these bounds."""
+def number(
+    minimum: float, maximum: float, words: str, convert: Callable[[str], float] = float
+) -> Callable[[str], float]:
+    """A reader of numbers within these bounds, which are put in words for a user."""
 
-    def read(text: str) -> int:
-        digits = text.isascii() and text.isdecimal() and len(text) < 12
-        if not digits or not minimum <= int(text) <= maximum:
-            bounds = f"from {minimum} to {maximum}"
-            raise argparse.ArgumentTypeError(f"{text!r}: write a whole number {bounds}")
-        return int(text)
+    def read(text: str) -> float:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = nan
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"{text!r}: write {words}")
+        return value
 
     return read
 
 
-def share(text: str) -> float:
-    """A share above 0, also as a percentage."""
-    if not 0 < _fraction(text) < inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a share above 0, such as 10%")
-    return _fraction(text)
+def whole(minimum: int, maximum: int = 10**9 - 1) -> Callable[[str], float]:
+    """A reader of whole numbers within these bounds."""
+    words = f"a whole number from {minimum} to {maximum}"
+    return number(minimum, maximum, words, _digits)
 
 
-def probability(text: str) -> float:
-    """A probability that a target can ask for, also as a percentage."""
-    if not 0.5 <= _fraction(text) < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a probability from 0.5 to below 1; write e.g. 0.8 or 80%"
-        )
-    return _fraction(text)
+def _digits(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
 
 
 def _fraction(text: str) -> float:
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        return nan
+    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+
+
+share = number(nextafter(0, 1), nextafter(inf, 0), "a share above 0, such as 10%", _fraction)
+probability = number(0.5, nextafter(1, 0), "a probability from 0.5 to below 1", _fraction)
+"""That a target can ask for."""
