@@ -105,7 +105,7 @@ def test_several_files_are_handed_in_whole_or_not_at_all(manager: LiveManager, t
     assert errors.startswith(f"wharfinger: {bad}:1: spec.priority: ")
     assert errors.count("\n") == 1
     errors = manager.run("submit", "-f", str(good), "-f", str(good), status=1)
-    assert "workload 'a' stands in" in errors
+    assert "workload 'a' is defined in" in errors
     assert manager.workloads() == {}
 
 

@@ -103,11 +103,7 @@ _EVALUATION = [
     _measure("REGRET", "mean_regret"),
     *_TIMES,
 ]
-_SCORES = [
-    column("ESTIMATOR"),
-    _measure("MEAN ERROR (OF 100)", "mean_absolute_error", 1),
-    *_TIMES,
-]
+_SCORES = [column("ESTIMATOR"), _measure("MEAN ERROR (OF 100)", "mean_absolute_error", 1), *_TIMES]
 
 
 def _text(document: Record) -> str:

@@ -52,10 +52,7 @@ def _quiet(*, anyway: bool) -> Disturbance:
 
 
 def _measure(
-    arguments: argparse.Namespace,
-    programs: tuple[Program, ...],
-    directory: Path,
-    idle: Disturbance,
+    arguments: argparse.Namespace, programs: tuple[Program, ...], directory: Path, idle: Disturbance
 ) -> campaign.CampaignOutcome:
     with contextlib.ExitStack() as stack:
         # Inputs and the engine's directory are removed after the engine is closed.

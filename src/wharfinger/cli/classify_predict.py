@@ -139,10 +139,7 @@ _SUGGESTIONS = [
     column("LOG STD BEFORE", "mean_log_std_before", "{:.3f}".format),
     column("AFTER", "mean_log_std_after", "{:.3f}".format),
 ]
-_COSTS = [
-    column("TAKES", "seconds", fmt.duration),
-    column("GAIN PER SECOND", form="{:.2g}".format),
-]
+_COSTS = [column("TAKES", "seconds", fmt.duration), column("GAIN PER SECOND", form="{:.2g}".format)]
 _STOPPED = {
     Stop.ENOUGH: "known well enough",
     Stop.SIZE: "no more were asked for",

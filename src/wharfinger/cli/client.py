@@ -135,12 +135,16 @@ class Client:
 
 def _target(path: Sequence[str], query: Query | None) -> str:
     target = "/v1/" + "/".join(quote(part, safe="", errors="surrogateescape") for part in path)
-    given = {
+    parameters = {
         key: str(value).lower() if isinstance(value, bool) else value
         for key, value in (query or {}).items()
         if value is not None
     }
-    return f"{target}?{urlencode(given, doseq=True, errors='surrogateescape')}" if given else target
+    return (
+        f"{target}?{urlencode(parameters, doseq=True, errors='surrogateescape')}"
+        if parameters
+        else target
+    )
 
 
 def _error(answer: Answer) -> errors.WharfingerError:

@@ -44,7 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         deletions = [
             {**one, "outcome": "stopped"} if one["name"] in stopped else one for one in deletions
         ]
-    show(deletions, arguments.output, lambda: _text(deletions))
+    lines = [f"workload/{one['name']} {one['outcome']}" for one in deletions]
+    show(deletions, arguments.output, lambda: "\n".join(lines))
     if late:
         print(f"wharfinger: not ended in time: {', '.join(late[:3])}", file=sys.stderr)
     return FAILED if failed else NOT_AS_EXPECTED if late else OK
@@ -61,7 +62,3 @@ def _delete(client: "Client", names: list[str], *, skip_missing: bool) -> tuple[
                 complain(error)
                 failed = True
     return deletions, failed
-
-
-def _text(deletions: list[Record]) -> str:
-    return "\n".join(f"workload/{one['name']} {one['outcome']}" for one in deletions)

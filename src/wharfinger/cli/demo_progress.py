@@ -19,11 +19,7 @@ COLORS = {True: "green", False: "red", None: ""}
 
 
 class DemoProgress:
-    """Shows the demo's progress; a context that restores the terminal.
-
-    Args:
-        stream: Standard error; ``None`` = say nothing.
-    """
+    """Shows progress, unless the stream is ``None``; a context that restores the terminal."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream

@@ -5,7 +5,6 @@ import os
 import textwrap
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wharfinger.cli import comparison
 from wharfinger.cli import format as fmt
@@ -13,11 +12,6 @@ from wharfinger.cli.options import add_option, add_output, refuse, whole
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
 from wharfinger.errors import InvalidInput
-
-# Imported by the functions that need it: help needs none of it, and it takes long.
-if TYPE_CHECKING:
-    from wharfinger.experiments.base import Arguments
-    from wharfinger.experiments.registry import Experiment
 
 _SOME_TAKE = ("--tables", "--servers", "--workloads", "--regime")
 _RUN_ONLY = ("--out", "--force", "--repeats", "--seed", "--processes", *_SOME_TAKE)
@@ -74,14 +68,19 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from wharfinger.experiments.base import Context  # noqa: PLC0415
+    # Here and not above: help needs none of it, and it takes long.
+    from wharfinger.experiments.base import Arguments, Context  # noqa: PLC0415
     from wharfinger.experiments.registry import find_experiment  # noqa: PLC0415
     from wharfinger.experiments.results import as_json, write  # noqa: PLC0415
     from wharfinger.experiments.workspace import workspace  # noqa: PLC0415
     from wharfinger.simulator.run import run as simulate  # noqa: PLC0415
 
     experiment = find_experiment(arguments.name)
-    chosen = _arguments(arguments, experiment)
+    others = [option for option in _SOME_TAKE if option[2:] not in experiment.takes]
+    refuse(arguments, others, f"is not for {experiment.name}")
+    some = {option[2:]: getattr(arguments, option[2:]) for option in _SOME_TAKE}
+    repeats, seed = arguments.repeats or experiment.repeats, arguments.seed or 0
+    chosen = Arguments(repeats=repeats, seed=seed, **some)
     experiment.check(chosen)
     files: list[str] = []
     with ended_in_order(), workspace(arguments.out, force=arguments.force) as space:
@@ -92,16 +91,6 @@ def _run(arguments: argparse.Namespace) -> None:
             result, files = write(space, experiment, chosen, result)
     document = as_json(result, [str(arguments.out / name) for name in files])
     show(document, arguments.output, lambda: _text(document, arguments))
-
-
-def _arguments(arguments: argparse.Namespace, experiment: "Experiment") -> "Arguments":
-    from wharfinger.experiments.base import Arguments  # noqa: PLC0415
-
-    others = [option for option in _SOME_TAKE if option[2:] not in experiment.takes]
-    refuse(arguments, others, f"is not for {experiment.name}")
-    repeats, seed = arguments.repeats or experiment.repeats, arguments.seed or 0
-    some = {option[2:]: getattr(arguments, option[2:]) for option in _SOME_TAKE}
-    return Arguments(repeats=repeats, seed=seed, **some)
 
 
 def _text(document: Record, arguments: argparse.Namespace) -> str:

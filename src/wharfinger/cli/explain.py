@@ -7,23 +7,10 @@ of the policies at this moment. ``simulate --explain`` prints the same page.
 import argparse
 
 from wharfinger.cli import format as fmt
+from wharfinger.cli import targets, workload_text
 from wharfinger.cli.decisions import decisions_text, reasons, sentence
 from wharfinger.cli.options import add_common, connect
 from wharfinger.cli.output import Column, Record, fields, printable, section, show, table
-from wharfinger.cli.targets import (
-    achieved_of_target,
-    against_prediction,
-    intervals,
-    predicted,
-    target,
-)
-from wharfinger.cli.workload_text import (
-    adjustments_text,
-    basis,
-    interference_text,
-    measured_text,
-    placements,
-)
 
 NEED_ROWS = 8
 _ENDINGS = {
@@ -69,16 +56,16 @@ def explanation_text(explanation: Record, *, wide: bool = False) -> str:
         lines = [sentence(newest["message"]), *reasons(newest)]
         sections.append(section(f"Why there, and not elsewhere {when}", lines))
     if explanation["need"]:
-        head = f"What it takes to reach the target ({basis(classification)})"
+        head = f"What it takes to reach the target ({workload_text.basis(classification)})"
         sections.append(section(head, _need(explanation["need"], workload, wide=wide)))
-    measured = measured_text(workload)
+    measured = workload_text.measured_text(workload)
     if classification:
-        own = [] if measured else [basis(classification)]
-        measured += interference_text(classification, wide=wide) or own
+        own = [] if measured else [workload_text.basis(classification)]
+        measured += workload_text.interference_text(classification, wide=wide) or own
     if measured:
         sections.append(section("What was measured before", list(map(printable, measured))))
     if workload["adjustments"]:
-        adjusted = adjustments_text(workload["adjustments"], wide=wide)
+        adjusted = workload_text.adjustments_text(workload["adjustments"], wide=wide)
         sections.append(section("What was done since it was placed", adjusted))
     if wide:
         sections.append(section("What it asked for", _asked(workload)))
@@ -147,17 +134,17 @@ def _summary(explanation: Record) -> str:
     if workload["target"]:
         tolerance = fmt.number(workload["tolerance"] * 100)
         pairs = [
-            ("Target", f"{target(workload['target'])}, tolerance {tolerance}%"),
+            ("Target", f"{targets.target(workload['target'])}, tolerance {tolerance}%"),
             ("Predicted", _predicted(explanation)),
             ("Achieved", _achieved(workload)),
-            ("Prediction", against_prediction(workload)),
+            ("Prediction", targets.against_prediction(workload)),
         ]
     usage, times = workload["usage"], workload["suspensions"]
     handle = f" ({workload['handle']})" if workload["handle"] else ""
     ended = f", ended {fmt.clock(workload['ended_at'])}" if workload["ended_at"] else ""
     started = f"{fmt.clock(workload['started_at'])}{ended}{handle}"
     pairs += [
-        ("Placement", placements(workload)),
+        ("Placement", workload_text.placements(workload)),
         ("Neighbors", (", ".join(usage["neighbours"]) or "none") if usage else ""),
         ("Suspended", f"{times}x for neighbors that missed their targets" if times else ""),
         ("Resumes", _RESUMES if workload["phase"] == "suspended" else ""),
@@ -169,7 +156,7 @@ def _summary(explanation: Record) -> str:
 def _predicted(explanation: Record) -> str:
     workload = explanation["workload"]
     if workload["predicted"] is not None:
-        return predicted(workload)
+        return targets.predicted(workload)
     if explanation["need"]:
         what = "for its allocation" if workload["placements"] else "before it is placed"
         return f"nothing {what}; the CPU that it takes is listed below"
@@ -182,7 +169,7 @@ def _achieved(workload: Record) -> str:
     if workload["achieved"] is None:
         silent = [one for one in workload["measured"] if one["value"] is None]
         return f"no signal: {silent[0]['source']}" if silent else "not measured yet"
-    written = achieved_of_target(workload)
+    written = targets.achieved_of_target(workload)
     if workload["pace"] is not None:
         written += f": {fmt.percent(workload['pace'])} of the target"
     verdicts = {None: "", True: ", which is kept", False: ", which is MISSED"}
@@ -212,12 +199,12 @@ def _now(decision: Record, explanation: Record) -> str:
 
 def _need(need: list[Record], workload: Record, *, wide: bool) -> str:
     """Performance by CPU, with the target and the allocation marked; short: around these."""
-    given = workload["cpus"] if workload["placements"] else None
+    allocated = workload["cpus"] if workload["placements"] else None
     rows = list(enumerate(need))
     least = next((at for at, point in rows if point["reaches"]), None)
     if not wide and len(rows) > NEED_ROWS:
-        allocated = (at for at, point in rows if point["cpus"] == given)
-        marked = next(allocated, len(rows) - 1 if least is None else least)
+        otherwise = len(rows) - 1 if least is None else least
+        marked = next((at for at, point in rows if point["cpus"] == allocated), otherwise)
         start = max(0, min(marked - NEED_ROWS // 2, len(rows) - NEED_ROWS))
         rows = rows[start : start + NEED_ROWS]
 
@@ -225,14 +212,14 @@ def _need(need: list[Record], workload: Record, *, wide: bool) -> str:
         at, point = row
         marks = (
             (point["measured"], "measured"),
-            (given is not None and point["cpus"] == given, "<- allocated"),
+            (allocated is not None and point["cpus"] == allocated, "<- allocated"),
             (at == least, "<- reaches the target, alone"),
         )
         return " ".join(note for holds, note in marks if holds)
 
     columns: list[Column] = [
         ("CPU", lambda row: fmt.number(row[1]["cpus"])),
-        ("EXPECTED", lambda row: intervals(row[1]["performance"], workload["target"])),
+        ("EXPECTED", lambda row: targets.intervals(row[1]["performance"], workload["target"])),
         ("OF TARGET", lambda row: fmt.percent(row[1]["pace"]["mean"])),
         ("AT LEAST", lambda row: fmt.percent(row[1]["pace"]["low"])),
         ("", notes),

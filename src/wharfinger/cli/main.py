@@ -51,9 +51,9 @@ def _help_formatter(prog: str) -> argparse.HelpFormatter:
 
 
 def _terminal_columns() -> int:
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 20:
-        return int(given)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 20:
+        return int(columns)
     try:
         return max(20, os.get_terminal_size().columns)
     except OSError:
@@ -67,9 +67,7 @@ class Parser(argparse.ArgumentParser):
     """Options may stand anywhere; not for the parser that finds the command."""
 
     def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
-        self,
-        args: "Sequence[str] | None" = None,
-        namespace: argparse.Namespace | None = None,
+        self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but ``get events --follow NAME`` is understood too."""
         # Actions under a command have their own parsers, which are so.
@@ -135,11 +133,11 @@ def find_command(argv: Sequence[str]) -> str | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    given = sys.argv[1:] if argv is None else argv
-    command = find_command(given)
+    words = sys.argv[1:] if argv is None else argv
+    command = find_command(words)
     try:
         _prepare_output()
-        arguments = build_parser([command] if command in COMMANDS else []).parse_args(given)
+        arguments = build_parser([command] if command in COMMANDS else []).parse_args(words)
         status: int = arguments.run(arguments) or OK
         sys.stdout.flush()
     except KeyboardInterrupt:

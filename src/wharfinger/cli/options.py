@@ -101,8 +101,8 @@ def refuse(arguments: argparse.Namespace, options: Iterable[str], why: str) -> N
 
 def state_path(arguments: argparse.Namespace) -> Path:
     """The state directory that is meant, absolute."""
-    given = getattr(arguments, "state", None)
-    return (Path(given) if given else default_state_directory()).absolute()
+    state = getattr(arguments, "state", None)
+    return (Path(state) if state else default_state_directory()).absolute()
 
 
 def connect(arguments: argparse.Namespace) -> "Client":

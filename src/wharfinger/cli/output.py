@@ -28,13 +28,7 @@ _NOT_PLAIN = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
 def column(header: str, key: str = "", form: Callable[[Any], str] = fmt.text) -> Column:
-    """A column with one field of each row.
-
-    Args:
-        header: Of the table.
-        key: Of the row; empty = the header's words.
-        form: Of the value.
-    """
+    """A column with one field of each row, by default that of the header's words."""
     name = key or header.lower().replace(" ", "_")
     return header, lambda row: form(row[name])
 
@@ -51,8 +45,8 @@ def table(
 
     Args:
         rows: One a line.
-        columns: Headers, and what each makes of a row.
-        empty: Printed where there are no rows.
+        columns: From left to right.
+        empty: What to print where there are no rows.
         width: The most characters of a line; ``None`` = unlimited.
         flexible: Columns that may be cut for that, by header, with their least widths.
 

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.cli import comparison
 from wharfinger.cli import format as fmt
 from wharfinger.cli.explain import explanation_text
-from wharfinger.cli.options import (
-    add_option,
-    add_output,
-    add_parts,
-    probability,
-    refuse,
-    whole,
-)
+from wharfinger.cli.options import add_option, add_output, add_parts, probability, refuse, whole
 from wharfinger.cli.output import Record, column, fields, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.errors import InvalidInput
@@ -82,11 +75,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     if not arguments.scenario:
         raise InvalidInput("SCENARIO is missing; name a file, or one of simulate --list")
-    if not arguments.compare:
-        refuse(arguments, ["--repeats", "--processes"], "is for --compare")
+    if arguments.compare:
+        one_run = ["--policy", "--record", "--explain"]
+        refuse(arguments, one_run, "is for one run, without --compare")
     else:
-        refuse(arguments, ["--policy"], "is for one run; name all policies with --compare")
-        refuse(arguments, ["--record", "--explain"], "is for one run, without --compare")
+        refuse(arguments, ["--repeats", "--processes"], "is for --compare")
     if arguments.plots:
         from wharfinger.experiments import plots  # noqa: PLC0415
 
@@ -163,7 +156,7 @@ def _text(document: Record, *, wide: bool) -> str:
     if document.get("explanation"):
         parts.append(explanation_text(document["explanation"], wide=wide))
     notes = [f"note: {note}" for note in document["notes"]]
-    return _with_lines(parts, [*notes, *_written(document.get("files", []))])
+    return _with_files(parts, document.get("files", []), notes)
 
 
 def _label(key: str) -> str:
@@ -185,11 +178,8 @@ def _value(key: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-def _written(files: Sequence[str]) -> list[str]:
-    return [f"wrote {file}" for file in files]
-
-
-def _with_lines(parts: list[str], lines: Sequence[str]) -> str:
+def _with_files(parts: list[str], files: Sequence[str], notes: Sequence[str] = ()) -> str:
+    lines = [*notes, *(f"wrote {file}" for file in files)]
     return "\n\n".join([*parts, "\n".join(lines)] if lines else parts)
 
 
@@ -213,11 +203,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     documents, files = as_json(runs), []
     if arguments.plots:
         files = _draw(arguments.plots, runs, Path(arguments.scenario).stem)
-
-    def text() -> str:
-        return _with_lines([comparison.as_text(documents, arguments.output)], _written(files))
-
-    show(documents, arguments.output, text)
+    output = arguments.output
+    show(documents, output, lambda: _with_files([comparison.as_text(documents, output)], files))
 
 
 def _draw(directory: Path, runs: "Comparison", scenario: str) -> list[str]:

@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     submissions = [one for file in documents for one in _send(client, *file, dry_run=False)]
     if arguments.wait:
         return _wait(client, [one["name"] for one in submissions], arguments)
-    show(submissions, arguments.output, lambda: _text(submissions))
+    outcome = {True: "created", False: "unchanged"}
+    lines = [f"workload/{one['name']} {outcome[one['created']]}" for one in submissions]
+    show(submissions, arguments.output, lambda: "\n".join(lines))
     return OK
 
 
@@ -91,15 +93,8 @@ def _check_all(client: "Client", documents: list[tuple[str, bytes]]) -> None:
             name = one["name"]
             if name in files:
                 places = f"{files[name]} and in {source}"
-                raise Conflict(f"workload {name!r} stands in {places}; rename one")
+                raise Conflict(f"workload {name!r} is defined in {places}; rename one")
             files[name] = source
-
-
-def _text(submissions: list[Record]) -> str:
-    return "\n".join(
-        f"workload/{one['name']} {'created' if one['created'] else 'unchanged'}"
-        for one in submissions
-    )
 
 
 def previews_text(previews: list[Record]) -> str:

@@ -42,11 +42,7 @@ class DemoCluster:
 
     Its methods raise ``Unavailable`` where the manager has ended or does not do what was asked.
 
-    Args:
-        state: Its state directory; made when it starts.
-        policy: By which it places.
-        connect: Makes clients.
-        options: More of ``wharfinger up``.
+    ``options`` are more of ``wharfinger up``; the state directory is made when it starts.
     """
 
     def __init__(self, state: Path, policy: str, connect: Connect, *options: str) -> None:
