@@ -15,8 +15,8 @@ import pytest
 from tests.support.stories import STORIES, Story, rate, relieved, suspended, would_disturb
 from wharfinger.cli import describe, submit, top
 from wharfinger.cli.explain import explanation_text
-from wharfinger.cli.format import table
 from wharfinger.cli.get import MEASUREMENTS
+from wharfinger.cli.output import table
 from wharfinger.cli.tables import columns
 from wharfinger.service import cluster, explanations, history, workloads
 from wharfinger.store.base import LogEntry
@@ -52,14 +52,14 @@ def _workloads() -> str:
 
 def _described() -> str:
     story, name = relieved()
-    return describe.workload_text(story.explain(name)["workload"])
+    return describe.describe_workload(story.explain(name)["workload"])
 
 
 def _described_server() -> str:
     story, _ = relieved()
     server = cluster.server_detail(story.manager, "server0", story.now)
     assert server is not None
-    return describe.server_text(server.as_json())
+    return describe.describe_server(server.as_json())
 
 
 def _events() -> str:

@@ -105,7 +105,7 @@ def test_several_files_are_handed_in_whole_or_not_at_all(manager: LiveManager, t
     assert errors.startswith(f"wharfinger: {bad}:1: spec.priority: ")
     assert errors.count("\n") == 1
     errors = manager.run("submit", "-f", str(good), "-f", str(good), status=1)
-    assert "workload 'a' stands in" in errors
+    assert "workload 'a' is defined in" in errors
     assert manager.workloads() == {}
 
 
@@ -281,6 +281,7 @@ def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Pa
         [sys.executable, "-m", "wharfinger", "submit", "-f", str(file), "--wait", "--state",
          str(manager.state)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True,
+        env={**os.environ, "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
     shown = b""
@@ -322,8 +323,8 @@ def test_a_manager_that_only_recommends_starts_nothing_and_says_what_it_would(tm
     ("option", "words"),
     [
         (("--mode", "dream"), "'dream' is not a mode; there are act, recommend"),
-        (("--confidence", "0.2"), "0.2 is not a probability from 0.5 to below 1"),
-        (("--confidence", "sure"), "'sure' is not a probability"),
+        (("--confidence", "0.2"), "'0.2': write a probability from 0.5 to below 1"),
+        (("--confidence", "sure"), "'sure': write a probability"),
     ],
 )
 def test_wrong_options_of_a_manager_are_refused(

@@ -330,10 +330,10 @@ def test_a_run_says_what_it_achieved():
     [
         (["run"], "0 sources are named; run takes one"),
         (["run", "integer"], "--intensity: not given"),
-        (["run", "integer", "--intensity", "200"], "'200'; give a number from 0 to 100"),
+        (["run", "integer", "--intensity", "200"], "'200': write a number from 0 to 100"),
         (["run", "integer", "--intensity", "1", "--cpus", "a"], "--cpus: 'a'; give numbers"),
         (["run", "integer", "--intensity", "1", "--cpus", "8000"], "CPU 8000 may not be used"),
-        (["run", "integer", "--intensity", "1", "--seconds", "0"], "--seconds: 0; give"),
+        (["run", "integer", "--intensity", "1", "--seconds", "0"], "'0s' is no time"),
         (["run", "integer", "--intensity", "1", "--maximum", "5"], "--maximum: integer has no max"),
         (
             ["run", "integer", "--intensity", "1", "--directory", "/"],
@@ -344,7 +344,7 @@ def test_a_run_says_what_it_achieved():
             "--directory: '/nonexist' is no directory; name one that exists",
         ),
         (["validate", "--directory", "/nonexist"], "--directory: '/nonexist' is no directory"),
-        (["validate", "--maximum", "5"], "--maximum is for ibench run, not for validate"),
+        (["validate", "--maximum", "5"], "--maximum is for ibench run; leave it out"),
         (["list", "--seconds", "5"], "--seconds is for ibench run and validate"),
         (["list", "cpu"], "'cpu'; name one of"),
     ],

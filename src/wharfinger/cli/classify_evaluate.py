@@ -7,21 +7,20 @@ from time import perf_counter
 
 from wharfinger.catalog.known import SCALE, SCORE_SCALE, KnownPrograms
 from wharfinger.catalog.known_files import load_known
-from wharfinger.cli.format import Column, Record, column, show, table
-from wharfinger.cli.main import OK
+from wharfinger.cli.output import Column, Record, column, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.estimators.design import Satisfied
-from wharfinger.estimators.evaluation import Evaluation, EvaluationPlan, Strategy, evaluate
+from wharfinger.estimators.evaluation import EvaluationPlan, Strategy, evaluate
 from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_estimator
 from wharfinger.files.matrices import read_matrix
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Hold programs out, predict them by each estimator, print how well that went."""
     names = arguments.estimator or list(ESTIMATORS)
     for name in names:
-        make_estimator(name)  # What is none is said before anything is read.
+        make_estimator(name)  # An unknown name is refused before anything is read.
     plan = EvaluationPlan(
         reveal=arguments.reveal,
         strategy=Strategy(arguments.strategy),
@@ -32,60 +31,49 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         satisfied=None if arguments.stop is None else Satisfied(arguments.stop),
     )
-    if arguments.known is not None:
-        _evaluate_known(arguments, names, plan)
-        return OK
-    with Progress("evaluating") as progress:
-        found = evaluate(
-            read_matrix(arguments.matrix), names, plan, progress.share, clock=perf_counter
-        )
-    document = _document(found, plan)
-    show(document, arguments.output, lambda: _text(document))
-    return OK
-
-
-def _evaluate_known(arguments: argparse.Namespace, names: list[str], plan: EvaluationPlan) -> None:
+    if arguments.known is None:
+        document = _evaluation("", read_matrix(arguments.matrix), names, plan)
+        show(document, arguments.output, lambda: _text(document))
+        return
     known = load_known(Path(arguments.known) if arguments.known else None)
     documents = [
-        _known_document("scale-up", known.scale_up, names, replace(plan, scale=SCALE, higher=True)),
-        *(
-            _known_document(name, matrix, names, replace(plan, scale=SCORE_SCALE, higher=True))
-            for name, matrix in (("tolerated", known.tolerated), ("caused", known.caused))
-        ),
+        _known_evaluation(name, matrix, names, replace(plan, scale=scale, higher=True))
+        for name, matrix, scale in (
+            ("scale-up", known.scale_up, SCALE),
+            ("tolerated", known.tolerated, SCORE_SCALE),
+            ("caused", known.caused, SCORE_SCALE),
+        )
     ]
     show(documents, arguments.output, lambda: _known_text(documents, known))
 
 
-def _known_document(name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan) -> Record:
+def _known_evaluation(name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan) -> Record:
     """With as many entries revealed as leave one to predict."""
     plan = replace(plan, reveal=min(plan.reveal, len(matrix.columns) - 1))
-    with Progress(f"evaluating {name}") as progress:
-        document = _document(
-            evaluate(matrix, names, plan, progress.share, clock=perf_counter), plan
-        )
-    head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
+    document = _evaluation(name, matrix, names, plan)
     if matrix.transform is Transform.IDENTITY:
-        scores = {
+        kept = ("coverage_90", "fit_seconds", "fold_in_seconds_median")
+        document["estimators"] = {
             estimator: {
-                "mean_absolute_error": found["mean_absolute_log_error"],
-                "coverage_90": found["coverage_90"],
-                "fit_seconds": found["fit_seconds"],
-                "fold_in_seconds_median": found["fold_in_seconds_median"],
+                "mean_absolute_error": metrics["mean_absolute_log_error"],
+                **{key: metrics[key] for key in kept},
             }
-            for estimator, found in document["estimators"].items()
+            for estimator, metrics in document["estimators"].items()
         }
-        document["estimators"] = scores
+    head = {"name": name, "rows": len(matrix.rows), "columns": list(matrix.columns)}
     return {**head, **document}
 
 
-def _document(found: Evaluation, plan: EvaluationPlan) -> Record:
+def _evaluation(name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan) -> Record:
+    with Progress(f"evaluating {name}".strip()) as progress:
+        evaluation = evaluate(matrix, names, plan, progress.share, clock=perf_counter)
     return {
         "default": DEFAULT_ESTIMATOR,
-        "estimators": found.estimators,
-        "rows_predicted": found.rows,
-        "rows_passed_over": found.rows_passed_over,
+        "estimators": evaluation.estimators,
+        "rows_predicted": evaluation.rows,
+        "rows_passed_over": evaluation.rows_passed_over,
         "reveal": plan.reveal,
-        "mean_revealed": found.mean_revealed,
+        "mean_revealed": evaluation.mean_revealed,
         "strategy": str(plan.strategy),
         "scale": str(plan.scale),
         "pairs": plan.pairs,
@@ -96,7 +84,7 @@ def _document(found: Evaluation, plan: EvaluationPlan) -> Record:
 
 
 def _measure(header: str, key: str, digits: int = 3) -> Column:
-    return column(header, key, lambda value: f"{value:.{digits}f}")
+    return column(header, key, f"{{:.{digits}f}}".format)
 
 
 _TIMES = [
@@ -104,7 +92,7 @@ _TIMES = [
     column("FIT", "fit_seconds", lambda seconds: f"{seconds * 1e3:.1f}ms"),
     column("FOLD IN", "fold_in_seconds_median", lambda seconds: f"{seconds * 1e6:.0f}us"),
 ]
-EVALUATION = [
+_EVALUATION = [
     column("ESTIMATOR"),
     _measure("MEAN ERROR", "mean_relative_error"),
     _measure("MEDIAN", "median_relative_error"),
@@ -115,25 +103,18 @@ EVALUATION = [
     _measure("REGRET", "mean_regret"),
     *_TIMES,
 ]
-SCORES = [
-    column("ESTIMATOR"),
-    _measure("MEAN ERROR (OF 100)", "mean_absolute_error", 1),
-    *_TIMES,
-]
+_SCORES = [column("ESTIMATOR"), _measure("MEAN ERROR (OF 100)", "mean_absolute_error", 1), *_TIMES]
 
 
 def _text(document: Record) -> str:
-    rows = [{"estimator": name, **found} for name, found in document["estimators"].items()]
-    columns = SCORES if "mean_absolute_error" in rows[0] else EVALUATION
-    words = f"{document['rows_predicted']} rows predicted, each from {_entries(document)} entries"
-    if document["rows_passed_over"]:
-        words += f"; {document['rows_passed_over']} passed over, with no more entries than that"
-    return f"{table(rows, columns)}\n{words}"
-
-
-def _entries(document: Record) -> str:
+    rows = [{"estimator": name, **metrics} for name, metrics in document["estimators"].items()]
+    columns = _SCORES if "mean_absolute_error" in rows[0] else _EVALUATION
     most, mean = document["reveal"], document["mean_revealed"]
-    return str(most) if mean == most else f"at most {most} (on average {mean:.1f})"
+    entries = str(most) if mean == most else f"at most {most} (on average {mean:.1f})"
+    words = f"{document['rows_predicted']} rows predicted, each from {entries} entries"
+    if document["rows_passed_over"]:
+        words += f"; {document['rows_passed_over']} skipped, with no more entries than that"
+    return f"{table(rows, columns)}\n{words}"
 
 
 def _known_text(documents: list[Record], known: KnownPrograms) -> str:

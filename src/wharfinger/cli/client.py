@@ -42,34 +42,22 @@ class Answer:
     body: bytes
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("wharfinger", timeout=TIMEOUT_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = listening.connect(self._path, TIMEOUT_SECONDS)
-
-
 class Client:
-    """One manager's API.
-
-    Args:
-        state: Its state directory.
-    """
+    """The API of the manager on a state directory."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._connection = _Connection(state / "socket")
+        self._connection = http.client.HTTPConnection("wharfinger")
+
+    def _connect(self) -> None:
+        self._connection.sock = listening.connect(self._state / "socket", TIMEOUT_SECONDS)
 
     def wait_for_manager(self, timeout_seconds: float = APPEAR_SECONDS) -> None:
         """Return when a manager listens, or the time is over: the next call then says so."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             try:
-                self._connection.connect()
+                self._connect()
             except (FileNotFoundError, ConnectionRefusedError):
                 time.sleep(RETRY_SECONDS)
             except OSError:
@@ -97,8 +85,16 @@ class Client:
         """
         target = _target(path, query)
         headers = {} if body is None else {"Content-Type": content_type}
+        fresh = self._connection.sock is None
         try:
-            answer = self._exchange(method, target, body, headers)
+            try:
+                answer = self._send(method, target, body, headers)
+            except (ConnectionError, http.client.BadStatusLine):
+                # The manager closes connections that have long been idle.
+                self._connection.close()
+                if fresh or method != "GET":
+                    raise
+                answer = self._send(method, target, body, headers)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise self._unreachable(error) from error
@@ -106,22 +102,11 @@ class Client:
             raise _error(answer)
         return answer
 
-    def _exchange(
-        self, method: str, target: str, body: bytes | None, headers: dict[str, str]
-    ) -> Answer:
-        fresh = self._connection.sock is None
-        try:
-            return self._send(method, target, body, headers)
-        except (ConnectionError, http.client.BadStatusLine):
-            # The manager lets go of connections that have long been idle.
-            self._connection.close()
-            if fresh or method != "GET":
-                raise
-            return self._send(method, target, body, headers)
-
     def _send(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> Answer:
+        if self._connection.sock is None:
+            self._connect()
         try:
             self._connection.request(method, target, body, headers)
         except BrokenPipeError:
@@ -129,40 +114,37 @@ class Client:
             if self._connection.sock is None:
                 raise
         response = self._connection.getresponse()
-        found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, found, response.read())
+        received = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, received, response.read())
 
     def _unreachable(self, error: Exception) -> errors.Unavailable:
         where = self._state
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-            option = "" if where == default_state_directory().absolute() else f" --state {where}"
-            return errors.Unavailable(
-                f"no manager runs on {where}; start one with: wharfinger up{option}"
-            )
-        if isinstance(error, PermissionError):
-            return errors.Unavailable(
-                f"{where} is another user's; name a manager of your own with --state"
-            )
-        if isinstance(error, TimeoutError):
-            return errors.Unavailable(
-                f"the manager on {where} does not answer within {TIMEOUT_SECONDS:g} s"
-            )
-        return errors.Unavailable(
+        message = (
             f"the manager on {where} closed the connection to uid {os.geteuid()} "
             f"({type(error).__name__}); it serves its own user and root, while it runs"
         )
+        if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
+            option = "" if where == default_state_directory().absolute() else f" --state {where}"
+            message = f"no manager runs on {where}; start one with: wharfinger up{option}"
+        elif isinstance(error, PermissionError):
+            message = f"{where} is another user's; name a manager of your own with --state"
+        elif isinstance(error, TimeoutError):
+            message = f"the manager on {where} does not answer within {TIMEOUT_SECONDS:g} s"
+        return errors.Unavailable(message)
 
 
 def _target(path: Sequence[str], query: Query | None) -> str:
     target = "/v1/" + "/".join(quote(part, safe="", errors="surrogateescape") for part in path)
-    given = {key: _text(value) for key, value in (query or {}).items() if value is not None}
-    if not given:
-        return target
-    return f"{target}?{urlencode(given, doseq=True, errors='surrogateescape')}"
-
-
-def _text(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+    parameters = {
+        key: str(value).lower() if isinstance(value, bool) else value
+        for key, value in (query or {}).items()
+        if value is not None
+    }
+    return (
+        f"{target}?{urlencode(parameters, doseq=True, errors='surrogateescape')}"
+        if parameters
+        else target
+    )
 
 
 def _error(answer: Answer) -> errors.WharfingerError:

@@ -1,15 +1,13 @@
-"""Policies beside one another as tables: of ``simulate --compare`` and of experiments.
+"""Tables that compare policies: of ``simulate --compare`` and of experiments.
 
 Works on what is printed as JSON (``experiments.comparison.as_json``), so that it needs no NumPy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import Column, table
-
-Policy = dict[str, Any]
+from wharfinger.cli.output import Column, Record, column, table
 
 SHOWN = {
     "qos_kept_fraction": "KEPT",
@@ -20,10 +18,10 @@ SHOWN = {
     "waiting_loss_mean": "WAITING",
     "utilization_cpu_mean": "CPU USED",
 }
-"""Of the report, all of them shares: what the narrow table has, and as what."""
+"""Metrics of the narrow table, all of them shares, and their headers."""
 
 
-def as_text(policies: Sequence[Policy], output: str) -> str:
+def as_text(policies: Sequence[Record], output: str) -> str:
     """Means over seeds, then differences from the first policy; ``wide`` has all metrics."""
     seeds = policies[0]["seeds"]
     if output == "wide":
@@ -44,65 +42,57 @@ def _over(seeds: Sequence[int]) -> str:
     return f"mean and 95% interval over seeds {seeds[0]} to {seeds[-1]}"
 
 
-def _columns(policies: Sequence[Policy], cell: Any) -> list[Column]:
+def _columns(policies: Sequence[Record], cell: Callable[[Record, str], str]) -> list[Column]:
     keys = [key for key in SHOWN if any(key in policy["metrics"] for policy in policies)]
-    return [
-        ("POLICY", lambda policy: policy["name"]),
-        *((SHOWN[key], lambda policy, key=key: cell(policy, key)) for key in keys),
-    ]
+    cells = [(SHOWN[key], lambda policy, key=key: cell(policy, key)) for key in keys]
+    return [column("POLICY", "name"), *cells]
 
 
-def _mean(policy: Policy, key: str) -> str:
+def _mean(policy: Record, key: str) -> str:
     return _percent(policy["metrics"].get(key), ".1f")
 
 
-def _difference(policy: Policy, key: str) -> str:
-    found = (policy["difference"] or {}).get(key)
-    return _percent(found, "+.1f") + ("*" if found and found["differs"] else "")
+def _difference(policy: Record, key: str) -> str:
+    value = (policy["difference"] or {}).get(key)
+    return _percent(value, "+.1f") + ("*" if value and value["differs"] else "")
 
 
-def _percent(found: dict[str, Any] | None, form: str) -> str:
-    if found is None or found["mean"] is None:
+def _percent(value: Record | None, form: str) -> str:
+    if value is None or value["mean"] is None:
         return fmt.NONE
-    mean = f"{round(100 * found['mean'], 1) or 0.0:{form}}"  # No minus before nothing.
-    return mean if found["low"] is None else f"{mean} ±{100 * (found['high'] - found['mean']):.1f}"
+    mean = f"{round(100 * value['mean'], 1) or 0.0:{form}}"  # No minus before nothing.
+    return mean if value["low"] is None else f"{mean} ±{100 * (value['high'] - value['mean']):.1f}"
 
 
 # --- wide -------------------------------------------------------------------------------------
 
 
-def _lines(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+def _lines(policies: Sequence[Record]) -> list[Record]:
     """One for each metric and policy, a metric's together."""
     keys = dict.fromkeys(key for policy in policies for key in policy["metrics"])
-    nothing = {"mean": None, "low": None, "high": None, "differs": None}
-    return [
-        {
-            "metric": key,
-            "policy": policy["name"],
-            "found": policy["metrics"].get(key, nothing),
-            "difference": (policy["difference"] or {}).get(key, nothing),
-        }
-        for key in keys
-        for policy in policies
-    ]
+    unknown = dict.fromkeys(("mean", "low", "high", "differs"))
+    lines = []
+    for key, policy in ((key, policy) for key in keys for policy in policies):
+        value = policy["metrics"].get(key, unknown)
+        difference = (policy["difference"] or {}).get(key, unknown)
+        line = {"metric": key, "policy": policy["name"]}
+        lines.append(line | {"value": value, "difference": difference})
+    return lines
 
 
-def _number(part: str, bound: str) -> Any:
+def _number(header: str, part: str, bound: str) -> Column:
     def cell(line: dict[str, Any]) -> str:
         value = line[part][bound]
         return fmt.NONE if value is None else f"{value:.6g}"
 
-    return cell
+    return header, cell
 
 
 _WIDE: list[Column] = [
-    ("METRIC", lambda line: line["metric"]),
-    ("POLICY", lambda line: line["policy"]),
-    ("MEAN", _number("found", "mean")),
-    ("LOW", _number("found", "low")),
-    ("HIGH", _number("found", "high")),
-    ("DIFFERENCE", _number("difference", "mean")),
-    ("LOW", _number("difference", "low")),
-    ("HIGH", _number("difference", "high")),
+    column("METRIC"),
+    column("POLICY"),
+    *(_number(bound.upper(), "value", bound) for bound in ("mean", "low", "high")),
+    _number("DIFFERENCE", "difference", "mean"),
+    *(_number(bound.upper(), "difference", bound) for bound in ("low", "high")),
     ("", lambda line: "*" if line["difference"]["differs"] else ""),
 ]

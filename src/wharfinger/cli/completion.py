@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from wharfinger.cli.main import COMMANDS, OK, build_parser
+from wharfinger.cli.main import COMMANDS, build_parser
 from wharfinger.errors import Unavailable
 
 
@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print it."""
     try:
         import shtab  # noqa: PLC0415 - an extra
@@ -21,4 +21,3 @@ def run(arguments: argparse.Namespace) -> int:
             "completion needs shtab; install it with: pip install 'wharfinger[completion]'"
         ) from None
     sys.stdout.write(shtab.complete(build_parser(COMMANDS), arguments.shell))
-    return OK

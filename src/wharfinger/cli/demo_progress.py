@@ -1,9 +1,9 @@
-"""Progress on standard error: lines, and in a terminal a live table beneath them (rich)."""
+"""The demo's progress on standard error: lines, and in a terminal a live table (rich)."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from wharfinger.cli import format as fmt
+from wharfinger.cli.targets import target, term
 from wharfinger.demo.timeline import Row, Timeline
 from wharfinger.demo.workloads import FILLERS, TARGETED
 
@@ -19,11 +19,7 @@ COLORS = {True: "green", False: "red", None: ""}
 
 
 class DemoProgress:
-    """Shows how far the demo is; a context that gives the terminal back.
-
-    Args:
-        stream: Standard error; ``None`` = say nothing.
-    """
+    """Shows progress, unless the stream is ``None``; a context that restores the terminal."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -56,7 +52,7 @@ class DemoProgress:
             print(text, file=self._stream, flush=True)
 
     def show(self, timeline: Timeline) -> None:
-        """A run was sampled: new decisions, and how all fare."""
+        """New decisions of a run, and every ten seconds its workloads' states."""
         if timeline is not self._timeline:
             self._timeline, self._shown, self._next_status = timeline, 0, STATUS_SECONDS
         for decision in timeline.decisions[self._shown :]:
@@ -84,14 +80,14 @@ class DemoProgress:
         table = Table(title=title, title_justify="left", title_style="bold", expand=True)
         for head in ("workload", "phase", "server", "target", "achieved", "met"):
             table.add_column(head, no_wrap=True)
-        for head in ("CPUs given", "used"):
+        for head in ("CPUs allocated", "used"):
             table.add_column(head, justify="right", no_wrap=True)
         for name, row in rows.items():
             table.add_row(
                 name,
                 row["phase"],
                 ",".join(row["servers"]) or fmt.NONE,
-                fmt.target(row["target"]) if row["target"] else row["type"],
+                target(row["target"]) if row["target"] else row["type"],
                 _achieved(row),
                 Text(fmt.yes_no(row["met"]), style=COLORS[row["met"]]),
                 fmt.NONE if name in FILLERS else f"{row['cpus']:.2f}",
@@ -110,19 +106,17 @@ def _make_live(stream: TextIO, view: Any) -> "Live":
 
 def _achieved(row: Row) -> str:
     values = (row["achieved"] or {}).items()
-    words = [fmt.term(name, value) for name, value in values if value is not None]
-    return " ".join(words) or fmt.NONE
+    return " ".join(term(*pair) for pair in values if pair[1] is not None) or fmt.NONE
 
 
-def _state(row: Mapping[str, Any]) -> str:
-    """How one workload fares, in a word or two."""
+def _state(row: Row) -> str:
     if row["phase"] != "running":
         return str(row["phase"])
     return {True: "on target", False: "below target", None: "running"}[row["met"]]
 
 
 def _line(decision: Row) -> str:
-    refused = "waits: " if decision["stage"] == "placement" else "kept: "
+    refused = "waits: " if decision["stage"] == "placement" else "unchanged: "
     sign = "" if decision["accepted"] else refused
     return f"{decision['at_seconds']:4.0f} s  {decision['name']}: {sign}{decision['message']}"
 

@@ -1,10 +1,12 @@
-"""The demo's result for people: tables and what they say, from what ``-o json`` prints."""
+"""The demo's result for people: tables and conclusions, from what ``-o json`` prints."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import Column, table
+from wharfinger.cli import targets
+from wharfinger.cli.output import Column, column, table
+from wharfinger.demo.timeline import Row
 from wharfinger.demo.verdict import HELD_SHARE, SETTLE_SECONDS
 from wharfinger.demo.workloads import (
     BASELINE,
@@ -20,26 +22,25 @@ from wharfinger.demo.workloads import (
 NOTABLE_SECONDS = 2.0
 NOTABLE_SHARE = 0.03
 
-Row = Mapping[str, Any]
-
 
 def as_text(result: Row) -> str:
-    """The tables and what they say."""
+    """The tables and conclusions."""
     baseline = result["baseline"]
     about = "" if result["policy"] == BASELINE else ", the policy that sizes by targets"
+    adjusted: Column = ("ADJUSTED AT", lambda row: _adjusted_at(row, result))
+    notes = ["What could not be shown here:", *result["notes"]] if result["notes"] else []
     parts = [
         f"Under {result['policy']}{about}:",
-        table(_targeted(result), [*MAIN_COLUMNS, ("ADJUSTED AT", _adjusted_at(result))]),
+        table(_targeted(result), [*_MAIN, adjusted]),
         _adjustments(result),
         f"The same workloads under {BASELINE}, with what users would reserve:",
-        table(_targeted(baseline), BASELINE_COLUMNS),
+        table(_targeted(baseline), _BASELINE),
         "\n".join([_totals(result), _totals(baseline), *_comparison(result, baseline)]),
         _definitions(_targeted(result)),
+        "\n  - ".join(notes),
+        *(f"Performance and CPU over time: {file}" for file in result["files"]),
     ]
-    if result["notes"]:
-        parts.append("\n  - ".join(["What could not be shown here:", *result["notes"]]))
-    parts += [f"Performance and CPU over time: {file}" for file in result["files"]]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _targeted(run: Row) -> list[Row]:
@@ -49,33 +50,30 @@ def _targeted(run: Row) -> list[Row]:
 # --- cells --------------------------------------------------------------------------------------
 
 
-def percent(share: float | None) -> str:
+def _percent(share: float | None) -> str:
     """Without decimals; never 100 where something is missing.
 
-    >>> percent(0.934), percent(0.998), percent(None)
+    >>> _percent(0.934), _percent(0.998), _percent(None)
     ('93%', '99%', '-')
     """
     return fmt.percent(0.99 if share is not None and 0.99 < share < 1 else share)
 
 
-def _whole_seconds(seconds: float | None) -> str:
-    return fmt.NONE if seconds is None else f"{seconds:.0f} s"
+def _seconds(value: float | None) -> str:
+    return fmt.NONE if value is None else f"{value:.0f} s"
 
 
-def _predicted(row: Row) -> str:
-    if row["predicted"] is None:
-        return fmt.NONE
-    return "{mean:.2f} ({low:.2f}-{high:.2f})".format_map(row["predicted"])
+def _predicted(prediction: Row | None) -> str:
+    return "{mean:.2f} ({low:.2f}-{high:.2f})".format_map(prediction) if prediction else fmt.NONE
 
 
 def _achieved(row: Row) -> str:
-    """What came of a workload, in its target's terms."""
-    stated = {name: row["achieved"][name] for name in fmt.stated(row["target"])}
-    words = [fmt.term(name, value) for name, value in stated.items() if value is not None]
+    words = targets.achieved_of_target(dict(row))
     if row["name"] in SERVICES:
-        return f"{' '.join(words)}; held {percent(row['held_share'])}" if words else "never served"
-    if words:
-        return f"done in {words[0]}"
+        held = f"{words}; held {_percent(row['held_share'])}"
+        return "never served" if words == fmt.NONE else held
+    if words != fmt.NONE:
+        return f"done in {words}"
     return "not done" if row["started_at"] else "never started"
 
 
@@ -89,34 +87,31 @@ def _waited(row: Row) -> float | None:
     return row["wait_seconds"] if row["started_at"] else None
 
 
-def _adjusted_at(run: Row) -> Callable[[Row], str]:
-    def cell(row: Row) -> str:
-        steps = [step for step in run["adjustments"] if step["name"] == row["name"]]
-        return ", ".join(_whole_seconds(step["at_seconds"]) for step in steps) or fmt.NONE
-
-    return cell
+def _adjusted_at(row: Row, run: Row) -> str:
+    steps = [step for step in run["adjustments"] if step["name"] == row["name"]]
+    return ", ".join(_seconds(step["at_seconds"]) for step in steps) or fmt.NONE
 
 
-OUTCOME_COLUMNS: list[Column] = [
+_OUTCOME: list[Column] = [
     ("ACHIEVED", _achieved),
-    ("MET", lambda row: "yes" if row["met"] else "NO"),
-    ("WAITED", lambda row: _whole_seconds(_waited(row))),
+    column("MET", form=lambda met: "yes" if met else "NO"),
+    ("WAITED", lambda row: _seconds(_waited(row))),
 ]
-MAIN_COLUMNS: list[Column] = [
-    ("WORKLOAD", lambda row: row["name"]),
-    ("TARGET", lambda row: fmt.target(row["target"])),
-    ("PREDICTED", _predicted),
-    *OUTCOME_COLUMNS,
+_MAIN: list[Column] = [
+    column("WORKLOAD", "name"),
+    column("TARGET", form=targets.target),
+    column("PREDICTED", form=_predicted),
+    *_OUTCOME,
 ]
-BASELINE_COLUMNS: list[Column] = [
-    ("WORKLOAD", lambda row: row["name"]),
-    ("NEEDS", lambda row: f"{row['needed_cpus']:.2f}"),
+_BASELINE: list[Column] = [
+    column("WORKLOAD", "name"),
+    column("NEEDS", "needed_cpus", "{:.2f}".format),
     ("RESERVED", _reserved),
-    *OUTCOME_COLUMNS,
+    *_OUTCOME,
 ]
 
 
-# --- what they say ------------------------------------------------------------------------------
+# --- conclusions --------------------------------------------------------------------------------
 
 
 def _adjustments(run: Row) -> str:
@@ -127,23 +122,26 @@ def _adjustments(run: Row) -> str:
 
 
 def _totals(run: Row) -> str:
-    """What was met and used; clients and the rest are the same for any manager."""
     text = (
         f"{run['policy']:<{len(BASELINE)}}  {run['targets_met']} of {run['targets']} targets met; "
-        f"{percent(run['utilization'])} of {run['cpus']:g} CPUs used by workloads, "
-        f"{percent(run['targeted_utilization'])} by those with targets"
+        f"{_percent(run['utilization'])} of {run['cpus']:g} CPUs used by workloads, "
+        f"{_percent(run['targeted_utilization'])} by those with targets"
     )
     if run["machine_utilization"] is None:
         return text
-    rest = percent(max(0.0, run["machine_utilization"] - run["utilization"]))
+    rest = _percent(max(0.0, run["machine_utilization"] - run["utilization"]))
     return f"{text} ({rest} by clients, manager, profiling and the rest of this machine)"
 
 
 def _comparison(main: Row, baseline: Row) -> Iterator[str]:
-    kept_waiting = _kept_waiting(baseline)
-    if kept_waiting:
+    """In what the baseline was better, and what backfilling would have changed."""
+    waits = {row["name"]: _waited(row) for row in _targeted(baseline)}
+    stated = {row["name"]: row["reserved_cpus"] for row in _targeted(baseline)}
+    servers = max(1, round(baseline["cpus"]))
+    fitting = with_room(stated, servers, baseline["cpus"] / servers)
+    if waiting := [name for name in fitting if _is_sooner(0.0, waits[name])]:
         yield (
-            f"Its queue is served in order; with backfilling, {' and '.join(kept_waiting)} "
+            f"Its queue is served in order; with backfilling, {' and '.join(waiting)} "
             "would have started at once."
         )
     pairs = zip(main["workloads"], baseline["workloads"], strict=True)
@@ -154,17 +152,7 @@ def _comparison(main: Row, baseline: Row) -> Iterator[str]:
         yield f"{BASELINE} did better nowhere in this run."
 
 
-def _kept_waiting(run: Row) -> list[str]:
-    """Workloads that waited in the baseline's queue although there was room."""
-    stated = {row["name"]: row["reserved_cpus"] for row in _targeted(run)}
-    waits = {row["name"]: _waited(row) for row in _targeted(run)}
-    servers = max(1, round(run["cpus"]))
-    fitting = with_room(stated, servers, run["cpus"] / servers)
-    return [name for name in fitting if _is_sooner(0.0, waits[name])]
-
-
 def _where_better(mine: Row, theirs: Row) -> Iterator[str]:
-    """In what the baseline was ahead with one workload."""
     name = mine["name"]
     if name not in TARGETED:
         less, more = mine["cpu_seconds_used"], theirs["cpu_seconds_used"]
@@ -179,7 +167,7 @@ def _where_better(mine: Row, theirs: Row) -> Iterator[str]:
     if _is_sooner(*ends):
         yield f"{name} was done {_gap(*ends)}"
     elif shares[0] > shares[1] + NOTABLE_SHARE:
-        held, not_held = map(percent, shares)
+        held, not_held = map(_percent, shares)
         yield f"{name} held its target in {held} of its seconds, not {not_held}"
     if name in SERVICES and _is_sooner(*waits):
         yield f"{name} was served {_gap(*waits)}"
@@ -193,7 +181,7 @@ def _gap(theirs: float | None, mine: float | None) -> str:
     return f"after {theirs:.0f} s" if mine is None else f"{mine - (theirs or 0.0):.0f} s sooner"
 
 
-def _definitions(rows: Sequence[Row]) -> str:
+def _definitions(rows: list[Any]) -> str:
     over = sum(row["reserved_cpus"] > row["needed_cpus"] for row in rows)
     under = sum(row["reserved_cpus"] < row["needed_cpus"] for row in rows)
     return f"""\

@@ -2,11 +2,10 @@
 
 import argparse
 
-from wharfinger.cli import explain
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import Column, Record, column, section, table
-from wharfinger.cli.main import OK
+from wharfinger.cli import targets, workload_text
 from wharfinger.cli.options import add_common, connect
+from wharfinger.cli.output import Record, column, fields, printable, section, show, table, to_yaml
 from wharfinger.cli.tables import columns
 
 
@@ -17,26 +16,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Fetch and print."""
-    found = connect(arguments).get(f"{arguments.kind}s", arguments.name)
-    text = workload_text if arguments.kind == "workload" else server_text
-    fmt.show(found, arguments.output, lambda: text(found))
-    return OK
+    record = connect(arguments).get(f"{arguments.kind}s", arguments.name)
+    text = describe_workload if arguments.kind == "workload" else describe_server
+    show(record, arguments.output, lambda: text(record))
 
 
-def workload_text(workload: Record) -> str:
-    """A workload for people: how it fares, what it uses, and its manifest."""
-    sections = [fmt.fields(_facts(workload))]
-    if known := workload["classification"]:
-        lines = [explain.basis(known), *explain.measured_text(workload)]
-        lines += explain.curves_text(known) + explain.interference_text(known, wide=True)
-        sections.append(section("Classification:", list(map(fmt.printable, lines))))
+def describe_workload(workload: Record) -> str:
+    """A workload for people: its performance, what it uses, and its manifest."""
+    sections = [fields(_facts(workload))]
+    if made := workload["classification"]:
+        lines = [workload_text.basis(made), *workload_text.measured_text(workload)]
+        lines += workload_text.curves_text(made)
+        lines += workload_text.interference_text(made, wide=True)
+        sections.append(section("Classification:", list(map(printable, lines))))
     if workload["adjustments"]:
-        adjusted = explain.adjustments_text(workload["adjustments"])
+        adjusted = workload_text.adjustments_text(workload["adjustments"])
         sections.append(section("Adjustments:", adjusted))
-    manifest = fmt.to_yaml(workload["manifest"])
-    sections.append(section("Manifest:", fmt.printable_lines(manifest)))
+    manifest = to_yaml(workload["manifest"]).split("\n")
+    sections.append(section("Manifest:", list(map(printable, manifest))))
     return "\n\n".join(sections)
 
 
@@ -46,24 +45,17 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
     usage = workload["usage"] or {}
     cpu_seconds = usage.get("cpu_seconds") or workload["cpu_seconds"]
     return [
-        ("Name", workload["name"]),
-        ("Type", workload["type"]),
+        *_cells(workload, "NAME", "TYPE"),
         ("Phase", f"{workload['phase']}{', being stopped' if workload['stopping'] else ''}"),
         ("Why", fmt.text(why)),
         *((name, str(value)) for name, value in ends if value is not None),
-        ("Servers", fmt.text(explain.placements(workload))),
-        ("Target", fmt.target(workload["target"])),
-        ("Achieved", fmt.achieved(workload["achieved"])),
-        ("Met", fmt.yes_no(workload["met"])),
-        ("Of target", fmt.percent(workload["normalized_performance"])),
-        ("Predicted", explain.predicted(workload)),
-        ("Prediction", explain.against_prediction(workload) or "not checked yet"),
+        ("Servers", fmt.text(workload_text.placements(workload))),
+        *_cells(workload, "TARGET", "ACHIEVED", "MET", "OF TARGET"),
+        ("Predicted", targets.predicted(workload)),
+        ("Prediction", targets.against_prediction(workload) or "not checked yet"),
         ("Suspended", f"{workload['suspensions']}x"),
-        ("Measured", fmt.measured(workload["measured"])),
-        ("Priority", str(workload["priority"])),
-        ("Queue", fmt.text(workload["queue"])),
-        ("Labels", fmt.text(", ".join(f"{k}={v}" for k, v in workload["labels"].items()))),
-        ("Submitted", fmt.clock(workload["submitted_at"])),
+        ("Measured", targets.measured(workload["measured"])),
+        *_cells(workload, "PRIORITY", "QUEUE", "LABELS", "SUBMITTED"),
         ("Started", fmt.clock(workload["started_at"])),
         ("Ended", fmt.clock(workload["ended_at"])),
         ("Waited", fmt.duration(workload["wait_seconds"])),
@@ -73,19 +65,26 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("CPU time", fmt.duration(cpu_seconds)),
         ("Memory", fmt.size(usage.get("memory_bytes"))),
         ("Processes", fmt.number(usage.get("processes"))),
-        ("Beside", fmt.text(", ".join(usage.get("co_runners", ())))),
+        ("Neighbors", fmt.text(", ".join(usage.get("co_runners", ())))),
     ]
 
 
-PRESSURE: list[Column] = [
+def _cells(workload: Record, *headers: str) -> list[tuple[str, str]]:
+    """As ``get workloads -o wide`` has them."""
+    cells = dict(columns("workloads", "wide"))
+    return [(header.capitalize(), cells[header](workload)) for header in headers]
+
+
+_PRESSURE = [
     column("SHARED RESOURCE", "name"),
     ("TOLERATED", lambda p: f"{p['tolerated']:.0f} (+-{p['tolerated_std']:.0f})"),
     ("CAUSED", lambda p: f"{p['caused']:.0f} (+-{p['caused_std']:.0f})"),
 ]
+_UNSETTLED = "yes: a workload here violates its target; no new work until it is kept again"
 
 
-def server_text(server: Record) -> str:
-    """A server for people: its size, what is given away, its residents."""
+def describe_server(server: Record) -> str:
+    """A server for people: its size, what is allocated, its residents."""
     cpus = [fmt.number(server[key]) for key in ("cpus_allocated", "cpus")]
     memory = [fmt.size(server[key]) for key in ("memory_allocated_bytes", "memory_bytes")]
     facts = [
@@ -95,19 +94,16 @@ def server_text(server: Record) -> str:
         ("Accepting", fmt.yes_no(server["accepting"])),
         ("CPUs", f"{' of '.join(cpus)} allocated"),
         ("Memory", f"{' of '.join(memory)} allocated"),
-        ("Copies", str(server["copies"])),
+        ("Profiling", f"{server['copies']} runs"),
         ("Unsettled", _UNSETTLED if server["unsettled"] else "no"),
     ]
-    conditions = [f"{c['name']}: {fmt.printable(c['message'])}" for c in server["conditions"]]
-    pressure = table(server["pressure"], PRESSURE, empty="unknown, or no residents")
+    conditions = [f"{c['name']}: {printable(c['message'])}" for c in server["conditions"]]
+    pressure = table(server["pressure"], _PRESSURE, empty="unknown, or no residents")
     residents = table(server["residents"], columns("workloads", "table"), empty="none")
     sections = [
-        fmt.fields(facts),
+        fields(facts),
         section("Conditions:", conditions or "none"),
         section("Interference, 0 to 100:", pressure),
         section("Workloads:", residents),
     ]
     return "\n\n".join(sections)
-
-
-_UNSETTLED = "yes: a workload here violates its target; no new work until it is kept again"

@@ -2,12 +2,12 @@
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import fields, show, table, to_json, to_yaml
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, connect
+from wharfinger.cli.options import add_common, add_option, connect, refuse, whole
+from wharfinger.cli.output import Record, fields, show, table, to_json, to_yaml
 from wharfinger.cli.tables import columns
 from wharfinger.errors import InvalidInput, NotFound
 
@@ -15,51 +15,31 @@ if TYPE_CHECKING:
     from wharfinger.cli.client import Client
 
 
-LISTS = ("workloads", "servers", "platforms", "queues", "events")
-KINDS = (*LISTS, "status")
-MAX_EVENTS = 10_000
+KINDS = ("workloads", "servers", "platforms", "queues", "events", "status")
 FOLLOW_SECONDS = 20.0
 MEASUREMENTS = ("ServerMeasured", "TargetsTracked")
 """Kinds of events that are shown when they are asked for: every few seconds one a server."""
+_ONLY_FOR = {
+    "workloads": ("--selector", "--phase"),
+    "events": ("--limit", "--follow", "--kind", "--all"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kind", metavar="KIND", type=_kind, help=", ".join(KINDS))
+    parser.add_argument("what", metavar="KIND", type=_what, help=", ".join(KINDS))
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
-    parser.add_argument(
-        "-l",
-        "--selector",
-        action="append",
-        metavar="KEY=VALUE",
-        help="workloads with this label; repeatable",
-    )
-    parser.add_argument(
-        "--phase",
-        action="append",
-        metavar="PHASE",
-        help="workloads in this phase, or ended, or live; repeatable",
-    )
-    parser.add_argument(
-        "--limit", type=_limit, metavar="N", help="the newest N events (default: 1000)"
-    )
-    parser.add_argument("--follow", action="store_true", help="events: go on with new ones")
-    parser.add_argument(
-        "--kind",
-        dest="event_kinds",
-        action="append",
-        metavar="KIND",
-        help="events of this kind, e.g. WorkloadFinished; repeatable",
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="events: measurements (ServerMeasured) too, which come every few seconds",
-    )
+    add = partial(add_option, parser)
+    add("-l --selector KEY=VALUE ...", "workloads with this label; repeatable")
+    add("--phase PHASE ...", "workloads in this phase, or ended, or live; repeatable")
+    add("--limit N", "the newest N events (default: 1000)", read=whole(1, 10_000))
+    add("--follow", "events: go on with new ones")
+    add("--kind KIND ...", "events of this kind, e.g. WorkloadFinished; repeatable")
+    add("--all", "events: measurements (ServerMeasured) too, which come every few seconds")
     add_common(parser)
 
 
-def _kind(text: str) -> str:
+def _what(text: str) -> str:
     """Any kind, also in the singular."""
     for kind in KINDS:
         if text in (kind, kind.removesuffix("s")) and text != "statu":
@@ -67,81 +47,44 @@ def _kind(text: str) -> str:
     raise argparse.ArgumentTypeError(f"{text!r} is not a kind; there are {', '.join(KINDS)}")
 
 
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_EVENTS):
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number from 1 to {MAX_EVENTS}")
-    return int(text)
-
-
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Fetch and print."""
-    _check(arguments)
+    what = arguments.what
+    for kind, options in _ONLY_FOR.items():
+        if what != kind:
+            refuse(arguments, options, f"is for {kind}, not for {what}")
+    if what == "status" and arguments.names:
+        raise InvalidInput("get: status takes no names")
     client = connect(arguments)
-    if arguments.kind == "status":
+    if what == "status":
         status = client.get("status")
         show(status, arguments.output, lambda: _status_text(status))
     elif arguments.follow:
         _follow(client, arguments)
     else:
-        _list(client, arguments)
-    return OK
+        items = _fetch(client, arguments)
+        show(items, arguments.output, lambda: table(items, columns(what, arguments.output)))
+        if not items and arguments.output in ("table", "wide"):
+            print(f"no {what}", file=sys.stderr)
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """An option that would be passed over is a wrong call."""
-    of = {
-        "workloads": (("--selector", arguments.selector), ("--phase", arguments.phase)),
-        "events": (
-            ("--limit", arguments.limit),
-            ("--follow", arguments.follow),
-            ("--kind", arguments.event_kinds),
-            ("--all", arguments.all),
-        ),
-    }
-    for kind, options in of.items():
-        for option, given in options:
-            if given and arguments.kind != kind:
-                raise InvalidInput(f"get: {option} is for {kind}, not for {arguments.kind}")
-    if arguments.kind == "status" and arguments.names:
-        raise InvalidInput("get: status takes no names")
-
-
-def _list(client: "Client", arguments: argparse.Namespace) -> None:
-    items = _fetch(client, arguments)
-    kind, output = arguments.kind, arguments.output
-    show(items, output, lambda: table(items, columns(kind, output)))
-    if not items and output in ("table", "wide"):
-        print(f"no {kind}", file=sys.stderr)
-
-
-def _fetch(client: "Client", arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    names, kind = arguments.names, arguments.kind
+def _fetch(client: "Client", arguments: argparse.Namespace) -> list[Record]:
+    names, kind, query = arguments.names, arguments.what, dict[str, Any]()
     if kind == "workloads":
-        query = {
-            "name": names or None,
-            "phase": arguments.phase,
-            "label": arguments.selector,
-        }
+        query = {"name": names or None, "phase": arguments.phase, "label": arguments.selector}
         return list(client.get(kind, query=query))
-    query = _events_query(arguments) if kind == "events" else {}
-    items: list[dict[str, Any]] = client.get(kind, query=query)
+    if kind == "events":
+        without = None if arguments.kind or arguments.all else list(MEASUREMENTS)
+        limit = arguments.limit or 1000
+        query = {"limit": limit, "kind": arguments.kind, "without": without}
+    items: list[Record] = client.get(kind, query=query)
     missing = set(names) - {item["name"] for item in items}
     if missing and kind != "events":
         raise NotFound(f"no {kind.removesuffix('s')} {min(missing)!r}")
     return [item for item in items if not names or item["name"] in names]
 
 
-def _events_query(arguments: argparse.Namespace) -> dict[str, Any]:
-    kinds = arguments.event_kinds
-    without = None if kinds or arguments.all else list(MEASUREMENTS)
-    return {"limit": arguments.limit or 1000, "kind": kinds, "without": without}
-
-
-def _is_wanted(event: dict[str, Any], arguments: argparse.Namespace) -> bool:
-    """Whether an event that came while following is one that was asked for."""
-    kinds, kind = arguments.event_kinds, event["kind"]
-    asked_for = kind in kinds if kinds else arguments.all or kind not in MEASUREMENTS
-    return asked_for and (not arguments.names or event["name"] in arguments.names)
+# --- events that are followed -------------------------------------------------------------------
 
 
 def _follow(client: "Client", arguments: argparse.Namespace) -> None:
@@ -149,7 +92,7 @@ def _follow(client: "Client", arguments: argparse.Namespace) -> None:
     # Asked for before the list: an event in between is shown by the first long poll.
     sequence = client.get("status")["last_sequence"]
     events = [event for event in _fetch(client, arguments) if event["sequence"] <= sequence]
-    header = arguments.output in ("table", "wide")
+    header = True
     while True:
         wanted = [event for event in events if _is_wanted(event, arguments)]
         if wanted:
@@ -161,43 +104,43 @@ def _follow(client: "Client", arguments: argparse.Namespace) -> None:
             sequence = events[-1]["sequence"]
 
 
-def _print_events(events: list[dict[str, Any]], output: str, *, header: bool) -> None:
+def _is_wanted(event: Record, arguments: argparse.Namespace) -> bool:
+    kinds, kind = arguments.kind, event["kind"]
+    asked_for = kind in kinds if kinds else arguments.all or kind not in MEASUREMENTS
+    return asked_for and (not arguments.names or event["name"] in arguments.names)
+
+
+def _print_events(events: list[Record], output: str, *, header: bool) -> None:
     """JSON and YAML as a stream of single events."""
     if output == "json":
-        text = "\n".join(map(to_json, events))
+        lines = [to_json(event) for event in events]
     elif output == "yaml":
-        text = "\n".join(f"---\n{to_yaml(event)}" for event in events)
+        lines = [f"---\n{to_yaml(event)}" for event in events]
     else:
-        lines = table(events, columns("events", output)).splitlines()
-        text = "\n".join(lines if header else lines[1:])
-    print(text, flush=True)
+        lines = table(events, columns("events", output)).splitlines()[0 if header else 1 :]
+    print("\n".join(lines), flush=True)
 
 
-def _mode(mode: str) -> str:
-    return "recommend: it says what it would do, and does nothing" if mode != "act" else mode
+# --- status -------------------------------------------------------------------------------------
 
 
-def _status_text(status: dict[str, Any]) -> str:
+def _status_text(status: Record) -> str:
     phases = ", ".join(f"{count} {phase}" for phase, count in status["phases"].items() if count)
-    damage = status["damage"]
-    return fields(
-        [
-            ("Version", status["version"]),
-            ("Process", f"pid {status['pid']}, since {fmt.clock(status['since'])}"),
-            ("State", status["state_directory"]),
-            ("Engine", status["engine"] + ("" if status["synced"] else " (not synced yet)")),
-            ("Policy", status["policy"]),
-            ("Admission", status["admission"]),
-            ("Mode", _mode(status["mode"])),
-            ("Servers", str(status["servers"])),
-            ("Workloads", phases or "none"),
-            ("Events", f"{status['first_sequence']} to {status['last_sequence']}"),
-            (
-                "Free disk",
-                fmt.size(status["free_disk_bytes"])
-                + ("" if status["accepting"] else ": too little, nothing new is admitted"),
-            ),
-            ("Damage", damage["message"] if damage else "none"),
-            ("Strays", ", ".join(status["strays"]) or "none"),
-        ]
-    )
+    damage, mode = status["damage"], status["mode"]
+    full = "" if status["accepting"] else ": too little, nothing new is admitted"
+    pairs = [
+        ("Version", status["version"]),
+        ("Process", f"pid {status['pid']}, since {fmt.clock(status['since'])}"),
+        ("State", status["state_directory"]),
+        ("Engine", status["engine"] + ("" if status["synced"] else " (not synced yet)")),
+        ("Policy", status["policy"]),
+        ("Admission", status["admission"]),
+        ("Mode", mode if mode == "act" else f"{mode}: it says what it would do, and does nothing"),
+        ("Servers", str(status["servers"])),
+        ("Workloads", phases or "none"),
+        ("Events", f"{status['first_sequence']} to {status['last_sequence']}"),
+        ("Free disk", fmt.size(status["free_disk_bytes"]) + full),
+        ("Damage", damage["message"] if damage else "none"),
+        ("Strays", ", ".join(status["strays"]) or "none"),
+    ]
+    return fields(pairs)

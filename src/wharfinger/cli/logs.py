@@ -5,8 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_state, connect
+from wharfinger.cli.options import add_option, add_state, connect, whole
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Answer, Client
@@ -21,18 +20,12 @@ WAIT_SECONDS = 20.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("name", metavar="NAME", help="a workload")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
-    parser.add_argument("--tail", type=_lines, metavar="N", help="begin with the last N lines")
+    add_option(parser, "-f --follow", "go on until it has ended")
+    add_option(parser, "--tail N", "begin with the last N lines", read=whole(0))
     add_state(parser)
 
 
-def _lines(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines; write e.g. 20")
-    return int(text)
-
-
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Copy its output to ours."""
     client = connect(arguments)
     offset, write = 0, sys.stdout.buffer.write
@@ -43,13 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
     for data in _pieces(client, arguments.name, offset, follow=arguments.follow):
         write(data)
         sys.stdout.buffer.flush()
-    return OK
 
 
 def _pieces(client: "Client", name: str, offset: int, *, follow: bool) -> Iterator[bytes]:
     while True:
-        answer = _read(client, name, offset, WAIT_SECONDS if follow else 0.0)
-        offset = _next_offset(answer)
+        answer, offset = _read(client, name, offset, WAIT_SECONDS if follow else 0.0)
         if answer.body:
             yield answer.body
         elif not follow or answer.headers["wharfinger-ended"] == "true":
@@ -71,19 +62,18 @@ def _tail(client: "Client", name: str, lines: int) -> tuple[bytes, int]:
 
 
 def _from_end(client: "Client", name: str, size: int) -> tuple[bytes, int]:
-    answer = _read(client, name, -size, 0.0)
-    pieces, offset = [answer.body], _next_offset(answer)
+    answer, offset = _read(client, name, -size)
+    pieces = [answer.body]
     while answer.body and sum(map(len, pieces)) < size:
-        answer = _read(client, name, offset, 0.0)
-        offset = _next_offset(answer)
+        answer, offset = _read(client, name, offset)
         pieces.append(answer.body)
     return b"".join(pieces), offset
 
 
-def _read(client: "Client", name: str, offset: int, wait_seconds: float) -> "Answer":
+def _read(
+    client: "Client", name: str, offset: int, wait_seconds: float = 0.0
+) -> tuple["Answer", int]:
+    """A piece of the output, and the offset behind it."""
     query = {"offset": offset, "limit_bytes": PIECE_BYTES, "wait_seconds": wait_seconds}
-    return client.call("GET", "workloads", name, "log", query=query)
-
-
-def _next_offset(answer: "Answer") -> int:
-    return int(answer.headers["wharfinger-next-offset"])
+    answer = client.call("GET", "workloads", name, "log", query=query)
+    return answer, int(answer.headers["wharfinger-next-offset"])

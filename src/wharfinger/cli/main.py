@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": "the whole loop on this machine with real programs",
     "up": "start a manager and its API",
-    "submit": "hand in workloads",
+    "submit": "submit workloads",
     "get": "list workloads, servers, platforms, queues, events, or show the status",
     "describe": "show all that is known of a workload or a server",
     "explain": "say why a workload is where it is, why not elsewhere, or why it waits",
     "logs": "print a workload's output",
     "top": "show what running workloads use",
     "update": "change what a workload must reach or may use",
-    "delete": "stop workloads, or drop the records of ended ones",
+    "delete": "stop workloads, or delete the records of ended ones",
     "ibench": "list, run or validate the sources of interference",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
-    "classify": "predict performance from a few measurements, or see how well that works",
+    "classify": "predict performance from a few measurements, or evaluate such predictions",
     "simulate": "run a scenario of servers and workloads under one policy or several",
-    "replay": "decide a recorded log again, and see whether the same comes of it",
+    "replay": "decide a recorded log again, and compare the decisions",
     "experiment": "list or run the papers' tables and figures, and comparisons of ours",
     "version": "print the version",
 }
@@ -45,17 +45,15 @@ OK, FAILED, WRONG_CALL, NOT_AS_EXPECTED = 0, 1, 2, 3
 """Exit status: done; the operation failed; the call was wrong; ran, and did not hold."""
 
 
-class Help(argparse.HelpFormatter):
-    """argparse's help as wide as the terminal, found without importing ``shutil``."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_terminal_columns() - 2)
+def _help_formatter(prog: str) -> argparse.HelpFormatter:
+    """As wide as the terminal, found without importing ``shutil``."""
+    return argparse.HelpFormatter(prog, width=_terminal_columns() - 2)
 
 
 def _terminal_columns() -> int:
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) > 20:
-        return int(given)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 20:
+        return int(columns)
     try:
         return max(20, os.get_terminal_size().columns)
     except OSError:
@@ -63,18 +61,13 @@ def _terminal_columns() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose errors are one line, and whose options may stand between names.
-
-    Attributes:
-        intermixed: Options may stand anywhere; not for the parser that finds the command.
-    """
+    """argparse whose errors are one line, and whose options may stand between names."""
 
     intermixed = True
+    """Options may stand anywhere; not for the parser that finds the command."""
 
     def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
-        self,
-        args: "Sequence[str] | None" = None,
-        namespace: argparse.Namespace | None = None,
+        self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but ``get events --follow NAME`` is understood too."""
         # Actions under a command have their own parsers, which are so.
@@ -95,24 +88,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(commands: Iterable[str] = ()) -> Parser:
-    """The parser, with the options of these commands; all others are only named.
-
-    Args:
-        commands: Whose modules are imported.
-    """
+    """The parser, with the options of these commands; all others are only named."""
     parser = Parser(
         prog="wharfinger",
         description="A cluster manager that is told performance targets, not reservations.",
         epilog="Exit status: 0 done; 1 the operation failed; 2 the call was wrong; "
         "3 it ran and the stated expectation does not hold.",
         allow_abbrev=False,
-        formatter_class=Help,
+        formatter_class=_help_formatter,
     )
     parser.add_argument("--version", action="version", version=f"wharfinger {__version__}")
     # Given here or after the command: whichever is written wins.
-    parser.add_argument(
-        "--state", metavar="DIR", default=argparse.SUPPRESS, help="the manager's state directory"
-    )
+    words = "the manager's state directory"
+    parser.add_argument("--state", metavar="DIR", default=argparse.SUPPRESS, help=words)
     subparsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", required=True, parser_class=Parser
     )
@@ -121,19 +109,15 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
         sub = subparsers.add_parser(
             name,
             help=words,
-            description=_sentence(words),
+            description=f"{words[0].upper()}{words[1:]}.",
             allow_abbrev=False,
-            formatter_class=Help,
+            formatter_class=_help_formatter,
         )
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser
-
-
-def _sentence(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}."
 
 
 def find_command(argv: Sequence[str]) -> str | None:
@@ -149,24 +133,24 @@ def find_command(argv: Sequence[str]) -> str | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    given = sys.argv[1:] if argv is None else argv
-    command = find_command(given)
+    words = sys.argv[1:] if argv is None else argv
+    command = find_command(words)
     try:
         _prepare_output()
-        arguments = build_parser([command] if command in COMMANDS else []).parse_args(given)
-        status: int = arguments.run(arguments)
+        arguments = build_parser([command] if command in COMMANDS else []).parse_args(words)
+        status: int = arguments.run(arguments) or OK
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        _forget_output()
+        # Python must not complain either, when it flushes at the end.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
         return 128 + signal.SIGPIPE
-    except WharfingerError as error:
+    except (WharfingerError, OSError) as error:
         complain(error)
         return WRONG_CALL if isinstance(error, InvalidInput) else FAILED
-    except OSError as error:
-        complain(error)
-        return FAILED
     # A fault of ours must not look like one of the user's, and a traceback helps no user.
     except Exception as error:
         if os.environ.get("WHARFINGER_DEBUG"):
@@ -186,18 +170,11 @@ def _prepare_output() -> None:
 
 def complain(problem: Exception | str) -> None:
     """One line on standard error; for a manifest, one line per problem."""
-    from wharfinger.cli.format import printable  # noqa: PLC0415 - only where it is needed
+    from wharfinger.cli.output import printable  # noqa: PLC0415 - only where it is needed
 
     lines = problem.problems if isinstance(problem, InvalidManifest) else [str(problem)]
     for line in lines:
         print(f"wharfinger: {printable(line)}", file=sys.stderr)
-
-
-def _forget_output() -> None:
-    """The reader of our output is gone; Python must not complain when it flushes at the end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 if __name__ == "__main__":

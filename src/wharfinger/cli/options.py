@@ -1,33 +1,79 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the values that options take.
+
+The readers of values are argparse types: each raises ``argparse.ArgumentTypeError``.
+"""
 
 import argparse
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import inf, nan, nextafter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from wharfinger.errors import InvalidInput
 from wharfinger.runtime.state_directory import default_state_directory
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
 
-FORMATS = ("table", "wide", "json", "yaml")
+OUTPUTS = ("table", "wide", "json", "yaml")
+
+
+def add_option(
+    parser: argparse.ArgumentParser,
+    option: str,
+    words: str,
+    default: str | None = None,
+    read: Callable[[str], Any] = str,
+) -> None:
+    """One option.
+
+    Args:
+        parser: Of the command.
+        option: Its names and its value's placeholder, such as ``--limit N``; without one it is a
+            flag, with a ``...`` of its own it may be repeated.
+        words: What it does.
+        default: As a user would write it; told in the help.
+        read: Reads the value; raises ``argparse.ArgumentTypeError``.
+    """
+    names = [word for word in option.split() if word.startswith("-")]
+    value = " ".join(option.split()[len(names) :])
+    words = words.replace("%", "%%") + (f" (default: {default})" if default else "")
+    if not value:
+        parser.add_argument(*names, action="store_true", help=words)
+        return
+    action = "append" if value.endswith(" ...") else "store"
+    metavar = value.removesuffix(" ...")
+    parser.add_argument(
+        *names, action=action, metavar=metavar, type=read, default=default, help=words
+    )
 
 
 def add_state(parser: argparse.ArgumentParser) -> None:
     """``--state``, here or before the command."""
-    parser.add_argument(
-        "--state",
-        metavar="DIR",
-        default=argparse.SUPPRESS,
-        help="the manager's state directory (default: $WHARFINGER_STATE, else the user's "
-        "XDG state folder)",
+    words = (
+        "the manager's state directory (default: $WHARFINGER_STATE, else the user's XDG state "
+        "folder)"
     )
+    parser.add_argument("--state", metavar="DIR", default=argparse.SUPPRESS, help=words)
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """``-o``."""
-    parser.add_argument(
-        "-o", "--output", choices=FORMATS, default="table", help="how to print (default: table)"
-    )
+def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = OUTPUTS) -> None:
+    """``-o``; the first choice is the default."""
+    words = f"output format (default: {choices[0]})"
+    parser.add_argument("-o", "--output", choices=choices, default=choices[0], help=words)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """What every client command takes."""
+    add_state(parser)
+    add_output(parser)
+
+
+def add_wait(parser: argparse.ArgumentParser, words: str) -> None:
+    """``--wait``, which does what the words say, and ``--timeout``."""
+    add_option(parser, "--wait", words)
+    add_option(parser, "--timeout DURATION", "with --wait: wait no longer, e.g. 5m", read=seconds)
 
 
 def add_parts(parser: argparse.ArgumentParser) -> None:
@@ -37,24 +83,26 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
         ("--adaptation", "adapts what runs"),
         ("--contention", "predicts how neighbors slow each other"),
     ):
-        parser.add_argument(
-            option,
-            default="",
-            metavar="NAME",
-            help=f"{does}: NAME or NAME[SETTING=VALUE,...] (default: the policy's own)",
-        )
+        words = f"{does}: NAME or NAME[SETTING=VALUE,...] (default: the policy's own)"
+        parser.add_argument(option, default="", metavar="NAME", help=words)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every client command takes."""
-    add_state(parser)
-    add_output(parser)
+def refuse(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    """Refuse options that would be ignored.
+
+    Raises:
+        InvalidInput: One of them is given.
+    """
+    for option in options:
+        value = getattr(arguments, option.removeprefix("--"))
+        if value is not None and value is not False:
+            raise InvalidInput(f"{option} {why}; leave it out")
 
 
 def state_path(arguments: argparse.Namespace) -> Path:
     """The state directory that is meant, absolute."""
-    given = getattr(arguments, "state", None)
-    return (Path(given) if given else default_state_directory()).absolute()
+    state = getattr(arguments, "state", None)
+    return (Path(state) if state else default_state_directory()).absolute()
 
 
 def connect(arguments: argparse.Namespace) -> "Client":
@@ -65,18 +113,55 @@ def connect(arguments: argparse.Namespace) -> "Client":
     return Client(state_path(arguments))
 
 
-def seconds(text: str) -> float:
-    """A duration such as ``30s`` or ``5m``; a bare number is seconds.
+# --- values -------------------------------------------------------------------------------------
 
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
+
+def seconds(text: str, *, allow_zero: bool = True) -> float:
+    """A duration such as ``30s`` or ``5m``; a bare number is seconds."""
     # Imported where a duration is given: most calls give none.
-    from wharfinger.errors import InvalidInput  # noqa: PLC0415
     from wharfinger.model.units import parse_duration_seconds  # noqa: PLC0415
 
+    bare = text.replace(".", "", 1).isdecimal() and text.isascii()
     try:
-        bare = text.replace(".", "", 1).isdecimal() and text.isascii()
-        return parse_duration_seconds(f"{text}s" if bare else text, allow_zero=True)
+        return parse_duration_seconds(f"{text}s" if bare else text, allow_zero=allow_zero)
     except InvalidInput as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+seconds_above_zero = partial(seconds, allow_zero=False)
+
+
+def number(
+    minimum: float, maximum: float, words: str, convert: Callable[[str], float] = float
+) -> Callable[[str], float]:
+    """A reader of numbers within these bounds, which are put in words for a user."""
+
+    def read(text: str) -> float:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = nan
+        if not minimum <= value <= maximum:
+            raise argparse.ArgumentTypeError(f"{text!r}: write {words}")
+        return value
+
+    return read
+
+
+def whole(minimum: int, maximum: int = 10**9 - 1) -> Callable[[str], float]:
+    """A reader of whole numbers within these bounds."""
+    words = f"a whole number from {minimum} to {maximum}"
+    return number(minimum, maximum, words, _digits)
+
+
+def _digits(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
+
+
+def _fraction(text: str) -> float:
+    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+
+
+share = number(nextafter(0, 1), nextafter(inf, 0), "a share above 0, such as 10%", _fraction)
+probability = number(0.5, nextafter(1, 0), "a probability from 0.5 to below 1", _fraction)
+"""That a target can ask for."""

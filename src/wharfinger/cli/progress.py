@@ -1,14 +1,15 @@
-"""How far long work is, and how long it may still take: on a terminal, and nothing in a pipe.
+"""Long work: its progress on a terminal (nothing in a pipe), and its end in order.
 
-``Progress`` draws a bar, for a share or a count; ``status_line`` shows whatever it is told.
+``Progress`` draws a bar, for a share or a count, or shows any words.
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType
 from typing import Self, TextIO
 
 from wharfinger.cli import format as fmt
@@ -22,25 +23,32 @@ _ERASE = "\r\x1b[K"
 
 
 @contextmanager
-def status_line() -> Iterator[Callable[[str], None]]:
-    """One line on a terminal's standard error, written over by each call, gone at the end."""
+def ended_in_order() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does, and neither twice.
 
-    def tell(words: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(_ERASE + words)
-            sys.stderr.flush()
+    For commands that start processes or write folders, and clean up when they end.
+    """
 
+    def leave(number: int, _frame: FrameType | None) -> None:
+        for ignored in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    former = {n: signal.signal(n, leave) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield tell
+        yield
     finally:
-        tell("")
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 class Progress:
     """One line on a terminal's standard error, written over; it is gone at the end.
 
     Args:
-        words: What is being done.
+        words: What is being done; before a bar.
         stream: Where to; ``None`` = standard error. Where it is no terminal, nothing is written.
         clock: Seconds, monotonic.
 
@@ -52,7 +60,7 @@ class Progress:
 
     def __init__(
         self,
-        words: str,
+        words: str = "",
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,51 +75,42 @@ class Progress:
         self._left_seconds: float | None = None
 
     def __enter__(self) -> Self:
-        """Nothing is written before something is told."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave the line as it was found, however the work ended."""
+    def __exit__(self, *_error: object) -> None:
+        self.tell("")
+
+    def tell(self, words: str) -> None:
+        """Any words in the place of the line before."""
         if self._shown:
-            self._write(_ERASE)
+            # A line that wraps can't be written over.
+            self._stream.write(_ERASE + words[: self._columns() - 1])
+            self._stream.flush()
 
     def share(self, done: float) -> None:
         """Of one run, 0 to 1."""
-        self._tell(done, f"{done:4.0%}")
+        self._advance(done, f"{done:4.0%}")
 
     def count(self, done: int, total: int) -> None:
         """Of several, how many are done; may be told again while nothing changes."""
-        self._tell(done / total if total else 1.0, f"{done} of {total}")
+        self._advance(done / total if total else 1.0, f"{done} of {total}")
 
-    def _tell(self, done: float, amount: str) -> None:
+    def _advance(self, done: float, amount: str) -> None:
         now = self._clock()
         advanced = done > self._done
         if advanced:
-            self._advance(done, now)
+            self._done, self._advanced_at = done, now
+            self._left_seconds = (now - self._began) * (1 - done) / done
         # The end is shown whatever was shown a moment ago.
         due = now - self._drawn_at >= DRAW_SECONDS or (advanced and done >= 1)
         if self._shown and due:
             self._drawn_at = now
-            self._write(_ERASE + self._line(amount, now))
-
-    def _advance(self, done: float, now: float) -> None:
-        elapsed = now - self._began
-        self._done, self._advanced_at = done, now
-        self._left_seconds = elapsed * (1 - done) / done
-
-    def _line(self, amount: str, now: float) -> str:
-        line = f"{self._words} {self._bar()} {amount}{self._left(now)}"
-        # A line that wraps can't be written over.
-        return line[: self._columns() - 1]
+            self.tell(f"{self._words} {self._bar()} {amount}{self._left(now)}")
 
     def _bar(self) -> str:
         full = int(min(1.0, max(0.0, self._done)) * BAR_WIDTH)
-        done, to_do = ("━", "─") if self._speaks_unicode() else ("#", "-")
+        encoding = getattr(self._stream, "encoding", None) or ""
+        done, to_do = ("━", "─") if encoding.lower().startswith("utf") else ("#", "-")
         return done * full + to_do * (BAR_WIDTH - full)
 
     def _left(self, now: float) -> str:
@@ -121,15 +120,8 @@ class Progress:
         left = max(0.0, self._left_seconds - (now - self._advanced_at))
         return f", {fmt.duration(left) if left >= 10 else f'{max(1, round(left))}s'} left"
 
-    def _speaks_unicode(self) -> bool:
-        return (getattr(self._stream, "encoding", None) or "").lower().startswith("utf")
-
     def _columns(self) -> int:
         try:
             return os.get_terminal_size(self._stream.fileno()).columns or 80
         except (OSError, ValueError, AttributeError):
             return 80
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()

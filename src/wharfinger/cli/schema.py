@@ -2,25 +2,18 @@
 
 import argparse
 
-from wharfinger.cli.format import show, to_json
-from wharfinger.cli.main import OK
+from wharfinger.cli.options import add_output
+from wharfinger.cli.output import show, to_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=["json", "yaml"],
-        default="json",
-        help="how to print (default: json)",
-    )
+    add_output(parser, ["json", "yaml"])
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print it."""
     from wharfinger.manifest import json_schema  # noqa: PLC0415 - after the call is right
 
     schema = json_schema()
     show(schema, arguments.output, lambda: to_json(schema))
-    return OK

@@ -1,17 +1,18 @@
-"""``wharfinger submit``: hand in workloads, and wait for them if asked."""
+"""``wharfinger submit``: submit workloads, and wait for them if asked."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli import waiting
-from wharfinger.cli.explain import decisions_text
-from wharfinger.cli.format import show, table
+from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_common, connect, seconds
+from wharfinger.cli.options import add_common, add_option, add_wait, connect
+from wharfinger.cli.output import Record, show, table
 from wharfinger.cli.tables import columns
+from wharfinger.cli.waiting import wait_for_end
 from wharfinger.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
@@ -24,43 +25,35 @@ MAX_FILE_BYTES = 4 * 1024**2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        required=True,
-        metavar="FILE",
-        help="manifests, YAML or JSON, many to a file; - is standard input; repeatable",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show what would be decided, hand in nothing"
-    )
-    parser.add_argument(
-        "--wait", action="store_true", help="wait for their end; 3 when one does not complete"
-    )
-    parser.add_argument(
-        "--timeout", type=seconds, metavar="DURATION", help="with --wait: wait no longer, e.g. 5m"
-    )
+    words = "manifests, YAML or JSON, many to a file; - is standard input; repeatable"
+    parser.add_argument("-f", "--file", action="append", required=True, metavar="FILE", help=words)
+    add_option(parser, "--dry-run", "show what would be decided, submit nothing")
+    add_wait(parser, "wait for their end; 3 when one does not complete")
     add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Hand in, and print what became of each."""
-    documents = [(_source(file), read_document(file)) for file in arguments.file]
+    """Submit, and print what became of each."""
+    documents = [(source_of(file), read_document(file)) for file in arguments.file]
     client = connect(arguments)
     client.wait_for_manager()
     if arguments.dry_run:
         previews = [one for file in documents for one in _send(client, *file, dry_run=True)]
         show(previews, arguments.output, lambda: previews_text(previews))
         return OK
-    submissions = _submit(client, documents)
+    if len(documents) > 1:
+        _check_all(client, documents)
+    submissions = [one for file in documents for one in _send(client, *file, dry_run=False)]
     if arguments.wait:
-        return _wait(client, submissions, arguments)
-    show(submissions, arguments.output, lambda: _text(submissions))
+        return _wait(client, [one["name"] for one in submissions], arguments)
+    outcome = {True: "created", False: "unchanged"}
+    lines = [f"workload/{one['name']} {outcome[one['created']]}" for one in submissions]
+    show(submissions, arguments.output, lambda: "\n".join(lines))
     return OK
 
 
-def _source(file: str) -> str:
+def source_of(file: str) -> str:
+    """A manifest file's name for messages."""
     return "<stdin>" if file == "-" else file
 
 
@@ -80,44 +73,31 @@ def read_document(file: str) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"-f: {file}: {reason}; name a file of manifests") from None
     if len(content) > MAX_FILE_BYTES:
-        raise InvalidInput(
-            f"-f: {file}: larger than {fmt.size(MAX_FILE_BYTES)}; split it into several files"
-        )
+        most = fmt.size(MAX_FILE_BYTES)
+        raise InvalidInput(f"-f: {file}: larger than {most}; split it into several files")
     return content
 
 
-def _send(client: "Client", source: str, document: bytes, *, dry_run: bool) -> list[dict[str, Any]]:
-    import json  # noqa: PLC0415 - http.client, in the client, is far larger and lazy too
-
+def _send(client: "Client", source: str, document: bytes, *, dry_run: bool) -> list[Record]:
     query: Query = {"dry_run": dry_run, "working_directory": str(Path.cwd()), "source": source}
     answer = client.call("POST", "workloads", query=query, body=document)
-    submissions: list[dict[str, Any]] = json.loads(answer.body)
+    submissions: list[Record] = json.loads(answer.body)
     return submissions
 
 
-def _submit(client: "Client", documents: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
-    """All files or none: with several, all are tried before the first is handed in."""
-    if len(documents) > 1:
-        files: dict[str, str] = {}
-        for source, document in documents:
-            for one in _send(client, source, document, dry_run=True):
-                if one["name"] in files:
-                    raise Conflict(
-                        f"workload {one['name']!r} stands in {files[one['name']]} and in {source}; "
-                        "rename one"
-                    )
-                files[one["name"]] = source
-    return [one for file in documents for one in _send(client, *file, dry_run=False)]
+def _check_all(client: "Client", documents: list[tuple[str, bytes]]) -> None:
+    """All files or none: all are tried before the first is submitted."""
+    files: dict[str, str] = {}
+    for source, document in documents:
+        for one in _send(client, source, document, dry_run=True):
+            name = one["name"]
+            if name in files:
+                places = f"{files[name]} and in {source}"
+                raise Conflict(f"workload {name!r} is defined in {places}; rename one")
+            files[name] = source
 
 
-def _text(submissions: list[dict[str, Any]]) -> str:
-    return "\n".join(
-        f"workload/{one['name']} {'created' if one['created'] else 'unchanged'}"
-        for one in submissions
-    )
-
-
-def previews_text(previews: list[dict[str, Any]]) -> str:
+def previews_text(previews: list[Record]) -> str:
     """What would be decided for each, and what is not known yet."""
     return "\n".join(
         f"workload/{one['name']} "
@@ -129,7 +109,7 @@ def previews_text(previews: list[dict[str, Any]]) -> str:
     )
 
 
-def _unknown(decisions: list[dict[str, Any]]) -> str:
+def _unknown(decisions: list[Record]) -> str:
     """What a dry run can't know: it measures nothing."""
     profiling = [d for d in decisions if d["stage"] == "profiling"]
     if not profiling:
@@ -137,24 +117,16 @@ def _unknown(decisions: list[dict[str, Any]]) -> str:
     what = "is profiled or classified first" if profiling[0]["accepted"] else "waits to be profiled"
     return (
         "\n  not known yet: how its performance follows CPU, what interference it tolerates and "
-        f"causes.\n  It {what}, and may then go elsewhere, with more or less"
+        f"causes.\n  It {what}, and may then be placed elsewhere, with another allocation"
     )
 
 
-def _wait(
-    client: "Client", submissions: list[dict[str, Any]], arguments: argparse.Namespace
-) -> int:
-    names = [one["name"] for one in submissions]
-    workloads = waiting.wait_for_end(client, names, arguments.timeout)
-    show(
-        workloads,
-        arguments.output,
-        lambda: table(workloads, columns("workloads", arguments.output)),
-    )
-    bad = [w for w in workloads if w["phase"] != "completed"]
+def _wait(client: "Client", names: list[str], arguments: argparse.Namespace) -> int:
+    workloads, output = wait_for_end(client, names, arguments.timeout), arguments.output
+    show(workloads, output, lambda: table(workloads, columns("workloads", output)))
+    bad = [f"{w['name']} is {w['phase']}" for w in workloads if w["phase"] != "completed"]
     if not bad:
         return OK
-    found = ", ".join(f"{w['name']} is {w['phase']}" for w in bad[:3])
     more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
-    print(f"wharfinger: not completed: {found}{more}", file=sys.stderr)
+    print(f"wharfinger: not completed: {', '.join(bad[:3])}{more}", file=sys.stderr)
     return NOT_AS_EXPECTED

@@ -1,7 +1,13 @@
 """The columns of every list that ``get`` and its likes print."""
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import Column, Record, column
+from wharfinger.cli import targets
+from wharfinger.cli.output import Column, Record, column
+
+
+def columns(kind: str, output: str) -> list[Column]:
+    """The columns of one kind, the wider ones where they are asked for."""
+    return (_WIDE if output == "wide" and kind in _WIDE else _NORMAL)[kind]
 
 
 def _exit(workload: Record) -> str:
@@ -12,11 +18,11 @@ def _exit(workload: Record) -> str:
 
 def _pressure(server: Record, kind: str, nothing: float) -> str:
     """What its residents tolerate or cause together, of 100, where that says anything."""
-    said = (p for p in server["pressure"] if p[kind] != nothing)
-    return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in said) or fmt.NONE
+    scores = (p for p in server["pressure"] if p[kind] != nothing)
+    return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in scores) or fmt.NONE
 
 
-def event_text(event: Record) -> str:
+def _event(event: Record) -> str:
     """What an event says in a line: its own message, or the numbers in it."""
     data = event["data"]
     match "" if data.get("decision") else event["kind"]:
@@ -25,7 +31,7 @@ def event_text(event: Record) -> str:
         case "WorkloadFinished":
             return f"{data['reason']}, exit status {data['exit_code']}"
         case "ManagerStarted":
-            return f"{data['version']}, {data['policy']}, {data['admission']}, {data['engine']}"
+            return ", ".join(data[key] for key in ("version", "policy", "admission", "engine"))
         case "WorkloadQueued":
             return f"in queue {data['queue']}"
         case "AllocationResized":
@@ -36,11 +42,11 @@ def event_text(event: Record) -> str:
         case "ProfilingFinished":
             return _measurements(data["measurements"])
         case "WorkloadClassified":
-            known = data["classification"]
-            by = f"by {known['estimator']} {known['version']}"
-            if not known["measured"]:
+            made = data["classification"]
+            by = f"by {made['estimator']} {made['version']}"
+            if not made["measured"]:
                 return f"{by}, a cold start: nothing of its own was measured"
-            return f"{by}, from {known['measured']} measured entries"
+            return f"{by}, from {made['measured']} measured entries"
     return fmt.text(fmt.words(event["message"]))
 
 
@@ -54,7 +60,9 @@ def _measurements(measurements: Record) -> str:
     cpus = sorted({int(cpu) for row in measurements["performance"].values() for cpu in row})
     under = ", ".join(fmt.number(cpu / 1000) for cpu in cpus) or "no allocation"
     sources = {**measurements["tolerated"], **measurements["caused"]}
-    silent = "".join(f"; not measured: {', '.join(s)}" for s in [measurements["silent"]] if s)
+    silent = (
+        f"; not measured: {', '.join(measurements['silent'])}" if measurements["silent"] else ""
+    )
     runs = f"{measurements['runs']} run{'' if measurements['runs'] == 1 else 's'}"
     return (
         f"{runs} in {measurements['seconds']:.0f} s: performance under {under} CPU; "
@@ -63,84 +71,77 @@ def _measurements(measurements: Record) -> str:
 
 
 _REASON = column("REASON")
-WORKLOADS: list[Column] = [
-    column("NAME"),
-    column("TYPE"),
-    ("PHASE", lambda w: f"{w['phase']}{' (stopping)' if w['stopping'] else ''}"),
-    column("CPUS", form=fmt.number),
-    column("MEMORY", "memory_bytes", lambda size_bytes: fmt.size(size_bytes or None)),
-    column("SERVER", "servers"),
-    column("STARTS"),
-    ("EXIT", _exit),
-    column("WAIT", "wait_seconds", fmt.duration),
-    column("RUN", "run_seconds", fmt.duration),
-    _REASON,
-]
-WORKLOADS_WIDE: list[Column] = [
-    *WORKLOADS[:-1],
-    column("CPU TIME", "cpu_seconds", fmt.duration),
-    column("TARGET", form=fmt.target),
-    column("ACHIEVED", form=fmt.achieved),
-    column("OF TARGET", "normalized_performance", fmt.percent),
-    column("PREDICTED", form=lambda made: fmt.percent(made and made["mean"])),
-    column("MET", form=fmt.yes_no),
-    column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),
-    column("PRIORITY"),
-    column("QUEUE"),
-    column("SUBMITTED", "submitted_at", fmt.clock),
-    column("LABELS", form=lambda labels: fmt.text([f"{k}={v}" for k, v in labels.items()])),
-    _REASON,
-    column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),
-]
-SERVERS: list[Column] = [
-    column("NAME"),
-    column("PLATFORM"),
-    column("CPUS", form=fmt.number),
-    column("ALLOCATED", "cpus_allocated", fmt.number),
-    column("MEMORY", "memory_bytes", fmt.size),
-    column("ALLOCATED", "memory_allocated_bytes", fmt.size),
-    column("WORKLOADS"),
-    column("ACCEPTING", form=fmt.yes_no),
-    column("CONDITIONS", form=lambda conditions: fmt.text([c["name"] for c in conditions])),
-]
-SERVERS_WIDE: list[Column] = [
-    *SERVERS,
-    column("COPIES"),
-    column("UNSETTLED", form=fmt.yes_no),
-    ("TOLERATES", lambda server: _pressure(server, "tolerated", 100.0)),
-    ("CAUSES", lambda server: _pressure(server, "caused", 0.0)),
-    column("ZONE"),
-    ("MESSAGE", lambda s: "; ".join(c["message"] for c in s["conditions"]) or fmt.NONE),
-]
-PLATFORMS: list[Column] = [
-    column("NAME"),
-    column("ARCHITECTURE"),
-    column("CPUS", form=fmt.number),
-    column("MEMORY", "memory_bytes", fmt.size),
-    column("SERVERS"),
-]
-QUEUES: list[Column] = [
-    column("NAME"),
-    column("LENGTH"),
-    column("FIRST"),
-    column("LONGEST WAIT", "oldest_wait_seconds", fmt.duration),
-]
-EVENTS: list[Column] = [
-    column("SEQUENCE"),
-    column("TIME", "logged_at", fmt.clock),
-    column("NAME"),
-    column("KIND"),
-    ("MESSAGE", event_text),
-]
-
-
-def columns(kind: str, output: str) -> list[Column]:
-    """The columns of one kind, the wider ones where they are asked for."""
-    normal, wide = {
-        "workloads": (WORKLOADS, WORKLOADS_WIDE),
-        "servers": (SERVERS, SERVERS_WIDE),
-        "platforms": (PLATFORMS, [*PLATFORMS, column("CPU MODEL")]),
-        "queues": (QUEUES, QUEUES),
-        "events": (EVENTS, EVENTS),
-    }[kind]
-    return wide if output == "wide" else normal
+_NORMAL: dict[str, list[Column]] = {
+    "workloads": [
+        column("NAME"),
+        column("TYPE"),
+        ("PHASE", lambda w: f"{w['phase']}{' (stopping)' if w['stopping'] else ''}"),
+        column("CPUS", form=fmt.number),
+        column("MEMORY", "memory_bytes", lambda size_bytes: fmt.size(size_bytes or None)),
+        column("SERVER", "servers"),
+        column("STARTS"),
+        ("EXIT", _exit),
+        column("WAIT", "wait_seconds", fmt.duration),
+        column("RUN", "run_seconds", fmt.duration),
+        _REASON,
+    ],
+    "servers": [
+        column("NAME"),
+        column("PLATFORM"),
+        column("CPUS", form=fmt.number),
+        column("ALLOCATED", "cpus_allocated", fmt.number),
+        column("MEMORY", "memory_bytes", fmt.size),
+        column("ALLOCATED", "memory_allocated_bytes", fmt.size),
+        column("WORKLOADS"),
+        column("ACCEPTING", form=fmt.yes_no),
+        column("CONDITIONS", form=lambda conditions: fmt.text([c["name"] for c in conditions])),
+    ],
+    "platforms": [
+        column("NAME"),
+        column("ARCHITECTURE"),
+        column("CPUS", form=fmt.number),
+        column("MEMORY", "memory_bytes", fmt.size),
+        column("SERVERS"),
+    ],
+    "queues": [
+        column("NAME"),
+        column("LENGTH"),
+        column("FIRST"),
+        column("LONGEST WAIT", "oldest_wait_seconds", fmt.duration),
+    ],
+    "events": [
+        column("SEQUENCE"),
+        column("TIME", "logged_at", fmt.clock),
+        column("NAME"),
+        column("KIND"),
+        ("MESSAGE", _event),
+    ],
+}
+_WIDE: dict[str, list[Column]] = {
+    "workloads": [
+        *_NORMAL["workloads"][:-1],
+        column("CPU TIME", "cpu_seconds", fmt.duration),
+        column("TARGET", form=targets.target),
+        column("ACHIEVED", form=targets.achieved),
+        column("OF TARGET", "normalized_performance", fmt.percent),
+        column("PREDICTED", form=lambda made: fmt.percent(made and made["mean"])),
+        column("MET", form=fmt.yes_no),
+        column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),
+        column("PRIORITY"),
+        column("QUEUE"),
+        column("SUBMITTED", "submitted_at", fmt.clock),
+        column("LABELS", form=lambda labels: fmt.text([f"{k}={v}" for k, v in labels.items()])),
+        _REASON,
+        column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),
+    ],
+    "servers": [
+        *_NORMAL["servers"],
+        column("PROFILING", "copies"),
+        column("UNSETTLED", form=fmt.yes_no),
+        ("TOLERATES", lambda server: _pressure(server, "tolerated", 100.0)),
+        ("CAUSES", lambda server: _pressure(server, "caused", 0.0)),
+        column("ZONE"),
+        ("MESSAGE", lambda s: "; ".join(c["message"] for c in s["conditions"]) or fmt.NONE),
+    ],
+    "platforms": [*_NORMAL["platforms"], column("CPU MODEL")],
+}

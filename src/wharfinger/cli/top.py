@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli import explain
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import Column, Record, column, table
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, connect, seconds
+from wharfinger.cli import targets
+from wharfinger.cli.options import add_common, add_option, connect, seconds
+from wharfinger.cli.output import Column, Record, column, show, table
+from wharfinger.cli.workload_text import change, done
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
@@ -22,66 +22,19 @@ if TYPE_CHECKING:
 
 SAMPLE_SECONDS = 0.5
 MIN_INTERVAL_SECONDS = 0.1
-_CLEAR = "\x1b[H\x1b[J"
-
 WIDTH = 100
 """Of a line, where there is no terminal to ask."""
-
-
-def _used_and_given(usage: Record) -> str:
-    used = fmt.NONE if usage["cpus_used"] is None else f"{usage['cpus_used']:.2f}"
-    return f"{used}/{fmt.number(usage['cpus']) if usage['cpus'] else 'rest'}"
-
-
-def _adjustment(made: Record | None) -> str:
-    if made is None:
-        return fmt.NONE
-    changed = f": {made['reason']}" if made["kind"] == "unchanged" else f" {explain.change(made)}"
-    what = explain.DONE[made["kind"]] + changed.removesuffix(f" {fmt.NONE}")
-    return f"{fmt.clock(made['time'])[11:]} {what}"
-
-
-COLUMNS: list[Column] = [
-    column("NAME"),
-    column("PHASE"),
-    ("CPU USED/GIVEN", _used_and_given),
-    column("TARGET", form=fmt.target),
-    ("ACHIEVED", explain.achieved),
-    (
-        "OF IT",
-        lambda w: fmt.percent(w["normalized_performance"]) + (" !" if w["met"] is False else ""),
-    ),
-    column("BESIDE", "co_runners"),
-    column("LAST ADJUSTMENT", form=_adjustment),
-]
-FLEXIBLE = {"NAME": 8, "TARGET": 8, "ACHIEVED": 8, "BESIDE": 6, "LAST ADJUSTMENT": 16}
-"""Columns that are cut where a line would be too long, and what they keep at least."""
-WIDE: list[Column] = [
-    *COLUMNS[:3],
-    column("SERVER", "servers"),
-    column("MEMORY USED", "memory_bytes", fmt.size),
-    column("MEMORY", "memory_limit_bytes", fmt.size),
-    column("PROCESSES", form=fmt.number),
-    column("CPU TIME", "cpu_seconds", fmt.duration),
-    *COLUMNS[3:],
-    column("MEASURED", form=fmt.measured_by),
-]
+_CLEAR = "\x1b[H\x1b[J"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("--once", action="store_true", help="print once, also on a terminal")
-    parser.add_argument(
-        "--interval",
-        type=seconds,
-        default=2.0,
-        metavar="DURATION",
-        help="between two refreshes (default: 2s)",
-    )
+    add_option(parser, "--once", "print once, also on a terminal")
+    add_option(parser, "--interval DURATION", "between two refreshes", "2s", seconds)
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print once, or again and again on a terminal until interrupted."""
     client = connect(arguments)
     refresh = arguments.output in ("table", "wide") and sys.stdout.isatty() and not arguments.once
@@ -94,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         rows.sort(key=_worst_first)
         text = rows_text(rows, wide=arguments.output == "wide", live=refresh)
         if not refresh:
-            fmt.show(rows, arguments.output, lambda text=text: text)  # type: ignore[misc] # bound now
-            return OK
+            show(rows, arguments.output, lambda text=text: text)  # type: ignore[misc] # bound now
+            return
         sys.stdout.write(f"{_CLEAR}{text}\n")
         sys.stdout.flush()
         before, pause = now, max(MIN_INTERVAL_SECONDS, arguments.interval)
@@ -104,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
 def rows_text(rows: list[Record], *, wide: bool = False, live: bool = False) -> str:
     """One table: as wide as the terminal, or ``WIDTH`` in a pipe; ``wide``: all of it."""
     if wide:
-        return table(rows, WIDE, empty="nothing runs")
+        return table(rows, _WIDE, empty="nothing runs")
     width = shutil.get_terminal_size((WIDTH, 24)).columns if live else WIDTH
-    return table(rows, COLUMNS, empty="nothing runs", width=width, flexible=FLEXIBLE)
+    return table(rows, _COLUMNS, empty="nothing runs", width=width, flexible=_FLEXIBLE)
 
 
 def _sample(client: "Client") -> dict[str, Record]:
@@ -121,7 +74,7 @@ def _worst_first(row: Record) -> tuple[float, float]:
 
 
 def _with_rate(usage: Record, before: Mapping[str, Any] | None) -> Record:
-    """The usage with the CPUs used since the sample before; ``None`` = not known yet."""
+    """The usage with the CPUs used since the sample before; ``None`` = unknown."""
     used = None
     if before and usage["cpu_seconds"] is not None and before["cpu_seconds"] is not None:
         span = usage["measured_at_seconds"] - before["measured_at_seconds"]
@@ -130,3 +83,43 @@ def _with_rate(usage: Record, before: Mapping[str, Any] | None) -> Record:
         used = round(more / span, 3) if span > 0 and more >= 0 else None
     kept = {key: value for key, value in usage.items() if key != "measured_at_seconds"}
     return {**kept, "cpus_used": used}
+
+
+def _used_and_given(usage: Record) -> str:
+    used = fmt.NONE if usage["cpus_used"] is None else f"{usage['cpus_used']:.2f}"
+    return f"{used}/{fmt.number(usage['cpus']) if usage['cpus'] else 'rest'}"
+
+
+def _adjustment(made: Record | None) -> str:
+    if made is None:
+        return fmt.NONE
+    changed = f": {made['reason']}" if made["kind"] == "unchanged" else f" {change(made)}"
+    what = done(made["kind"]) + changed.removesuffix(f" {fmt.NONE}")
+    return f"{fmt.clock(made['time'])[11:]} {what}"
+
+
+_COLUMNS: list[Column] = [
+    column("NAME"),
+    column("PHASE"),
+    ("CPU USED/GIVEN", _used_and_given),
+    column("TARGET", form=targets.target),
+    ("ACHIEVED", targets.achieved_of_target),
+    (
+        "OF IT",
+        lambda w: fmt.percent(w["normalized_performance"]) + (" !" if w["met"] is False else ""),
+    ),
+    column("NEIGHBORS", "co_runners"),
+    column("LAST ADJUSTMENT", form=_adjustment),
+]
+_FLEXIBLE = {"NAME": 8, "TARGET": 8, "ACHIEVED": 8, "NEIGHBORS": 9, "LAST ADJUSTMENT": 16}
+"""Columns that are cut where a line would be too long, with their least widths."""
+_WIDE: list[Column] = [
+    *_COLUMNS[:3],
+    column("SERVER", "servers"),
+    column("MEMORY USED", "memory_bytes", fmt.size),
+    column("MEMORY", "memory_limit_bytes", fmt.size),
+    column("PROCESSES", form=fmt.number),
+    column("CPU TIME", "cpu_seconds", fmt.duration),
+    *_COLUMNS[3:],
+    column("MEASURED", form=targets.measured_by),
+]

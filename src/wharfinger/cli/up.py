@@ -1,7 +1,7 @@
 """``wharfinger up``: one manager in the foreground, until SIGTERM or Ctrl-C.
 
-It locks the state directory, puts a runtime together, starts it and serves the API. What
-runs goes on when it ends, however it ends; the next ``up`` takes it over.
+It locks the state directory, assembles a runtime, starts it and serves the API. What runs goes on
+when it ends, however it ends; the next ``up`` takes it over.
 """
 
 import argparse
@@ -11,90 +11,52 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.options import add_parts, add_state, state_path
+from wharfinger.cli.main import FAILED, OK
+from wharfinger.cli.options import add_option, add_parts, add_state, probability, state_path
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wharfinger.runtime.runtime import Runtime
     from wharfinger.runtime.state_directory import StateDirectory
 
+_OF_THE_RUNTIME = (
+    "engine", "servers", "policy", "admission", "adaptation", "contention", "mode", "confidence",
+    "known", "accept_loss",
+)  # fmt: skip
+"""Options that ``runtime.assembly.Options`` takes under these names."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
+    add = partial(add_option, parser)
     add_state(parser)
-    parser.add_argument("--engine", default="local", metavar="NAME", help="default: local")
-    parser.add_argument(
-        "--servers",
-        metavar="SPEC",
-        help="how the local engine divides this machine: a number of servers, or sets of CPUs "
-        "such as big=0-3,small=4 (default: as its hardware is)",
+    add("--engine NAME", "what runs the workloads", "local")
+    words = (
+        "how the local engine divides this machine: a number of servers, or sets of CPUs such as "
+        "big=0-3,small=4 (default: as its hardware is)"
     )
-    parser.add_argument(
-        "--policy",
-        default="quasar",
-        metavar="NAME",
-        help="places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)",
-    )
+    add("--servers SPEC", words)
+    add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...]", "quasar")
     add_parts(parser)
-    parser.add_argument(
-        "--mode",
-        default="act",
-        metavar="MODE",
-        help="act, or recommend: say what would be done and do nothing (default: act)",
-    )
-    parser.add_argument(
-        "--confidence",
-        type=_probability,
-        default=0.8,
-        metavar="P",
-        help="with which probability a target must be reached, from 0.5 to below 1 (default: 0.8)",
-    )
-    parser.add_argument(
-        "--known",
-        type=Path,
-        metavar="DIR",
-        help="known programs to classify by (default: this site's own, else those that are "
-        "shipped)",
-    )
-    parser.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="serve the API on TCP too, for clients that have the token",
-    )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="the token for --listen (default: $WHARFINGER_TOKEN)",
-    )
-    parser.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="start with nothing when no event of a damaged log can be saved",
-    )
-
-
-def _probability(text: str) -> float:
-    """A number; a percentage is one too.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none.
-    """
-    try:
-        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        message = f"{text!r} is not a probability; write 0.8 or 80%"
-        raise argparse.ArgumentTypeError(message) from None
+    add("--mode MODE", "act, or recommend: only say what would be done", "act")
+    words = "with which probability a target must be reached, 0.5 to below 1"
+    add("--confidence P", words, "0.8", probability)
+    words = "known programs to classify by (default: this site's own, else those that are shipped)"
+    add("--known DIR", words, read=Path)
+    add("--listen HOST:PORT", "serve the API on TCP too, for clients that have the token")
+    add("--token-file FILE", "the token for --listen (default: $WHARFINGER_TOKEN)", read=Path)
+    add("--accept-loss", "start with nothing when no event of a damaged log can be saved")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
     # Only here: no other command pays for NumPy, FastAPI and uvicorn.
-    from wharfinger.runtime.assembly import Options  # noqa: PLC0415
+    from wharfinger.runtime.assembly import Options, assemble  # noqa: PLC0415
     from wharfinger.runtime.state_directory import StateDirectory  # noqa: PLC0415
     from wharfinger.service.listening import find_token, parse_listen  # noqa: PLC0415
 
@@ -103,38 +65,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.token_file and not address:
         raise InvalidInput("--token-file: without --listen nothing is served that needs a token")
     token = find_token(arguments.token_file, os.environ) if address else None
-    options = Options(
-        engine=arguments.engine,
-        servers=arguments.servers,
-        policy=arguments.policy,
-        admission=arguments.admission,
-        adaptation=arguments.adaptation,
-        contention=arguments.contention,
-        mode=arguments.mode,
-        confidence=arguments.confidence,
-        known=arguments.known,
-        accept_loss=arguments.accept_loss,
-    )
+    options = Options(**{name: getattr(arguments, name) for name in _OF_THE_RUNTIME})
     directory = StateDirectory(state_path(arguments))
     directory.lock()
     try:
-        with _running(directory, options) as runtime:
+        with contextlib.closing(assemble(directory, options)) as runtime:
+            runtime.start()
             return _serve(runtime, directory, address, token)
     finally:
         directory.unlock()
-
-
-@contextlib.contextmanager
-def _running(directory: "StateDirectory", options: object) -> Iterator["Runtime"]:
-    from wharfinger.runtime.assembly import Options, assemble  # noqa: PLC0415 - as in run
-
-    assert isinstance(options, Options)
-    runtime = assemble(directory, options)
-    try:
-        runtime.start()
-        yield runtime
-    finally:
-        runtime.close()
 
 
 def _serve(
@@ -159,11 +98,10 @@ def _serve(
     finally:
         directory.socket.unlink(missing_ok=True)
     if fault is None:
-        return 0
-    print(
-        f"wharfinger: the manager stopped after a fault, start it again: {fault}", file=sys.stderr
-    )
-    return 1
+        return OK
+    words = "the manager stopped after a fault, start it again"
+    print(f"wharfinger: {words}: {fault}", file=sys.stderr)
+    return FAILED
 
 
 def _announce(state: Path, tcp: Sequence[socket.socket]) -> None:
@@ -177,10 +115,9 @@ def _announce(state: Path, tcp: Sequence[socket.socket]) -> None:
 
 
 class _OneLine(logging.Formatter):
-    """One line a record; of an exception, the place where it was raised."""
+    """One line a record, with the place where an exception was raised; all of it for debugging."""
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - logging's own name
-        """The innermost frame; all of it with ``WHARFINGER_DEBUG``."""
         error = sys.exc_info()[1] if not isinstance(ei, tuple) else ei[1]
         if os.environ.get("WHARFINGER_DEBUG"):
             return "".join(traceback.format_exception(error))
@@ -189,7 +126,6 @@ class _OneLine(logging.Formatter):
         return f"{type(error).__name__}: {error}{place}"
 
     def format(self, record: logging.LogRecord) -> str:
-        """On one line."""
         text = super().format(record)
         return text if os.environ.get("WHARFINGER_DEBUG") else text.replace("\n", "; ")
 

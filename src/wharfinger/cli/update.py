@@ -3,82 +3,64 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
-from wharfinger.cli.format import show
-from wharfinger.cli.main import OK
-from wharfinger.cli.options import add_common, connect
-from wharfinger.cli.submit import read_document
+from wharfinger.cli.options import add_common, add_option, connect
+from wharfinger.cli.output import Record, show
+from wharfinger.cli.submit import read_document, source_of
 from wharfinger.errors import InvalidInput
 
-# Option, placeholder, the field of the manifest that it sets, and what it is.
+# Option, the field of the manifest that it sets, and what it is.
 _FIELDS = (
-    ("--cpu", "CPUS", "resources.cpu", "reserved CPUs, e.g. 500m or 2"),
-    ("--memory", "BYTES", "resources.memory", "limit on memory, e.g. 1Gi"),
-    ("--priority", "N", "priority", "higher goes first"),
-    ("--tolerance", "SHARE", "tolerance", "how far the target may be missed, e.g. 5%%"),
-    ("--throughput", "RATE", "target.throughput", "to hold, e.g. 40000/s"),
-    ("--latency-p99", "DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
-    ("--completion-time", "DURATION", "target.completionTime", "from submission on, e.g. 10m"),
-    ("--rate", "RATE", "target.rate", "work per second, e.g. 1.2e9/s"),
+    ("--cpu CPUS", "resources.cpu", "reserved CPUs, e.g. 500m or 2"),
+    ("--memory BYTES", "resources.memory", "limit on memory, e.g. 1Gi"),
+    ("--priority N", "priority", "higher goes first"),
+    ("--tolerance SHARE", "tolerance", "how far the target may be missed, e.g. 5%"),
+    ("--throughput RATE", "target.throughput", "to sustain, e.g. 40000/s"),
+    ("--latency-p99 DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
+    ("--completion-time DURATION", "target.completionTime", "from submission on, e.g. 10m"),
+    ("--rate RATE", "target.rate", "work per second, e.g. 1.2e9/s"),
 )
+_PENDING = ("no-room", "too-large", "not-supported")
+"""Reasons for which a changed allocation waits."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.add_argument("name", metavar="NAME", help="a workload that has not ended")
-    parser.add_argument("-f", "--file", metavar="FILE", help="its whole new manifest; - is stdin")
-    for option, placeholder, _, words in _FIELDS:
-        kind = int if option == "--priority" else str
-        parser.add_argument(option, metavar=placeholder, type=kind, help=words)
+    add_option(parser, "-f --file FILE", "its whole new manifest; - is stdin")
+    for option, _, words in _FIELDS:
+        add_option(parser, option, words, read=int if option == "--priority N" else str)
     add_common(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Send the change."""
     patch = _patch(arguments)
     if bool(patch) == bool(arguments.file):
         raise InvalidInput("update: say what to change: either -f FILE or options such as --cpu 2")
     client = connect(arguments)
+    path = ("workloads", arguments.name)
     if arguments.file:
-        source = "<stdin>" if arguments.file == "-" else arguments.file
-        answer = client.call(
-            "PUT",
-            "workloads",
-            arguments.name,
-            query={"working_directory": str(Path.cwd()), "source": source},
-            body=read_document(arguments.file),
-        )
+        query = {"working_directory": str(Path.cwd()), "source": source_of(arguments.file)}
+        answer = client.call("PUT", *path, query=query, body=read_document(arguments.file))
     else:
-        answer = client.call(
-            "PATCH",
-            "workloads",
-            arguments.name,
-            body=json.dumps({"spec": patch}).encode(),
-            content_type="application/merge-patch+json",
-        )
-    workload = json.loads(answer.body)
-    show(workload, arguments.output, lambda: _told(workload))
-    return OK
+        body = json.dumps({"spec": patch}).encode()
+        kind = "application/merge-patch+json"
+        answer = client.call("PATCH", *path, body=body, content_type=kind)
+    workload: Record = json.loads(answer.body)
+    pending = f", but for now: {workload['message']}" if workload["reason"] in _PENDING else ""
+    text = f"workload/{workload['name']} updated{pending}"
+    show(workload, arguments.output, lambda: text)
 
 
-def _told(workload: dict[str, Any]) -> str:
-    """What the update came to: an allocation may have to wait for room."""
-    held = f", but for now: {workload['message']}" if workload["reason"] in _HELD else ""
-    return f"workload/{workload['name']} updated{held}"
-
-
-_HELD = ("no-room", "too-large", "not-supported")
-
-
-def _patch(arguments: argparse.Namespace) -> dict[str, Any]:
+def _patch(arguments: argparse.Namespace) -> Record:
     """The merge patch of the manifest's ``spec``."""
-    patch: dict[str, Any] = {}
-    for option, _, field, _ in _FIELDS:
-        value = getattr(arguments, option.removeprefix("--").replace("-", "_"))
+    patch: Record = {}
+    for option, field, _ in _FIELDS:
+        value = getattr(arguments, option.split()[0].removeprefix("--").replace("-", "_"))
         if value is None:
             continue
-        if option == "--latency-p99":
+        if field == "target.latency":
             value = {"percentile": 99, "below": value}
         section, _, key = field.rpartition(".")
         target = patch.setdefault(section, {}) if section else patch

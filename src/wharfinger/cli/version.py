@@ -4,9 +4,8 @@ import argparse
 import platform
 
 from wharfinger import __version__
-from wharfinger.cli.format import show
-from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_output
+from wharfinger.cli.output import show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     """Print it."""
     facts = {
         "name": "wharfinger",
@@ -23,4 +22,3 @@ def run(arguments: argparse.Namespace) -> int:
         "machine": platform.machine(),
     }
     show(facts, arguments.output, lambda: f"wharfinger {__version__}")
-    return OK

@@ -1,7 +1,7 @@
 """This machine as the demo's cluster: a manager of its own, started, asked and ended.
 
 The manager is ``wharfinger up`` in a process of its own. The client (``cli/client.py``) lies in a
-layer above and is given.
+layer above and is passed in.
 """
 
 import contextlib
@@ -40,20 +40,16 @@ def choose_cpus() -> list[int]:
 class DemoCluster:
     """One manager on a state directory, with servers of one CPU each; ends as a context.
 
-    ``work``, beside the state directory, is the programs' working directory.
+    Its methods raise ``Unavailable`` where the manager has ended or does not do what was asked.
 
-    Args:
-        state: Its state directory; made when it starts.
-        policy: By which it places.
-        connect: Makes clients.
-        options: More of ``wharfinger up``.
+    ``options`` are more of ``wharfinger up``; the state directory is made when it starts.
     """
 
     def __init__(self, state: Path, policy: str, connect: Connect, *options: str) -> None:
         self.policy = policy
         self.cpu_numbers = choose_cpus()
         self.client = connect(state)
-        self.work = state.with_name(state.name + ".work")
+        self.work = state.with_name(state.name + ".work")  # The programs' working directory.
         self._state = state
         self._log = state.with_name(state.name + ".log")
         self._connect = connect
@@ -62,11 +58,7 @@ class DemoCluster:
         self._options = ["--servers", servers, "--policy", policy, "--state", str(state), *options]
 
     def start(self) -> None:
-        """Start the manager and wait until it is ready.
-
-        Raises:
-            Unavailable: It does not come up.
-        """
+        """Start the manager and wait until it is ready."""
         for directory in (self._state, self.work):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._log.open("wb") as log:
@@ -106,11 +98,7 @@ class DemoCluster:
         self.client.call("POST", "workloads", query=query, body=text.encode())
 
     def workloads(self) -> list[dict[str, Any]]:
-        """All workloads, as ``get workloads`` gives them.
-
-        Raises:
-            Unavailable: The manager has ended.
-        """
+        """All workloads, as ``get workloads`` gives them."""
         self._check()
         rows: list[dict[str, Any]] = self.client.get("workloads")
         return rows
@@ -122,11 +110,7 @@ class DemoCluster:
         return body.decode(errors="replace")
 
     def clear(self, *, drop_records: bool = False) -> None:
-        """Stop every workload and wait until all have ended; delete their records if asked.
-
-        Raises:
-            Unavailable: One does not end.
-        """
+        """Stop every workload and wait until all have ended; delete their records if asked."""
         deadline = time.monotonic() + END_SECONDS
         while live := [w for w in self.workloads() if w["phase"] not in ENDED]:
             # The last first: a queued workload must not be placed when one before it goes.

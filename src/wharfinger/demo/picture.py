@@ -56,7 +56,9 @@ def draw(runs: Sequence[DemoRun], path: Path) -> None:
             each.axvline(run.surge_seconds, color="black", linewidth=0.8, linestyle="--")
         column[2].set_xlabel("seconds since the workloads were submitted")
     axes[1][0].set_ylim(bottom=0)  # After both: the axis is shared.
-    for row, label in zip(axes, ("performance / target", "CPUs given", "CPUs used"), strict=True):
+    for row, label in zip(
+        axes, ("performance / target", "CPUs allocated", "CPUs used"), strict=True
+    ):
         row[0].set_ylabel(label)
     handles, labels = axes[2][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
@@ -84,14 +86,14 @@ def _performance(axes: "Axes", run: DemoRun) -> None:
 
 
 def _batch_scores(timeline: Timeline, row: Row) -> list[tuple[float, float]]:
-    """Times, and target over the expected completion time up to ``MAX_SCORE``."""
+    """Times, and target over the expected completion time."""
     scores = []
     for sample in timeline.samples:
         then = sample.workloads[row["name"]]
         expected = (then["achieved"] or {}).get("completion_seconds")
         if then["phase"] in ("running", "adjusting") and expected:
-            score = min(MAX_SCORE, row["target"]["completion_seconds"] / expected)
-            scores.append((sample.at_seconds, score))
+            score = row["target"]["completion_seconds"] / expected
+            scores.append((sample.at_seconds, min(MAX_SCORE, score)))
     return scores
 
 

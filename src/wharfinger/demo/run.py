@@ -44,10 +44,9 @@ class Demo:
 
     Attributes:
         directory: Everything is in it; must exist and be empty.
-        connect: Makes clients of a manager.
         tell: Shows a line of progress; each of the steps begins with its number in brackets.
         show: Shows a run, after each sample.
-        policy: Shown in the first run.
+        policy: Of the first run.
         seed: Of the users' reservations.
         run_seconds: Length of each of the two runs.
         picture: Its file.
@@ -77,6 +76,7 @@ class Demo:
             KeyboardInterrupt: As it came; everything that was started has ended then.
         """
         self._prepare()
+        self._tell_targets()
         known = ("--known", str(self._save_known_programs()))
         with self._cluster("state", self.policy, *known) as cluster:
             self.tell(f"[3/5] run 1: eight programs under {self.policy}, load surges half-way")
@@ -123,21 +123,12 @@ class Demo:
         self._reserved = reservations(TARGETED, SHARE * self._cpus, self.seed, max_cpus)
         self._values = targets(speeds, latencies[SURGING], self._cpus, self.run_seconds)
         self._values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
-        self._values |= {
-            f"{name}_millicpus": round(1000 * cpus) for name, cpus in self._reserved.items()
-        }
-        self._tell_targets()
+        self._values |= {f"{name}_millicpus": round(1e3 * n) for name, n in self._reserved.items()}
         self._notes = limits(servers)
         if noise > NOISE:
-            self._notes.append(
-                f"others used {noise:.0%} of these CPUs before the demo began: what it shows is "
-                "noisy"
-            )
+            used = f"others used {noise:.0%} of these CPUs before the demo began"
+            self._notes.append(f"{used}: what it shows is noisy")
             self.tell(f"      {self._notes[-1]}")
-
-    def _manifests(self, directory: Path, epoch: float) -> str:
-        here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
-        return manifests(self._values | here)
 
     def _tell_targets(self) -> None:
         need = SHARE * self._cpus
@@ -151,6 +142,10 @@ class Demo:
             keys = [key for key in forms if f"{name}_{key}" in self._values]
             target = ", ".join(forms[key].format(self._values[f"{name}_{key}"]) for key in keys)
             self.tell(f"      {name}: {target} (needs {need:.2f} CPUs)")
+
+    def _manifests(self, directory: Path, epoch: float) -> str:
+        here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
+        return manifests(self._values | here)
 
     def _save_known_programs(self) -> Path:
         """The known programs but those that take part: none is classified by its own row."""
@@ -193,21 +188,18 @@ def check_memory(servers: Sequence[Row]) -> None:
 
 def limits(servers: Sequence[Row]) -> list[str]:
     """What this machine does not let the demo show."""
-    notes = []
-    if len(servers) == 1:
-        notes.append(
-            "one CPU, so one server: nothing can be placed elsewhere or moved, and the programs "
-            "disturb each other and their clients more"
-        )
     # What is missing, without why and the mend: those `describe server` tells.
     conditions = {
         condition["name"]: condition["message"].partition(": ")[0]
         for server in servers
         for condition in server["conditions"]
     }
-    notes += [f"{name}: {message}" for name, message in conditions.items()]
+    notes = [f"{name}: {message}" for name, message in conditions.items()]
     if conditions:
         notes.append("a manager of your own says how to mend that: wharfinger describe server")
+    if len(servers) == 1:
+        lost = "nothing can be placed elsewhere or moved, and there is more contention"
+        notes.insert(0, f"one CPU, so one server: {lost}")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""Each program alone on one CPU, through the same engine: what its target is a share of."""
+"""Each program alone on one CPU, through the same engine: targets are shares of what it does."""
 
 import contextlib
 import json
@@ -11,13 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from wharfinger.demo.cluster import ENDED, DemoCluster
-from wharfinger.demo.workloads import (
-    SERVICES,
-    SURGING,
-    TARGETED,
-    manifests,
-    offered_rate,
-)
+from wharfinger.demo.workloads import SERVICES, SURGING, TARGETED, manifests, offered_rate
 from wharfinger.errors import Unavailable
 from wharfinger.ibench.driver import start
 from wharfinger.ibench.sources import SourceSetting, source_named
@@ -50,13 +44,13 @@ def others_busy(cpus: Sequence[int]) -> Iterator[None]:
 
 def free_ports() -> dict[str, object]:
     """A TCP port that is free now, for each service's manifest."""
+    ports: dict[str, object] = {}
     with contextlib.ExitStack() as probes:
-        ports: dict[str, object] = {}
         for name in SERVICES:
             probe = probes.enter_context(socket.socket())
             probe.bind(("127.0.0.1", 0))
             ports[f"{name}_port"] = probe.getsockname()[1]
-        return ports
+    return ports
 
 
 def measure_alone(cluster: DemoCluster, seconds: float) -> Iterator[tuple[str, float, float]]:
@@ -103,10 +97,10 @@ def _wait(cluster: DemoCluster, name: str, ready: Callable[[str], bool]) -> str:
     return output
 
 
-def steps_done(output: str) -> int:
+def _steps_done(output: str) -> int:
     r"""The newest ``done=N``; 0 = none yet.
 
-    >>> steps_done("done=1\ndone=2\ndon")
+    >>> _steps_done("done=1\ndone=2\ndon")
     2
     """
     return int([0, *re.findall(r"done=([0-9]+)\n", output)][-1])
@@ -116,12 +110,12 @@ def _steps_per_second(cluster: DemoCluster, name: str, seconds: float) -> float:
     """From one step's end after the warm-up to another's, as exactly as polling shows it."""
 
     def next_step(after: int) -> tuple[int, float]:
-        output = _wait(cluster, name, lambda output: steps_done(output) > after)
-        return steps_done(output), time.monotonic()
+        output = _wait(cluster, name, lambda output: _steps_done(output) > after)
+        return _steps_done(output), time.monotonic()
 
     first, began = next_step(WARM_STEPS)
     time.sleep(seconds)
-    last, ended = next_step(steps_done(cluster.output(name)))
+    last, ended = next_step(_steps_done(cluster.output(name)))
     return (last - first) / (ended - began)
 
 
@@ -130,17 +124,17 @@ def _service(
 ) -> tuple[float, float]:
     """What it answers when asked as fast as it can, and its latency at the target's rate."""
     _wait(cluster, name, lambda output: "listening" in output)
-    rate, _ = _load(name, [*load, "--seconds", f"{round(seconds)}"])
+    rate, _ = _load(name, load, seconds)
     if name != SURGING:
         return rate, 0.0
-    how = ["--rate", f"{offered_rate(cpus, rate):g}"]
-    how += ["--seconds", f"{round(max(1.0, seconds * LATENCY_SHARE))}"]
-    return rate, _load(name, [*load, *how])[1]
+    offered = [*load, "--rate", f"{offered_rate(cpus, rate):g}"]
+    return rate, _load(name, offered, max(1.0, seconds * LATENCY_SHARE))[1]
 
 
-def _load(name: str, command: Sequence[str]) -> tuple[float, float]:
+def _load(name: str, command: Sequence[str], seconds: float) -> tuple[float, float]:
     """The load generator's last line: throughput a second, and the median latency in seconds."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    timed = [*command, "--seconds", f"{round(seconds)}"]
+    done = subprocess.run(timed, capture_output=True, text=True, check=False)
     lines = list(re.finditer(REPORT_REGEX, done.stdout))
     if done.returncode or not lines:
         why = done.stderr.strip().splitlines()[-1:] or ["it says nothing"]

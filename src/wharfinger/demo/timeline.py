@@ -24,7 +24,7 @@ class DemoSample:
 
     Attributes:
         at_seconds: Since the run's begin.
-        busy_seconds: How long the servers' CPUs have not been idle since the machine came up,
+        busy_seconds: How long the servers' CPUs have been busy since the machine's start,
             whatever used them; ``None`` = the kernel does not say.
         workloads: By name, as ``get workloads`` gives them, but without server and CPUs where
             they hold none, and with the CPU time of all starts so far.
@@ -44,7 +44,6 @@ class Timeline:
     """One run.
 
     Attributes:
-        policy: By which it was placed.
         epoch: When it began, in seconds since 1970.
         cpus: Of all servers.
         samples: Oldest first.
@@ -86,11 +85,7 @@ class Timeline:
     def watch(
         self, cluster: DemoCluster, seconds: float, show: Callable[["Timeline"], None]
     ) -> None:
-        """Sample once a second until the run is so long; ``show`` is called after each sample.
-
-        Raises:
-            Unavailable: The manager has gone.
-        """
+        """Sample once a second until the run is so long; ``show`` is called after each sample."""
         while True:
             self.sample(cluster)
             show(self)
@@ -122,12 +117,12 @@ class Timeline:
 
 def busy_seconds(cpus: Sequence[int], stat: Path = Path("/proc/stat")) -> float | None:
     """How long these CPUs have been busy, together; ``None`` = the kernel does not say."""
+    wanted = {f"cpu{number}" for number in cpus}
     try:
-        lines = stat.read_text().splitlines()
+        lines = [line.split() for line in stat.read_text().splitlines()]
     except OSError:
         return None
-    wanted = {f"cpu{number}" for number in cpus}
-    rows = [line.split() for line in lines if line.partition(" ")[0] in wanted]
+    rows = [line for line in lines if line[:1] and line[0] in wanted]
     if len(rows) != len(wanted):
         return None
     # user nice system idle iowait irq softirq steal: idle and waiting is not work.
@@ -144,21 +139,17 @@ def decision_of(event: Row, epoch: float) -> Row:
     decision = event["data"]["decision"]
     placements = event["data"].get("placements") or []
     millicpus = sum(placement["allocation"]["cpu_millicpus"] for placement in placements)
+    keys = ("stage", "accepted", "reason", "message", "predicted")
     return {
-        **{key: decision.get(key) for key in ("stage", "accepted", "reason", "message")},
+        **{key: decision.get(key) for key in keys},
         "name": event["name"],
         "at_seconds": round(max(0.0, unix_seconds(event["logged_at"]) - epoch), 1),
         "kind": event["kind"],
         "cpus": millicpus / 1000 if placements else None,
-        "predicted": decision.get("predicted"),
         "adjusts": decision["accepted"] and event["kind"] in ADJUSTING,
     }
 
 
 def unix_seconds(timestamp: str) -> float:
-    """A time of the API in seconds since 1970.
-
-    >>> unix_seconds("1970-01-01T00:01:00.500Z")
-    60.5
-    """
+    """A time of the API in seconds since 1970."""
     return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()

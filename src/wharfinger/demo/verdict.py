@@ -1,4 +1,4 @@
-"""What each workload achieved, held against its target.
+"""What each workload achieved, compared with its target.
 
 A service's performance is what its clients saw: the load generator's own lines, one a second, not
 smoothed. A batch job's is its completion time.
@@ -34,7 +34,7 @@ class ClientSecond(NamedTuple):
     latency_seconds: float
 
     def parts(self, target: Row) -> list[float]:
-        """Performance over target, of each of its parts."""
+        """Performance over target, of throughput and then of latency."""
         parts = [self.throughput_per_second / target["throughput_per_second"]]
         if target["latency"] and self.latency_seconds > 0:
             parts.append(target["latency"]["below_seconds"] / self.latency_seconds)
@@ -81,12 +81,13 @@ def judge(
         }
         for row in timeline.workloads
     ]
+    machine_utilization = timeline.machine_utilization()
     return {
         "policy": timeline.policy,
         "cpus": timeline.cpus,
         "utilization": round(timeline.utilization((*TARGETED, *FILLERS)), 4),
         "targeted_utilization": round(timeline.utilization(TARGETED), 4),
-        "machine_utilization": _rounded(timeline.machine_utilization()),
+        "machine_utilization": machine_utilization and round(machine_utilization, 4),
         "duration_seconds": round(timeline.seconds, 1),
         "targets": len(TARGETED),
         "targets_met": sum(row["met"] or False for row in workloads),
@@ -120,7 +121,7 @@ def _judge_batch(verdict: dict[str, Any], row: Row) -> None:
         verdict["met"] = took <= wanted * (1 + TOLERANCE)
         verdict["achieved"]["completion_seconds"] = round(took, 4)
     expected = took or (row["achieved"] or {}).get("completion_seconds")
-    verdict["performance"] = _rounded(wanted / expected if expected else None)
+    verdict["performance"] = round(wanted / expected, 4) if expected else None
 
 
 def _judge_service(
@@ -151,7 +152,3 @@ def held_share(counted: Sequence[ClientSecond], target: Row, run_seconds: float)
     """
     held = sum(one.holds(target) for one in counted if one.second <= run_seconds)
     return held / max(len(counted), round(run_seconds - counted[0].second))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

@@ -11,8 +11,6 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from importlib.resources import files
 from string import Template
 
-PROGRAMS = "wharfinger.catalog.programs"
-"""The package of the programs that run."""
 BASELINE = "least-loaded"
 SERVICES = ("web", "cache")
 SURGING = "web"
@@ -28,29 +26,26 @@ SURGE = 2.1
 """The load of the surge, over the load before.
 
 Without it the targets need half of the CPUs together, with it three fifths. The rest is for
-confidence: a policy that sizes by predictions gives more than is needed.
+confidence: a policy that sizes by predictions allocates more than is needed.
 """
-ALLOWANCE = 0.4
-"""Share of the run that batch targets leave for waiting and profiling."""
 TOLERANCE = 0.1
-MIN_LATENCY_SECONDS = 0.1
+_ALLOWANCE = 0.4
+"""Share of the run that batch targets leave for waiting and profiling."""
+_MIN_LATENCY_SECONDS = 0.1
 """CPU limits count in periods of 100 ms: no bound is below one."""
-LATENCY_FACTOR = 20.0
+_LATENCY_FACTOR = 20.0
 """A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
 
-OVER_SHARE, UNDER_SHARE = 0.7, 0.2
 MIN_OVER, MAX_OVER, UNDER = 1.5, 3.0, 0.5
-STEP_CPUS = 0.05
+_OVER_SHARE, _UNDER_SHARE = 0.7, 0.2
+_STEP_CPUS = 0.05
 
 
 def manifests(values: MutableMapping[str, object]) -> str:
     """The manifest file, with a value for each of its names that varies."""
     template = Template((files(__package__) / "workloads.yaml").read_text())
-    same: dict[str, object] = {
-        "python": sys.executable,
-        "programs": PROGRAMS,
-        "tolerance": TOLERANCE,
-    }
+    programs = "wharfinger.catalog.programs"
+    same = {"python": sys.executable, "programs": programs, "tolerance": TOLERANCE}
     return template.substitute(ChainMap(same, values))
 
 
@@ -80,11 +75,11 @@ def targets(
     for name in SERVICES:
         rate = offered_rate(cpus, speeds[name])
         values |= {f"{name}_rate": rate, f"{name}_surge_rate": round(rate * SURGE, 6)}
-    bound = max(MIN_LATENCY_SECONDS, LATENCY_FACTOR * latency_seconds)
+    bound = max(_MIN_LATENCY_SECONDS, _LATENCY_FACTOR * latency_seconds)
     values[f"{SURGING}_latency_ms"] = round(1000 * _round(bound, 2))
     for name, share in COMPLETE_BY.items():
         completion = round(share * run_seconds, 1)
-        working = completion - ALLOWANCE * run_seconds
+        working = completion - _ALLOWANCE * run_seconds
         steps = SHARE * cpus * speeds[name] * working
         values |= {f"{name}_seconds": completion, f"{name}_total": max(1, round(steps))}
     return values
@@ -101,13 +96,7 @@ def reservations(
 
     There (Quasar, Figure 1d) 70% of workloads reserved up to ten times too much and 20% up to five
     times too little. Here 70% reserve 1.5 to 3 times what they need, 20% half of it, and the rest
-    what they need; ``seed`` draws which.
-
-    Args:
-        names: Of the workloads.
-        need_cpus: What each of them needs.
-        seed: Of the draw.
-        max_cpus: Of the largest server: more would never start.
+    what they need; ``seed`` draws which. None is above ``max_cpus``: it would never start.
 
     >>> stated = reservations("abcdefghij", 0.2, 0, 1.0).values()
     >>> sum(cpus > 0.2 for cpus in stated), sum(cpus < 0.2 for cpus in stated)
@@ -118,15 +107,12 @@ def reservations(
     rng.shuffle(ranks)
     stated = {}
     for name, rank in zip(names, ranks, strict=True):
-        steps = round(need_cpus * _factor(rank, rng) / STEP_CPUS)
-        stated[name] = round(min(max(STEP_CPUS, steps * STEP_CPUS), max_cpus), 3)
+        factor = UNDER if rank < _OVER_SHARE + _UNDER_SHARE else 1.0
+        if rank < _OVER_SHARE:
+            factor = rng.uniform(MIN_OVER, MAX_OVER)
+        steps = round(need_cpus * factor / _STEP_CPUS)
+        stated[name] = round(min(max(_STEP_CPUS, steps * _STEP_CPUS), max_cpus), 3)
     return stated
-
-
-def _factor(rank: float, rng: random.Random) -> float:
-    if rank < OVER_SHARE:
-        return rng.uniform(MIN_OVER, MAX_OVER)
-    return UNDER if rank < OVER_SHARE + UNDER_SHARE else 1.0
 
 
 def with_room(stated: Mapping[str, float], servers: int, cpus_each: float) -> list[str]:

@@ -53,11 +53,11 @@ def test_known_matrices_are_evaluated(capsys: pytest.CaptureFixture[str]):
         (["measure", "matrix.csv"], "unrecognized arguments: matrix.csv"),
         (["evaluate"], "classify evaluate needs MATRIX.csv"),
         (["evaluate", "m.csv", "--known"], "reads no file; leave 'm.csv' out"),
-        (["evaluate", "--known", "--scale", "common"], "--scale: --known says it"),
+        (["evaluate", "--known", "--scale", "common"], "--scale is not for --known"),
         (["evaluate", "m.csv", "--out", "d"], "unrecognized arguments: --out"),
         (["measure", "--reveal", "2"], "unrecognized arguments: --reveal"),
         (["measure", "--only", "gzp"], "program 'gzp' is not in the catalog"),
-        (["measure", "--seconds", "0"], "--seconds: 0"),
+        (["measure", "--seconds", "0"], "--seconds: '0s' is no time"),
         (["evaluate", "--known", "/nowhere"], "/nowhere/machine.json: No such file"),
     ],
 )

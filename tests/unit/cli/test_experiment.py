@@ -101,9 +101,18 @@ def test_what_fails_leaves_nothing(
         (["run", "nothing"], "'nothing' is not an experiment; there are paragon-figure2"),
         (["run", "measured-gavel"], "measured-gavel needs --tables DIR, with isolated.csv"),
         (["run", "measured-gavel", "--tables", "/no/such"], "/no/such: is not there"),
-        (["run", "measured-gavel", "--repeats", "0"], "--repeats: 0; write 1 or more"),
-        (["run", "measured-gavel", "--repeats", "1001"], "--repeats: 1001; write 1 to 1000"),
-        (["run", "measured-gavel", "--processes", "0"], "--processes: 0; write 1 or more"),
+        (
+            ["run", "measured-gavel", "--repeats", "0"],
+            "--repeats: '0': write a whole number from 1",
+        ),
+        (
+            ["run", "measured-gavel", "--repeats", "1001"],
+            "--repeats: '1001': write a whole number from 1 to 1000",
+        ),
+        (
+            ["run", "measured-gavel", "--processes", "0"],
+            "--processes: '0': write a whole number from 1",
+        ),
         (["run", "measured-gavel", "--servers", "x"], "'x': write a whole number"),
         (
             ["run", "measured-gavel", "--regime", "moderate"],

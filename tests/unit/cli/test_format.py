@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.format import fields, printable, table, to_yaml
-from wharfinger.cli.tables import WORKLOADS
+from wharfinger.cli.output import fields, printable, table, to_yaml
+from wharfinger.cli.tables import columns
+from wharfinger.cli.targets import target
 from wharfinger.manifest.problems import Problems
 from wharfinger.manifest.reader import read_documents
 from wharfinger.manifest.tree import Mapping, Scalar
@@ -101,16 +102,16 @@ def test_sizes_are_short(size: int | None, text: str):
 
 
 def test_a_target_is_said_in_the_manifests_units():
-    target = {
+    stated = {
         "throughput_per_second": 40_000.0,
         "latency": {"percentile": 99.0, "below_seconds": 0.002},
         "completion_seconds": None,
         "rate_per_second": None,
     }
-    assert fmt.target(target) == "40000/s p99<2ms"
+    assert target(stated) == "40000/s p99<2ms"
 
 
 def test_the_workloads_table_names_what_an_operator_looks_for():
-    assert [header for header, _ in WORKLOADS][:6] == [
+    assert [header for header, _ in columns("workloads", "table")][:6] == [
         "NAME", "TYPE", "PHASE", "CPUS", "MEMORY", "SERVER",
     ]  # fmt: skip

@@ -87,7 +87,7 @@ def test_options_may_stand_between_names():
         (["get", "workloads", "--limit", "3"], "--limit is for events, not for workloads"),
         (["get", "servers", "--all"], "--all is for events, not for servers"),
         (["get", "queues", "--kind", "x"], "--kind is for events, not for queues"),
-        (["get", "events", "--limit", "0"], "'0': write a number from 1 to 10000"),
+        (["get", "events", "--limit", "0"], "'0': write a whole number from 1 to 10000"),
         (["get", "status", "x"], "status takes no names"),
         (["describe", "queue", "x"], "invalid choice: 'queue'"),
         (["submit"], "-f/--file"),

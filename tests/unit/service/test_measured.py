@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.cluster import Cluster, running, server, workload
-from wharfinger.cli import format as fmt
+from wharfinger.cli import targets
 from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
@@ -35,7 +35,7 @@ def test_a_deadline_is_held_against_the_end_and_nothing_remains():
     shown = ended(Target(completion_seconds=120.0))
     assert (shown["achieved"]["completion_seconds"], shown["met"]) == (100.0, True)
     assert [one["name"] for one in shown["measured"]] == ["rate_per_second"]
-    assert fmt.measured(shown["measured"]) == "rate_per_second 5 at the end by progress lines"
+    assert targets.measured(shown["measured"]) == "rate_per_second 5 at the end by progress lines"
     assert ended(Target(completion_seconds=90.0))["met"] is False
     failed = ended(Target(completion_seconds=120.0), exit_code=1)
     assert failed["met"] is False
@@ -62,7 +62,7 @@ def test_a_cell_of_a_table_is_short_and_describe_says_all():
             "final": False,
         }
     ]
-    cell = fmt.measured_by(values)
-    assert len(cell) == fmt.CELL_WIDTH
+    cell = targets.measured_by(values)
+    assert len(cell) == targets.SOURCES_WIDTH
     assert cell.startswith("no signal: the load generator ended with exit")
-    assert why.reason in fmt.measured(values)
+    assert why.reason in targets.measured(values)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wharfinger.cli.explain import change
+from wharfinger.cli.workload_text import change
 
 
 def on(*names: str, cpus: float = 1.0) -> list[dict[str, object]]:

@@ -1,0 +1,158 @@
+"""Decisions in words, from what the policies recorded when they decided.
+
+Used by ``explain`` and ``submit --dry-run``. Short: what would change a decision, and a verdict on
+every server that was considered. Wide: all numbers that were compared, under the policy's names.
+"""
+
+from collections.abc import Callable, Sequence
+
+from wharfinger.cli import format as fmt
+from wharfinger.cli.output import Column, Record, column, indented, printable, table
+
+_EQUAL = 1e-9
+_NEEDED = "cpu_needed_millicpus"
+_UNITS: dict[str, Callable[[float], str]] = {
+    "_millicpus": lambda value: fmt.number(value / 1000),
+    "_bytes": fmt.size,
+}
+_VERDICTS = {
+    "too-large": "too small for it, even when empty",
+    "no-servers": "takes no new work",
+    "servers-excluded": "not tried: it did not start there, or missed its target",
+    "off-prediction": "not now: a workload there misses its target",
+    "does-not-fit": "would not run with the workloads there",
+}
+_SHORT: tuple[tuple[str, str, Callable[[float], str] | None], ...] = (
+    ("NEEDS CPU", _NEEDED, None),
+    ("FREE CPU", "cpu_free_millicpus", None),
+    ("FREE MEMORY", "memory_free_bytes", None),
+    ("RESIDENTS", "residents", None),
+    ("EXPECTED", "predicted_pace", fmt.percent),
+    ("AT LEAST", "predicted_pace_low", fmt.percent),
+)
+"""What the short table shows of a candidate's numbers."""
+
+
+def decisions_text(decisions: Sequence[Record], *, wide: bool = False) -> str:
+    """Every decision with its outcome, its reasons and its candidates."""
+    return "\n".join(
+        indented("\n  ".join([_outcome(decision), *reasons(decision, wide=wide)]))
+        for decision in decisions
+    )
+
+
+def sentence(message: str) -> str:
+    """A decision's message, fit for a terminal."""
+    return printable(fmt.words(message))
+
+
+def reasons(decision: Record, *, wide: bool = False) -> list[str]:
+    """What would change a decision, what it predicts, and which servers were considered."""
+    lines = []
+    if wide and decision["numbers"]:
+        numbers = (f"{_label(key)} {_value(key, n)}" for key, n in decision["numbers"].items())
+        lines.append("compared: " + printable(", ".join(numbers)))
+    if decision["would_change"]:
+        lines.append(f"what would change it: {sentence(decision['would_change'])}")
+    if made := decision["predicted"]:
+        keys = ("mean", "low", "high", "confidence")
+        mean, low, high, sure = (fmt.percent(made[key]) for key in keys)
+        bounds = f"{low} to {high}, each with {sure} confidence"
+        lines.append(f"predicted: {mean} of the target ({bounds})")
+    if decision["candidates"]:
+        lines += _candidates(decision, wide=wide).splitlines()
+    return lines
+
+
+def _outcome(decision: Record) -> str:
+    when = f"{fmt.clock(decision['decided_at'])}  " if decision["decided_at"] else ""
+    outcome = "yes" if decision["accepted"] else "no"
+    if not _is_positive(decision):
+        outcome = f"no ({decision['reason']})"
+    head = f"{when}{decision['stage']} by {decision['decided_by']}: {outcome}: "
+    return sentence(head + decision["message"])
+
+
+def _is_positive(decision: Record) -> bool:
+    return bool(decision["accepted"]) or decision["reason"] == "recommended"
+
+
+# --- candidates ---------------------------------------------------------------------------------
+
+
+def _candidates(decision: Record, *, wide: bool) -> str:
+    rows = decision["candidates"]
+    columns = [column("SERVER", "name")]
+    if wide:
+        columns.append(column("SCORE", form=fmt.number))
+        keys = dict.fromkeys(key for row in rows for key in row["numbers"])
+        columns += [_number(_label(key).upper(), key, None) for key in keys]
+    else:
+        for header, key, form in _SHORT:
+            values = {row["numbers"].get(key) for row in rows} - {None}
+            # Best-effort work needs no CPU: a column of zeros says nothing.
+            if values and (values != {0.0} or key != _NEEDED):
+                columns.append(_number(header, key, form))
+    columns.append(("VERDICT", lambda candidate: _verdict(candidate, decision)))
+    more = decision["considered"] - len(rows)
+    return table(rows, columns) + (f"\nand {more} more servers" if more > 0 else "")
+
+
+def _number(header: str, key: str, form: Callable[[float], str] | None) -> Column:
+    def cell(candidate: Record) -> str:
+        value = candidate["numbers"].get(key)
+        return fmt.NONE if value is None else form(value) if form else _value(key, value)
+
+    return header, cell
+
+
+def _verdict(candidate: Record, decision: Record) -> str:
+    """Why here, or why not there."""
+    reason, numbers = candidate["reason"], candidate["numbers"]
+    if reason == "ok":
+        return _ranked(candidate, decision)
+    if reason == "no-room":
+        return _short_of(numbers, decision)
+    if reason == "interference":
+        beyond = numbers.get("interference_beyond_tolerated", 0.0)
+        return f"too much contention: {beyond:.0f} points beyond what is tolerated"
+    return _VERDICTS.get(reason, str(reason))
+
+
+def _ranked(candidate: Record, decision: Record) -> str:
+    """The verdict on a server that could take it."""
+    if decision["stage"] == "adaptation" and candidate["score"] is None:
+        return "has room"
+    if not _is_positive(decision):
+        too_high = decision["reason"] == "target-too-high"
+        return "has room, but is too slow" if too_high else "has room"
+    chosen = decision["candidates"][0]
+    if candidate is chosen:
+        taken = decision["accepted"] and decision["decided_at"]
+        return "chosen" if taken else "would be chosen"
+    needs, least = (c["numbers"].get(_NEEDED, 0.0) for c in (candidate, chosen))
+    if needs > least:
+        return f"could be, but takes {_value(_NEEDED, needs - least)} CPU more"
+    if (candidate["score"] or 0.0) - (chosen["score"] or 0.0) <= _EQUAL:
+        return "just as good; the first is taken"
+    return f"could be, but {'suits its neighbors less' if least else 'is fuller'}"
+
+
+def _short_of(numbers: Record, decision: Record) -> str:
+    needed = decision["numbers"].get("memory_needed_bytes", 0.0)
+    if needed > numbers.get("memory_free_bytes", needed):
+        return f"no room now: {fmt.size(needed)} memory needed"
+    cpu = numbers.get(_NEEDED, decision["numbers"].get(_NEEDED, 0.0))
+    short = cpu - numbers.get("cpu_free_millicpus", cpu)
+    return f"no room now: {_value(_NEEDED, short)} CPU short" if short > 0 else "no room now"
+
+
+def _label(key: str) -> str:
+    for unit in _UNITS:
+        key = key.removesuffix(unit)
+    return key.replace("_", " ")
+
+
+def _value(key: str, value: float) -> str:
+    form = next((form for unit, form in _UNITS.items() if key.endswith(unit)), fmt.number)
+    return form(value)
