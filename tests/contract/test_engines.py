@@ -45,7 +45,7 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
     cluster = MemoryCluster(profiles=True)
 
     def remove_servers() -> None:
-        if "b" not in cluster.servers:
+        if "b" not in cluster.machines:
             cluster.remove_server("a")
             cluster.put_server(make_server("b"))
 
@@ -63,11 +63,11 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
 
 
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    cluster = MemoryCluster.of(map(make_server, "ab"))
     able = Capabilities(max_servers_per_workload=2)
+    cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
-        lambda _state: wrap(lambda: MemoryEngine(cluster, capabilities=able)),
+        lambda _state: wrap(lambda: MemoryEngine(cluster)),
         MemoryPrograms(cluster),
     )
 

@@ -26,10 +26,9 @@ class SimulatedEngine:
         cluster: The machines, and what runs on them; it outlives its engines.
     """
 
-    name = "simulated"
-
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
+        self.name = cluster.name
         self._reports: list[ev.Report] = []
         self._news = -1
 
@@ -41,8 +40,12 @@ class SimulatedEngine:
     def open(self) -> None:
         """Take the cluster over and report all that it knows."""
         self._reports = []
-        self.cluster.attach(self._reports.append)
-        self._ring()
+        self.cluster.attach(self._report)
+
+    def _report(self, report: ev.Report) -> None:
+        self._reports.append(report)
+        if self._news >= 0:
+            os.eventfd_write(self._news, 1)
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
@@ -114,7 +117,7 @@ class SimulatedEngine:
 
     def close(self) -> None:
         """Let the cluster go on without an engine."""
-        self.cluster.detach(self._reports.append)
+        self.cluster.detach(self._report)
         if self._news >= 0:
             os.close(self._news)
             self._news = -1

@@ -20,7 +20,6 @@ from wharfinger.engines.base import Engine
 from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.testing.memory import MemoryCluster
 
 R = TypeVar("R", bound=ev.Report)
 
@@ -111,42 +110,6 @@ class ShellPrograms:
 
 def _count_lines(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
-
-
-class MemoryPrograms:
-    """What a ``MemoryCluster`` takes for programs."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-
-    def exiting(self, key: str, status: int) -> Run:
-        """``exit STATUS``."""
-        return Run(("exit", str(status)))
-
-    def lasting(self, key: str) -> Run:
-        """Runs until told."""
-        return Run(("serve",))
-
-    def printing(self, key: str, text: str) -> Run:
-        """``print TEXT``."""
-        return Run(("print", text))
-
-    def working(self, key: str) -> Run:
-        """Whatever lasts works while the cluster's clock moves."""
-        return self.lasting(key)
-
-    def missing(self, key: str) -> Run:
-        """``missing``."""
-        return Run(("missing",))
-
-    def starts(self, key: str) -> int:
-        """As the cluster counted."""
-        return self._cluster.starts[key]
-
-    def work_done(self, key: str) -> int:
-        """Seconds that it was not suspended; this second is the time for more."""
-        self._cluster.advance(1.0)
-        return int(self._cluster.worked_seconds(key))
 
 
 @dataclass(slots=True)

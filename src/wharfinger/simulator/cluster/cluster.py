@@ -55,6 +55,8 @@ class SimulatedCluster:
         capabilities: What it can do.
     """
 
+    name = "simulated"
+
     def __init__(
         self,
         loop: EventLoop,
@@ -133,7 +135,7 @@ class SimulatedCluster:
         machine.up = False
         self.profiling.server_left(machine, f"server {name} left")
         for run in dict.fromkeys(part.run for part in machine.parts if part.run.counts):
-            self.end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
+            self._end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
         self.tell(ev.ServerLeft(name, reason))
 
     # --- what an engine calls -------------------------------------------------------------
@@ -206,7 +208,9 @@ class SimulatedCluster:
         job = self.job_of(action.workload)
         if job is None:
             run = self._runs[key] = self._nothing(key, action.workload)
-            self._settle(run, ev.StartFailed(key, "no such program", retryable=False))
+            self.tell(ev.StartAccepted(key))
+            why = f"no such program: {action.workload.run.command[0]!r}"
+            self._settle(run, ev.StartFailed(key, why, retryable=False))
             return
         account = self.accounts.get(job.name) or self.submitted(job)
         account.starts += 1
@@ -230,14 +234,14 @@ class SimulatedCluster:
         run.handle = 0
         gone = [p.server for p in run.placements if p.server not in self.machines]
         if gone:
-            self.end(run, ev.StartFailed(run.key, f"no server {gone[0]!r} here", retryable=True))
+            self._end(run, ev.StartFailed(run.key, f"no server {gone[0]!r} here", retryable=True))
             return
         account = run.account
         if self.faults.start_failures:
             draw = self.streams.uniform("start-failure", run.job.name, account.starts)
             if draw < self.faults.start_failures:
                 why = "it was killed before the program began"
-                self.end(run, ev.StartFailed(run.key, why, retryable=True))
+                self._end(run, ev.StartFailed(run.key, why, retryable=True))
                 return
         if account.first_run_at is None:
             account.first_run_at = self.now
@@ -246,7 +250,7 @@ class SimulatedCluster:
         run.phase = sum(phase.from_work <= account.done for phase in run.job.phases)
         run.state, run.since = State.RUNNING, self.now
         self._set_load((run, self.now - account.submitted_at))
-        run.started = ev.WorkloadStarted(run.key, f"simulated {run.key}")
+        run.started = ev.WorkloadStarted(run.key, f"{self.name} {run.key}")
         self.tell(run.started)
         if run.job.load is not None and run.job.lifetime_seconds < inf:
             ends_at = max(self.now, account.submitted_at + run.job.lifetime_seconds)
@@ -295,9 +299,9 @@ class SimulatedCluster:
         run.settle(self.now)
         if run.job.load is None:
             run.account.done = run.job.work
-        self.end(run, ev.WorkloadFinished(run.key, run.job.exit_code, None, "exited"))
+        self._end(run, ev.WorkloadFinished(run.key, run.job.exit_code, None, "exited"))
 
-    def end(self, run: SimulatedRun, report: ev.Report) -> None:
+    def _end(self, run: SimulatedRun, report: ev.Report) -> None:
         """It is over, in this way."""
         if run.end is not None:
             return
@@ -332,12 +336,12 @@ class SimulatedCluster:
         elif run.end is not None:
             self.tell(run.end)
         elif run.state is State.STARTING:
-            self.end(run, ev.StartFailed(key, why, retryable=False))
+            self._end(run, ev.StartFailed(key, why, retryable=False))
         else:
             self.loop.schedule(self.now + self.costs.stop_seconds, self._stopped, run, ENDS)
 
     def _stopped(self, run: SimulatedRun) -> None:
-        self.end(run, ev.WorkloadFinished(run.key, None, 15, "stopped"))
+        self._end(run, ev.WorkloadFinished(run.key, None, 15, "stopped"))
 
     def _forget(self, key: str) -> None:
         self.profiling.forget(key)
@@ -463,7 +467,7 @@ class SimulatedCluster:
 
     def _kill(self, run: SimulatedRun) -> None:
         if run.counts:
-            self.end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
+            self._end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
         else:
             self.profiling.fail(run.key, "the copy did not fit in memory")
 
