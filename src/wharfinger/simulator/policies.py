@@ -66,17 +66,7 @@ def policies() -> tuple[str, ...]:
     return (*POLICIES, ORACLE)
 
 
-def estimates_for(
-    spec: str,
-    setup: Setup,
-    *,
-    seed: int,
-    confidence: float,
-    admission: str = "",
-    adaptation: str = "",
-    contention: str = "",
-    provisioning: str = "",
-) -> Estimates:
+def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts: str) -> Estimates:
     """The policy of a name, with what it needs.
 
     Args:
@@ -84,10 +74,7 @@ def estimates_for(
         setup: The run's world.
         seed: Of the run's streams.
         confidence: With which a target must be reached.
-        admission: Another admission than the policy's own; empty = its own.
-        adaptation: The same.
-        contention: The same.
-        provisioning: The same.
+        parts: Others than the policy's own, as ``make_policy`` takes them; empty = its own.
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
@@ -96,12 +83,10 @@ def estimates_for(
     extra = {ORACLE: oracle}
     policy = make_policy(
         spec,
-        admission=admission,
-        adaptation=adaptation,
-        contention=contention,
-        provisioning=provisioning,
         defaults={"confidence": confidence, "seed": seed},
         extra=extra,
+        estimation=None,
+        **parts,
     )
     bundle = bundle_of(spec, extra)
     if bundle is oracle and tell_truth is not None:

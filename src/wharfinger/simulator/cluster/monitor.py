@@ -10,8 +10,12 @@ from math import exp, inf
 from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.cluster.runs import SimulatedRun, State, service_values
-from wharfinger.simulator.cluster.servers import SimulatedServer
+from wharfinger.simulator.cluster.runs import (
+    SimulatedRun,
+    SimulatedServer,
+    State,
+    service_values,
+)
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.setup import Measuring
@@ -109,7 +113,7 @@ def true_values(run: SimulatedRun) -> dict[Quantity, float]:
     found = {CPU: used}
     if run.rate > 0:
         found[Quantity.RATE] = run.rate
-        left = run.left_seconds()
+        left = run.seconds_to(run.job.work)
         if left < inf:
             found[Quantity.REMAINING] = left
     return found

@@ -5,16 +5,16 @@ is the mean over its time, with a measurement's error. A profiling run presses o
 the workload itself would; it has no effect otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import RAMP_ALLOCATIONS, Entry
-from wharfinger.model.workload import ProfileMode, Workload
+from wharfinger.model.workload import ProfileMode
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import PROBE_INTENSITY, PROBES, Procedure
@@ -27,15 +27,18 @@ from wharfinger.profiling.steps import (
     Stretch,
     Withdraw,
 )
-from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.injection import Probes
-from wharfinger.simulator.cluster.monitor import Meters
-from wharfinger.simulator.cluster.runs import Account, RunPart, SimulatedRun, State, service_values
-from wharfinger.simulator.cluster.servers import SimulatedServer
-from wharfinger.simulator.kernel.loop import EventLoop
+from wharfinger.simulator.cluster.runs import (
+    Account,
+    RunPart,
+    SimulatedRun,
+    SimulatedServer,
+    State,
+    service_values,
+)
+from wharfinger.simulator.cluster.servers import SimulatedServers
 from wharfinger.simulator.scenario.jobs import Job, Load
-from wharfinger.simulator.scenario.setup import Costs
-from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
 MIN_ERROR = 1e-4
@@ -43,58 +46,6 @@ MIN_ERROR = 1e-4
 SAMPLES = 45
 """Of a usual ramp, probing counted: each has that part of its time."""
 NO_SIGNAL = "nothing injects it in this ground truth"
-
-
-class Site(Protocol):
-    """What plans need of the cluster in which they run."""
-
-    loop: EventLoop
-    truth: GroundTruth
-    costs: Costs
-    accounts: dict[str, Account]
-    ledger: Ledger
-    machines: dict[str, SimulatedServer]
-    meters: Meters
-
-    @property
-    def now(self) -> float:
-        """Seconds, by the loop."""
-
-    def job_of(self, workload: Workload) -> Job | None:
-        """What a workload really is."""
-
-    def tell(self, report: ev.Report) -> None:
-        """Say what happened."""
-
-    def settle_in(self, run: SimulatedRun, placements: Sequence[Placement]) -> None:
-        """It holds these from now on."""
-
-    def leave(self, run: SimulatedRun) -> None:
-        """It holds nothing any more."""
-
-
-class ProfilingRun(SimulatedRun):
-    """A run of a plan, a known program's or a source's beside one: it belongs to no workload."""
-
-    __slots__ = ("core_of",)
-
-    def __init__(
-        self,
-        cluster: Site,
-        key: str,
-        job: Job,
-        placements: tuple[Placement, ...],
-        queue: Queue = ONE_AT_A_TIME,
-        core_of: str = "",
-    ) -> None:
-        super().__init__(key, job, Account(job, cluster.now, 1.0), placements, queue)
-        self.core_of = core_of
-        self.state, self.since = State.RUNNING, cluster.now
-
-    @property
-    def counts(self) -> bool:
-        """It does not."""
-        return False
 
 
 class PlanUnderWay:
@@ -108,6 +59,7 @@ class PlanUnderWay:
         action: That asked for it.
         job: What is profiled.
         probes: What a probe shows of each source.
+        killed: Is told why a run was killed.
 
     Attributes:
         handle: The event of the reading's end.
@@ -115,7 +67,12 @@ class PlanUnderWay:
     """
 
     def __init__(
-        self, cluster: Site, action: act.ProfileWorkload, job: Job, probes: Probes
+        self,
+        cluster: SimulatedServers,
+        action: act.ProfileWorkload,
+        job: Job,
+        probes: Probes,
+        killed: Callable[[str], None],
     ) -> None:
         self.key = action.key
         self.plan = action.plan
@@ -126,8 +83,9 @@ class PlanUnderWay:
         self._cluster = cluster
         self._job = job
         self._probes = probes
+        self._killed = killed
         self._began = cluster.now
-        self._runs: list[ProfilingRun] = []
+        self._runs: list[SimulatedRun] = []
         self._count = 0
         self._wanted: RunAt | Inject | None = None
         self._current: RunAt | Inject | None = None
@@ -280,15 +238,38 @@ class PlanUnderWay:
         )
 
     def _start(self, job: Job, places: tuple[Placement, ...], name: str) -> None:
-        cluster = self._cluster
-        run = ProfilingRun(
-            cluster, f"{self.key}/{name}", job, places, cluster.truth.queue(job.application)
-        )
+        cluster, load = self._cluster, 0.0
         if job.load is not None:
             asked = cluster.accounts.get(job.name)
-            run.load_per_second = job.load.at(cluster.now - asked.submitted_at if asked else 0.0)
+            load = job.load.at(cluster.now - asked.submitted_at if asked else 0.0)
+        run = self._run(job, places, name, load, queue=cluster.truth.queue(job.application))
         self._runs.append(run)
         cluster.settle_in(run, places)
+
+    def _run(
+        self,
+        job: Job,
+        places: tuple[Placement, ...],
+        name: str,
+        load_per_second: float = 0.0,
+        *,
+        queue: Queue = ONE_AT_A_TIME,
+        core_of: str = "",
+    ) -> SimulatedRun:
+        """Belongs to no workload."""
+        now = self._cluster.now
+        return SimulatedRun(
+            f"{self.key}/{name}",
+            job,
+            Account(job, now, (1.0,)),
+            places,
+            queue,
+            self._killed,
+            core_of,
+            state=State.RUNNING,
+            since=now,
+            load_per_second=load_per_second,
+        )
 
     def _check_room(self, step: RunAt) -> None:
         """Whether memory is enough for the workload and a known program; if not, that is told."""
@@ -297,7 +278,7 @@ class PlanUnderWay:
         cpu = self.plan.cpu_millicpus[0]
         names = [step.known] if not step.cpu_millicpus else [self._job.application, step.known]
         for name in names:
-            run = ProfilingRun(self._cluster, "", _reference(self._job, name, cpu), ())
+            run = self._run(_reference(self._job, name, cpu), (), name)
             part = RunPart(run, machine, Allocation(0, 0))
             run.parts = [part]
             part.look(self._cluster.truth)
@@ -328,21 +309,15 @@ class PlanUnderWay:
         )
         # It holds nothing: CPU that is allocated later is taken from the source.
         held = Placement(self.plan.server, Allocation(0, 0, best_effort=True))
-        key = f"{self.key}/{step.resource}"
-        run = ProfilingRun(self._cluster, key, job, (held,), core_of=source.core_of)
-        run.load_per_second = cap or 0.0
+        run = self._run(job, (held,), step.resource, cap or 0.0, core_of=source.core_of)
         self._runs.append(run)
         self._cluster.settle_in(run, (held,))
 
 
 class ProfilingRuns:
-    """All plans of a cluster.
+    """All plans of a cluster."""
 
-    Args:
-        cluster: Where.
-    """
-
-    def __init__(self, cluster: Site) -> None:
+    def __init__(self, cluster: SimulatedServers) -> None:
         self._cluster = cluster
         self._plans: dict[str, PlanUnderWay] = {}
         self._answers: dict[str, ev.Report] = {}
@@ -362,7 +337,9 @@ class ProfilingRuns:
         elif workload.best_effort or workload.profile.mode is not ProfileMode.COPY:
             self._answer(ev.ProfilingFailed(key, "it is not to be copied"))
         else:
-            plan = self._plans[key] = PlanUnderWay(self._cluster, action, job, self._probes)
+            killed = partial(self.fail, key)
+            plan = PlanUnderWay(self._cluster, action, job, self._probes, killed)
+            self._plans[key] = plan
             self._cluster.ledger.present += 1
             begins_at = self._cluster.now + self._cluster.costs.start_seconds
             plan.handle = self._cluster.loop.schedule(begins_at, self._begin, plan)
@@ -391,7 +368,6 @@ class ProfilingRuns:
 
     def fail(self, key: str, reason: str) -> None:
         """A plan gives nothing."""
-        key = key.split("/", maxsplit=1)[0]
         plan = self._plans.get(key)
         if plan is not None:
             self._drop(plan)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation
-from wharfinger.simulator.cluster.servers import share_out
+from wharfinger.simulator.cluster.runs import share_out
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
