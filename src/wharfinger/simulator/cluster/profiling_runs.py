@@ -332,7 +332,9 @@ class ProfilingRuns:
             self._cluster.tell(self._answers[key])
             return
         job = self._cluster.job_of(workload)
-        if job is None:
+        if not self._cluster.capabilities.profiles:
+            self._answer(ev.ProfilingFailed(key, "this engine does not profile"))
+        elif job is None:
             self._answer(ev.ProfilingFailed(key, "no such program"))
         elif workload.best_effort or workload.profile.mode is not ProfileMode.COPY:
             self._answer(ev.ProfilingFailed(key, "it is not to be copied"))
