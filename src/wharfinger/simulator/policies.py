@@ -3,7 +3,7 @@
 Baselines need neither. ``quasar`` has what a live manager has: programs that were profiled
 exhaustively before (the scenario's training set, through copies and with a measurement's error),
 a planner, and a classifier. ``oracle`` has the ground truth: as true numbers for the rules of
-``quasar`` where interference is known between pairs, else it looks itself (``oracle_greedy``).
+``quasar`` where contention is known between pairs, else it looks itself (``oracle.greedy``).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,14 +26,20 @@ from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
-from wharfinger.policies.registry import POLICIES, bundle_of, make_policy
+from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.oracle.bundle import ORACLE, oracle_of
 from wharfinger.simulator.oracle.greedy import GreedyOracle
+from wharfinger.simulator.oracle.true_numbers import (
+    ESTIMATING,
+    NothingToProfile,
+    Oracle,
+    TrueNumbers,
+)
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
+ORACLE = Oracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 CPU_STEPS = 7
 """Allocations at which the training set is profiled: halves of the largest server, and it."""
@@ -79,7 +85,8 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
-    oracle, true_estimation, tell_truth = oracle_of(setup)
+    by_pairs = bool(setup.truth.references)
+    oracle = ESTIMATING if by_pairs else Bundle(Part(lambda: GreedyOracle(setup)))
     extra = {ORACLE: oracle}
     policy = make_policy(
         spec,
@@ -89,8 +96,9 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         **parts,
     )
     bundle = bundle_of(spec, extra)
-    if bundle is oracle and tell_truth is not None:
-        return Estimates(replace(policy, estimation=true_estimation), tell_truth)
+    if bundle is oracle and by_pairs:
+        told = replace(policy, estimation=NothingToProfile())
+        return Estimates(told, TrueNumbers(setup).classify)
     if bundle.estimates:
         trained = Trained(setup, Streams(seed))
         return Estimates(replace(policy, estimation=trained.planner), trained.classify)

@@ -1,37 +1,25 @@
 """The oracle where the ground truth knows no pairs: it looks at each server's residents itself.
 
 A yardstick: about what a policy could reach that decides one workload at a time, migrates none, and
-knows the speed of every workload beside any other, and the arrivals to come. For each request it
-asks the ground truth for the rates on servers with the newcomer among the residents. Best is
-where the least is lost, in targets: those that the newcomer and the residents would miss for it,
-the logarithm of the residents' performance, and a price for what it takes of platforms that few
-jobs can do without. Where a target costs more than one other, by that price, it is given up.
-
-* One whose target is nearly the best that there is (``RESERVED``) and that runs on one server takes
-  all CPUs that it can use; others the least with which they reach their target, a service at the
-  highest load that it is ever asked. Those whom no server suffices go on several.
-* What a job has done, and how long it has waited, counts: one with time to spare tolerates more and
-  none is lost for one that can keep no target any more.
-* Best-effort work goes where it takes little from others and gets much, and waits where somebody
-  would miss a target for it.
+knows the arrivals to come and every speed beside any co-runners. docs/policies.md states its rules
+and docs/decisions/0038-oracle.md why there is another oracle where pairs are known.
 
 It is greedy and not exact: of a platform one empty server is tried and at most ``LOOKED_AT``
-others, the least loaded; a job of several phases counts by the one in which it does most. Platforms
-are tried from the best on, until what is left is worse even when empty. It keeps what it has worked
-out between calls: the same calls have the same answers, as a replay needs. Nothing is resized: what
-is placed is for the most that will be asked. To let wait those whose target could be kept later
-gains nothing (docs/policies.md), so no workload waits where there is room.
+others, the least loaded; a job of several phases counts by the one in which it does most. Nothing
+is resized: what is placed is for the most that will be asked. It keeps what it has computed between
+calls: the same calls have the same answers, as a replay needs.
 """
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.pipeline import Manager
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -46,7 +34,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.common import candidate, needed, open_servers, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.simulator.oracle.colocations import SAFE, Companies
+from wharfinger.simulator.oracle.colocations import SAFE, Colocations
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
 from wharfinger.simulator.scenario.setup import Setup
@@ -64,27 +52,13 @@ ENOUGH_MORE = 1.05
 """Over one server several have to do so much to be taken where they don't suffice either."""
 
 
-class Watched(Protocol):
-    """What it sees of the core that asks it."""
-
-    @property
-    def state(self) -> ManagerState:
-        """What is known."""
-
-    def residents_of(self, server: str) -> list[WorkloadRecord]:
-        """Who holds something there."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A request with what is true of it.
 
     Attributes:
-        wants: What the job is after.
-        now: The time.
         needed: Value with which it keeps its target from now on; infinite = it is lost.
         aimed: The same without tolerance, as long as that can be.
-        memory_bytes: That it gets.
         best_effort: It has no target.
     """
 
@@ -113,11 +87,10 @@ class Choice:
     """One server that was tried.
 
     Attributes:
-        row: Of it.
         given: What the newcomer would get.
         score: What would be lost, in targets; lower is better.
         value: The newcomer's there.
-        alone: The same with no neighbors.
+        alone: The same without co-runners.
         short: Its own target would be missed.
         disturbed: How many others' targets would be missed for it.
         lost: Of the logarithm of the others' performance.
@@ -134,18 +107,14 @@ class Choice:
 
 
 class GreedyOracle:
-    """True rates beside true neighbors, one workload at a time.
-
-    Args:
-        setup: With the ground truth.
-    """
+    """True rates beside true co-runners, one workload at a time."""
 
     name = "oracle"
     settings: Any = None
 
     def __init__(self, setup: Setup) -> None:
         self._knowledge = Knowledge(setup)
-        self._companies = Companies(self._knowledge, lambda _: ())
+        self._colocations = Colocations(self._knowledge, lambda _: ())
         self._state = ManagerState()
         self._now = 0.0
 
@@ -153,9 +122,9 @@ class GreedyOracle:
         """None: it looks at the cluster itself."""
         return None
 
-    def watch(self, core: Watched) -> None:
+    def watch(self, core: Manager) -> None:
         """From now on this core asks; residents are as it has them."""
-        self._companies = Companies(self._knowledge, core.residents_of)
+        self._colocations = Colocations(self._knowledge, core.residents_of)
         self._state = core.state
 
     def resize(
@@ -301,15 +270,15 @@ class GreedyOracle:
         self, asked: _Asked, cpu: int, platform: str, row: int, view: ClusterView, servers: int = 1
     ) -> Choice | None:
         given = asked.given(cpu)
-        newcomer = self._companies.newcomer(asked.wants, platform, given, servers)
-        beside = self._companies.beside(newcomer, view.names[row], platform, asked.now)
-        if beside is None:
+        newcomer = self._colocations.newcomer(asked.wants, platform, given, servers)
+        effect = self._colocations.effect(newcomer, view.names[row], platform, asked.now)
+        if effect is None:
             return None
-        others = beside.missed + beside.lost
-        score = self._score(asked, platform, cpu, beside.value, others)
-        short = beside.value < asked.needed
+        others = effect.missed + effect.lost
+        score = self._score(asked, platform, cpu, effect.value, others)
+        short = effect.value < asked.needed
         alone = newcomer.alone
-        return Choice(row, given, score, beside.value, alone, short, beside.missed, beside.lost)
+        return Choice(row, given, score, effect.value, alone, short, effect.missed, effect.lost)
 
     # --- several servers ----------------------------------------------------------------------
 
@@ -336,7 +305,7 @@ class GreedyOracle:
         total = sum(choice.value for choice in best)
         for choice in best:
             key = asked.wants.job.name, view.names[choice.row]
-            self._companies.parts[key] = choice.value / total if total > 0 else 1 / len(best)
+            self._colocations.parts[key] = choice.value / total if total > 0 else 1 / len(best)
         return best
 
     def _best_of(
