@@ -34,6 +34,18 @@ def expect(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """``expect``, with messages that begin with a context."""
+
+    context: str
+
+    def __call__(self, condition: bool, message: str) -> None:
+        """Fail the check where the condition does not hold."""
+        if not condition:
+            raise AssertionError(f"{self.context}: {message}")
+
+
 class Programs(Protocol):
     """Programs for an engine to run; every one of them counts that it was started."""
 
