@@ -30,7 +30,6 @@ from wharfinger.profiling.steps import (
 from wharfinger.simulator.cluster.injection import Probes
 from wharfinger.simulator.cluster.runs import (
     Account,
-    RunPart,
     SimulatedRun,
     SimulatedServer,
     State,
@@ -80,16 +79,12 @@ class PlanUnderWay:
         self.observations = Observations(
             action.plan, judge=self._judge, total=None if job.is_service else job.work
         )
-        self._cluster = cluster
-        self._job = job
-        self._probes = probes
-        self._killed = killed
+        self._cluster, self._job, self._probes, self._killed = cluster, job, probes, killed
         self._began = cluster.now
         self._runs: list[SimulatedRun] = []
-        self._count = 0
+        self._count = self._sample = 0
         self._wanted: RunAt | Inject | None = None
         self._current: RunAt | Inject | None = None
-        self._sample = 0
         self._probed: TrueResident | None = None
 
     def interpreter(self) -> Interpreter:
@@ -110,7 +105,7 @@ class PlanUnderWay:
         return Interpreter(injected, procedure, self.observations, self)
 
     def finished(self) -> ev.ProfilingFinished:
-        """The answer."""
+        """The answer to the plan."""
         measurements = self.observations.measurements(
             runs=self._count,
             seconds=self._cluster.now - self._began,
@@ -166,7 +161,7 @@ class PlanUnderWay:
                 self._check_room(wanted)
             self._begin_run(wanted)
         elif wanted is not None:
-            self._start(self._job, (self._placement(self.plan.cpu_millicpus[0]),), "copy")
+            self._start_copy(self._job, (self._placement(self.plan.cpu_millicpus[0]),), "copy")
             if wanted.intensity > 0 and self._runs:
                 self._begin_source(wanted)
         self._current = wanted
@@ -227,38 +222,35 @@ class PlanUnderWay:
             at = step.further
             servers = (self.plan.server,) if at is None else self.plan.further[at].servers
             own = tuple(self._placement(step.cpu_millicpus, server) for server in servers)
-            self._start(self._job, own, "copy")
+            self._start_copy(self._job, own, "copy")
         if step.known:
             cpu = self.plan.cpu_millicpus[0]
-            self._start(_reference(self._job, step.known, cpu), (self._placement(cpu),), step.known)
+            known = _reference(self._job, step.known, cpu)
+            self._start_copy(known, (self._placement(cpu),), step.known)
 
     def _placement(self, cpu_millicpus: int, server: str = "") -> Placement:
         return Placement(
             server or self.plan.server, Allocation(cpu_millicpus, self.plan.memory_bytes)
         )
 
-    def _start(self, job: Job, places: tuple[Placement, ...], name: str) -> None:
-        cluster, load = self._cluster, 0.0
-        if job.load is not None:
-            asked = cluster.accounts.get(job.name)
-            load = job.load.at(cluster.now - asked.submitted_at if asked else 0.0)
-        run = self._run(job, places, name, load, queue=cluster.truth.queue(job.application))
-        self._runs.append(run)
-        cluster.settle_in(run, places)
+    def _start_copy(self, job: Job, places: tuple[Placement, ...], name: str) -> None:
+        self._start(job, places, name, self._cluster.truth.queue(job.application))
 
-    def _run(
+    def _start(
         self,
         job: Job,
         places: tuple[Placement, ...],
         name: str,
-        load_per_second: float = 0.0,
-        *,
         queue: Queue = ONE_AT_A_TIME,
         core_of: str = "",
-    ) -> SimulatedRun:
-        """Belongs to no workload."""
-        now = self._cluster.now
-        return SimulatedRun(
+    ) -> None:
+        """A run that belongs to no workload."""
+        cluster, load = self._cluster, 0.0
+        now = cluster.now
+        if job.load is not None:
+            asked = cluster.accounts.get(job.name)
+            load = job.load.at(now - asked.submitted_at if asked else 0.0)
+        run = SimulatedRun(
             f"{self.key}/{name}",
             job,
             Account(job, now, (1.0,)),
@@ -268,22 +260,17 @@ class PlanUnderWay:
             core_of,
             state=State.RUNNING,
             since=now,
-            load_per_second=load_per_second,
+            load_per_second=load,
         )
+        self._runs.append(run)
+        cluster.settle_in(run, places)
 
     def _check_room(self, step: RunAt) -> None:
-        """Whether memory is enough for the workload and a known program; if not, that is told."""
+        """Refuse where memory is not enough for the workload and a known program."""
         machine = self._cluster.machines[self.plan.server]
         residents = [part.resident for part in machine.parts if part.resident is not None]
-        cpu = self.plan.cpu_millicpus[0]
-        names = [step.known] if not step.cpu_millicpus else [self._job.application, step.known]
-        for name in names:
-            run = self._run(_reference(self._job, name, cpu), (), name)
-            part = RunPart(run, machine, Allocation(0, 0))
-            run.parts = [part]
-            part.look(self._cluster.truth)
-            if part.resident is not None:
-                residents.append(part.resident)
+        names = [self._job.application, step.known] if step.cpu_millicpus else [step.known]
+        residents += [TrueResident(name, 0.0, 1) for name in names]
         if not self._cluster.truth.fits(machine.platform, residents):
             raise DoesNotFit("it does not fit beside the residents")
 
@@ -309,9 +296,7 @@ class PlanUnderWay:
         )
         # It holds nothing: CPU that is allocated later is taken from the source.
         held = Placement(self.plan.server, Allocation(0, 0, best_effort=True))
-        run = self._run(job, (held,), step.resource, cap or 0.0, core_of=source.core_of)
-        self._runs.append(run)
-        self._cluster.settle_in(run, (held,))
+        self._start(job, (held,), step.resource, core_of=source.core_of)
 
 
 class ProfilingRuns:
