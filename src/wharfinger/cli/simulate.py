@@ -185,7 +185,7 @@ def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
     from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
 
     record = simulation.record_of(name)
-    return explanation(simulation.manager, record, simulation.now).as_json()
+    return explanation(simulation.manager, record, simulation.loop.now).as_json()
 
 
 def _text(document: dict[str, Any], wide: bool) -> str:

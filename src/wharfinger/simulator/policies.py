@@ -49,11 +49,9 @@ LEAST_MILLICPUS = 125
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """One policy, ready to decide.
+    """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
     Attributes:
-        policy: Its parts decide.
-        classify: Answers ``ClassifyWorkload``.
         takes_stated: It is given the reservations that users state, who err.
     """
 
@@ -111,10 +109,6 @@ def _nothing(action: act.ClassifyWorkload) -> ev.Report:
 
 class Trained:
     """What a training set teaches, by the live manager's classifier.
-
-    Args:
-        setup: With the training set.
-        streams: For the errors of its measurements.
 
     Raises:
         InvalidInput: There is no training set.

@@ -509,11 +509,6 @@ class Simulation:
         """
         return self.manager.find(name)
 
-    @property
-    def now(self) -> float:
-        """Seconds from the run's beginning."""
-        return self.loop.now
-
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:

@@ -431,6 +431,5 @@ def _performance(run: SimulatedRun) -> dict[Quantity, float]:
     """Alone at one allocation; of a service, what it could answer."""
     if run.job.load is None:
         return {Quantity.RATE: _mean_rate(run)}
-    used = sum(part.used_millicpus for part in run.parts) / 1000
     latency = service_values(run)[Quantity.LATENCY]
-    return {Quantity.THROUGHPUT: run.rate, Quantity.LATENCY: latency, Quantity.CPU: used}
+    return {Quantity.THROUGHPUT: run.rate, Quantity.LATENCY: latency, Quantity.CPU: run.used_cpus}

@@ -12,7 +12,7 @@ from math import inf
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
-from wharfinger.model.platform import Server
+from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
 from wharfinger.simulator.results.series import Recorder
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.truth.ground_truth import (
@@ -277,6 +277,11 @@ class SimulatedRun:
         target = self.job.workload.target
         wanted = target.throughput_per_second if target else None
         return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
+
+    @property
+    def used_cpus(self) -> float:
+        """CPU time per second that does something."""
+        return sum(part.used_millicpus for part in self.parts) / MILLICPUS_PER_CPU
 
     def settle(self, now: float) -> None:
         """Put what was done since the last time into the account."""
