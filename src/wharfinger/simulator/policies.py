@@ -35,6 +35,7 @@ from wharfinger.simulator.oracle.true_numbers import (
     NothingToProfile,
     Oracle,
     TrueNumbers,
+    pair_rate,
 )
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
@@ -181,16 +182,11 @@ class Trained:
 
     def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
         """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
-        truth = self._setup.truth
         matrix = np.zeros((len(names), len(names)))
         for i, one in enumerate(names):
-            own = TrueResident(one, 1000.0, 1)
-            alone = truth.alone(platform, own)
             for j, other in enumerate(names):
-                pair = [own, TrueResident(other, 1000.0, 1)]
-                if alone > 0 and truth.fits(platform, pair):
-                    rate = truth.rates(platform, pair)[0] / alone
-                    matrix[i, j] = rate * self._error("pair", platform, one, other)
+                error = self._error("pair", platform, one, other)
+                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * error
         return matrix
 
 

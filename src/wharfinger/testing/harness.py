@@ -95,8 +95,7 @@ class ShellPrograms:
 
     def working(self, key: str) -> Run:
         """Appends a line to a file, again and again."""
-        done = shlex.quote(str(self._done(key)))
-        return self._shell(key, f"while :; do echo done >> {done}; sleep 0.01; done")
+        return self._shell(key, f"while :; do {self._append('done', key)}; sleep 0.01; done")
 
     def missing(self, key: str) -> Run:
         """A path where nothing is."""
@@ -104,25 +103,21 @@ class ShellPrograms:
 
     def starts(self, key: str) -> int:
         """Lines that the starts have left."""
-        return _count_lines(self._started(key))
+        return self._lines("started", key)
 
     def work_done(self, key: str) -> int:
         """Lines that the program has appended."""
-        return _count_lines(self._done(key))
+        return self._lines("done", key)
 
-    def _done(self, key: str) -> Path:
-        return self._directory / f"done.{key}"
+    def _append(self, what: str, key: str) -> str:
+        return f"echo {what} >> {shlex.quote(str(self._directory / f'{what}.{key}'))}"
 
-    def _started(self, key: str) -> Path:
-        return self._directory / f"started.{key}"
+    def _lines(self, what: str, key: str) -> int:
+        path = self._directory / f"{what}.{key}"
+        return path.read_text().count("\n") if path.exists() else 0
 
     def _shell(self, key: str, script: str) -> Run:
-        mark = f"echo started >> {shlex.quote(str(self._started(key)))}"
-        return Run(("/bin/sh", "-c", f"{mark}; {script}"))
-
-
-def _count_lines(path: Path) -> int:
-    return path.read_text().count("\n") if path.exists() else 0
+        return Run(("/bin/sh", "-c", f"{self._append('started', key)}; {script}"))
 
 
 @dataclass(slots=True)

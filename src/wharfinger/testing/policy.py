@@ -15,7 +15,7 @@ or at once:
     >>> check_policy(LeastLoaded(), rounds=5)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
@@ -233,7 +233,7 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
     _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
     if isinstance(answer, Plan):
-        _check_places(question, answer.placements)
+        _check_places(question, answer.placements, {})
     elif isinstance(answer, WaitUntil):
         question.expect(answer.time > question.request.now, f"it waits until {answer.time}")
     elif isinstance(answer, Refusal) and answer.waits_for:
@@ -256,22 +256,21 @@ def _check_waiting(policy: PlacementPolicy, question: Question, servers: tuple[s
     )
 
 
-def _check_places(question: Question, placements: tuple[Placement, ...]) -> None:
-    names = [placement.server for placement in placements]
+def _check_places(
+    question: Question, placements: tuple[Placement, ...], held: Mapping[str, Allocation]
+) -> None:
+    """Room, and permission where nothing is held yet."""
+    view, names = question.view, [placement.server for placement in placements]
     question.expect(bool(names), "a plan without a place")
     question.expect(len(set(names)) == len(names), f"{names} twice on one server")
-    question.expect(len(names) <= question.most_servers, f"on {len(names)} servers")
-    for placement in placements:
-        _check_place(question, placement)
-
-
-def _check_place(question: Question, placement: Placement) -> None:
-    """A server where it is not yet."""
-    view, server = question.view, placement.server
-    row = list(view.names).index(server)
-    question.expect(bool(view.accepting[row]), f"{server} takes no work")
-    question.expect(row not in question.request.excluded, f"{server} is excluded")
-    _check_room(question, row, placement.allocation, held=Allocation(0, 0))
+    most = max(len(held), question.most_servers)
+    question.expect(len(names) <= most, f"on {len(names)} servers")
+    for server, placement in zip(names, placements, strict=True):
+        row = list(view.names).index(server)
+        if server not in held:
+            question.expect(bool(view.accepting[row]), f"{server} takes no work")
+            question.expect(row not in question.request.excluded, f"{server} is excluded")
+        _check_room(question, row, placement.allocation, held.get(server, Allocation(0, 0)))
 
 
 def _check_room(question: Question, row: int, given: Allocation, held: Allocation) -> None:
@@ -319,18 +318,10 @@ def _check_resized(
     if not isinstance(answer, Plan):
         return
     question.expect(question.view.capabilities.resize, "this engine can't resize")
-    names = [placement.server for placement in answer.placements]
-    question.expect(len(set(names)) == len(names), f"{names} twice on one server")
     now = {placement.server: placement.allocation for placement in held}
-    most = max(len(held), question.most_servers)
-    question.expect(len(names) <= most, f"it grew to {len(names)} servers")
-    question.expect(not now.keys().isdisjoint(names), f"it is to be on {names}, moved from {now}")
-    for placement in answer.placements:
-        if placement.server in now:
-            row = list(question.view.names).index(placement.server)
-            _check_room(question, row, placement.allocation, now[placement.server])
-        else:
-            _check_place(question, placement)
+    stays = any(placement.server in now for placement in answer.placements)
+    question.expect(stays, f"it is moved from {now} to {answer.placements}")
+    _check_places(question, answer.placements, now)
 
 
 def _check_decision(decision: Decision, name: str, where: str, *, accepted: bool) -> None:

@@ -30,7 +30,6 @@ class Wants:
         best: Units of work per second, alone on the best platform with all that it can use.
         target_seconds: From being handed in to its end, by its target; infinite = it has none, or
             serves.
-        due_seconds: The same with the tolerance.
         asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
         sized: It gets the least that reaches its target; else all CPUs that it can use.
@@ -41,7 +40,6 @@ class Wants:
     application: str
     best: float
     target_seconds: float
-    due_seconds: float
     asked_per_second: float
     kept: float
     sized: bool
@@ -76,7 +74,7 @@ class Wants:
         """
         if self.job.load is not None:
             return self.asked_per_second * (self.kept if tolerant else 1.0)
-        due = self.due_seconds if tolerant else self.target_seconds
+        due = self.target_seconds / (max(self.kept, 1e-9) if tolerant else 1.0)
         if due == inf:
             return 0.0
         return max(0.0, self.job.work - done) / (due - seconds) if due > seconds else inf
@@ -161,7 +159,6 @@ class Knowledge:
             application=job.all_phases[main].application,
             best=best,
             target_seconds=due,
-            due_seconds=due / max(1 - workload.tolerance, 1e-9),
             asked_per_second=asked if target is not None else 0.0,
             kept=1 - workload.tolerance,
             sized=not workload.best_effort and (workload.scale.max_servers > 1 or not reserved),

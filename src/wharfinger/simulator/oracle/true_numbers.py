@@ -20,7 +20,7 @@ from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.registry import Bundle, Part
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import TrueResident
+from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
 NEVER = 1e-9
 """Stands for a rate of 0, of which there is no logarithm."""
@@ -139,21 +139,23 @@ class TrueNumbers:
 
     def _profiles(self, platform: str) -> dict[str, PairProfile]:
         if platform not in self._pairs:
-            matrix = np.array([self._row(name, platform) for name in self._basis])
+            rows = [
+                [pair_rate(self._truth, platform, name, other) for other in self._basis]
+                for name in self._basis
+            ]
+            matrix = np.array(rows)
             self._pairs[platform] = exact_profiles(f"true/{platform}", self._basis, matrix)
         return self._pairs[platform]
 
-    def _row(self, application: str, platform: str) -> list[float]:
-        """Performance beside each, relative to alone; 0 = the two do not fit."""
-        own = TrueResident(application, 1000.0, 1)
-        alone = self._truth.alone(platform, own)
-        pairs = [[own, TrueResident(other, 1000.0, 1)] for other in self._basis]
-        return [
-            self._truth.rates(platform, pair)[0] / alone
-            if alone > 0 and self._truth.fits(platform, pair)
-            else 0.0
-            for pair in pairs
-        ]
+
+def pair_rate(truth: GroundTruth, platform: str, application: str, other: str) -> float:
+    """Rate of an application beside another over that alone; 0 = the two do not fit."""
+    own = TrueResident(application, 1000.0, 1)
+    alone = truth.alone(platform, own)
+    pair = [own, TrueResident(other, 1000.0, 1)]
+    if alone <= 0 or not truth.fits(platform, pair):
+        return 0.0
+    return truth.rates(platform, pair)[0] / alone
 
 
 def _exact(columns: tuple[int, ...], values: list[float]) -> Curve:
