@@ -150,12 +150,12 @@ class Trained:
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         """The training set, profiled exhaustively."""
-        rows: dict[Aspect, dict[str, dict[str, Entry]]] = {kind: {} for kind in _KINDS}
+        rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
         for name in self._setup.training:
             found = self._campaign.measure(name, sources)
             if found is not None:
                 for kind, row in self._rows(found).items():
-                    rows[kind][name] = row
+                    rows.setdefault(kind, {})[name] = row
         made = {kind: UtilityMatrix.of_entries(kind, known) for kind, known in rows.items()}
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
@@ -188,15 +188,6 @@ class Trained:
                 error = self._error("pair", platform, one, other)
                 matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * error
         return matrix
-
-
-_KINDS = (
-    Aspect.SCALE_UP,
-    Aspect.HETEROGENEITY,
-    Aspect.SCALE_OUT,
-    Aspect.TOLERATED,
-    Aspect.CAUSED,
-)
 
 
 def _reference(setup: Setup, sizes: dict[str, int]) -> str:

@@ -471,8 +471,6 @@ class Simulation:
         if not finished:
             ledger.mark(self.loop.now)
         jobs = [self.cluster.jobs[fate.name] for fate in fates]
-        names = dict.fromkeys(phase.application for job in jobs for phase in job.all_phases)
-        best = {name: self.cluster.best(name) for name in names}
         effort = Effort(
             self.placement.seconds,
             self.loop.executed,
@@ -484,7 +482,7 @@ class Simulation:
             ledger.marked,
             began=began,
             ended=ended,
-            ideal_seconds=ideal_seconds(jobs, best, began, ended),
+            ideal_seconds=ideal_seconds(jobs, self.cluster.best, began, ended),
             effort=effort,
         )
         series = None

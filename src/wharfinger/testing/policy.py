@@ -15,7 +15,7 @@ or at once:
     >>> check_policy(LeastLoaded(), rounds=5)
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
@@ -50,7 +50,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
-from wharfinger.testing.harness import expect
+from wharfinger.testing.harness import Expecting, expect
 
 N = TypeVar("N", bound=np.generic)
 
@@ -231,7 +231,9 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
 
 
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
-    _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
+    _check_decision(
+        answer.decision, policy.name, question.expect, accepted=isinstance(answer, Plan)
+    )
     if isinstance(answer, Plan):
         _check_places(question, answer.placements, {})
     elif isinstance(answer, WaitUntil):
@@ -314,7 +316,8 @@ def _check_resized(
     policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
 ) -> None:
     accepted = isinstance(answer, Plan)
-    _check_decision(answer.decision, policy.name, f"{question}, resized", accepted=accepted)
+    expect_resized = Expecting(f"{question}, resized")
+    _check_decision(answer.decision, policy.name, expect_resized, accepted=accepted)
     if not isinstance(answer, Plan):
         return
     question.expect(question.view.capabilities.resize, "this engine can't resize")
@@ -324,19 +327,21 @@ def _check_resized(
     _check_places(question, answer.placements, now)
 
 
-def _check_decision(decision: Decision, name: str, where: str, *, accepted: bool) -> None:
-    expect(decision.decided_by == name, f"{where}: decided by {decision.decided_by!r}, not {name}")
-    expect(decision.accepted == accepted, f"{where}: plan or refusal, the record says otherwise")
-    expect((decision.reason is ReasonCode.OK) == accepted, f"{where}: reason {decision.reason}")
-    expect(bool(decision.message), f"{where}: no message")
-    expect("\n" not in decision.message, f"{where}: the message is not one line")
-    expect(bool(decision.would_change) != accepted, f"{where}: would_change")
-    expect(len(decision.candidates) <= CANDIDATES_KEPT, f"{where}: {len(decision.candidates)} kept")
+def _check_decision(
+    decision: Decision, name: str, expect: Callable[[bool, str], None], *, accepted: bool
+) -> None:
+    expect(decision.decided_by == name, f"decided by {decision.decided_by!r}, not {name}")
+    expect(decision.accepted == accepted, "plan or refusal, the record says otherwise")
+    expect((decision.reason is ReasonCode.OK) == accepted, f"reason {decision.reason}")
+    expect(bool(decision.message), "no message")
+    expect("\n" not in decision.message, "the message is not one line")
+    expect(bool(decision.would_change) != accepted, "would_change")
+    expect(len(decision.candidates) <= CANDIDATES_KEPT, f"{len(decision.candidates)} kept")
     servers = [candidate.server for candidate in decision.candidates]
-    expect(len(set(servers)) == len(servers), f"{where}: a candidate twice in {servers}")
+    expect(len(set(servers)) == len(servers), f"a candidate twice in {servers}")
     scores = [candidate.score for candidate in decision.candidates]
     known = [score for score in scores if score is not None]
-    expect(scores[: len(known)] == sorted(known), f"{where}: candidates are not ranked: {scores}")
+    expect(scores[: len(known)] == sorted(known), f"candidates are not ranked: {scores}")
 
 
 # --- admissions ---------------------------------------------------------------------------
@@ -404,7 +409,7 @@ def _check_verdict(
         question.expect(accepted, "it says no without a reason")
         return
     question.expect(decision.stage is Stage.ADMISSION, f"stage {decision.stage}")
-    _check_decision(decision, admission.name, str(question), accepted=accepted)
+    _check_decision(decision, admission.name, question.expect, accepted=accepted)
 
 
 # --- pieces -------------------------------------------------------------------------------

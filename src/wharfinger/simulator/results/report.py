@@ -3,7 +3,7 @@
 ``outcome`` says what each number means; here is how it comes about. Called at the end of a run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -168,20 +168,20 @@ def summarise(
 
 
 def ideal_seconds(
-    jobs: Iterable[Job], best: Mapping[str, float], began: float, until: float
+    jobs: Iterable[Job], best: Callable[[str], float], began: float, until: float
 ) -> float:
     """From the first arrival to the last end, had each run alone on its best platform at once.
 
-    ``best`` are rates alone there by application; ``began`` is the first arrival.
+    ``best`` gives an application's rate alone there; ``began`` is the first arrival.
     """
     ends = [min(until, job.arrives_at + _ideal(job, best)) for job in jobs]
     return max(ends, default=began) - began
 
 
-def _ideal(job: Job, best: Mapping[str, float]) -> float:
+def _ideal(job: Job, best: Callable[[str], float]) -> float:
     """Seconds that a job takes, or is wanted, where every phase is at its best."""
     phases = job.all_phases
-    rates = [best.get(phase.application, 0.0) for phase in phases]
+    rates = [best(phase.application) for phase in phases]
     if job.work == inf or min(rates) <= 0:
         return job.lifetime_seconds
     ends = [*(phase.from_work for phase in phases[1:]), job.work]
