@@ -165,7 +165,7 @@ class Session:
         """How a start ended, or that it never was one."""
         return self._wait(lambda: self.ends(key), f"an end of {key!r}")[0]
 
-    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for something that shows outside the engine, while reports go on coming in."""
         self._wait(condition, what)
 
@@ -261,14 +261,15 @@ class EngineTrial(Session):
     def expect_started_once(self, *keys: str) -> None:
         """Each of these really began, and none began again in the next moment."""
         for key in keys:
-            self.wait_until(partial(self._has_started, key), f"trace of {key}")
+            self.wait_until(partial(self.programs.starts, key), f"trace of {key}")
         self.take_in(0.1)
         for key in keys:
             times = self.programs.starts(key)
             expect(times == 1, f"{key} was started {times} times")
 
-    def _has_started(self, key: str) -> bool:
-        return self.programs.starts(key) > 0
+    def expect_never_started(self, key: str) -> None:
+        """No program of this key ever began."""
+        expect(self.programs.starts(key) == 0, f"{key} was started all the same")
 
     def clean_up(self) -> None:
         """Another engine takes over, stops and forgets all that it knows, and closes."""

@@ -62,7 +62,7 @@ def a_stop_before_the_start_forbids_it(trial: EngineTrial) -> None:
         failed = trial.wait_for(ev.StartFailed, "k")
         expect(not failed.retryable, f"{failed} may be tried again")
         trial.reopen()
-    expect(trial.programs.starts("k") == 0, "it was started all the same")
+    trial.expect_never_started("k")
 
 
 @engine_check
@@ -257,7 +257,7 @@ def a_server_that_leaves_while_something_starts(trial: EngineTrial) -> None:
     _stop_all(trial, keys)
     for key in keys:
         expect(trial.programs.starts(key) <= 1, f"{key} was started more than once")
-    expect(trial.programs.starts("late") == 0, "it was started where no server is")
+    trial.expect_never_started("late")
 
 
 def _is_answered(trial: EngineTrial, key: str) -> bool:
@@ -269,11 +269,7 @@ def _stop_all(trial: EngineTrial, keys: Sequence[str]) -> None:
     for key in keys:
         trial.perform(act.StopWorkload(key, 0.0))
     for key in keys:
-        trial.wait_for_end(key)
-    trial.take_in(0.1)
-    for key in keys:
-        ends = {report for report in trial.about(key) if isinstance(report, ENDS)}
-        expect(len(ends) == 1, f"one start of {key}, several ends: {ends}")
+        trial.expect_one_end(key)
     expect(not trial.engine.usage(), f"{set(trial.engine.usage())} still run")
 
 
@@ -405,7 +401,7 @@ def a_profiling_plan_is_answered_once(trial: EngineTrial) -> None:
     trial.wait_until(lambda: len(trial.about("k")) > len(answers), "the answer again")
     again = [r for r in trial.about("k") if isinstance(r, ev.ProfilingFinished)]
     expect(set(map(repr, again)) == {repr(answers[0])}, f"different answers: {again}")
-    expect(trial.programs.starts("k") == 0, "the copy has had an effect")
+    trial.expect_never_started("k")
 
 
 @engine_check
@@ -429,7 +425,7 @@ def best_effort_work_is_never_copied(trial: EngineTrial) -> None:
     filler = replace(asked.workload, type=WorkloadType.BEST_EFFORT)
     trial.perform(replace(asked, workload=filler))
     trial.wait_for(ev.ProfilingFailed, "k")
-    expect(trial.programs.starts("k") == 0, "it was started all the same")
+    trial.expect_never_started("k")
 
 
 @engine_check
@@ -440,7 +436,7 @@ def profiling_is_asked_for_anew_after_a_crash(trial: EngineTrial) -> None:
     trial.reopen()
     trial.perform(_ask(trial, trial.programs.exiting("k", 0)))
     trial.wait_for(ev.ProfilingFinished, "k")
-    expect(trial.programs.starts("k") == 0, "the copy has had an effect")
+    trial.expect_never_started("k")
 
 
 def _ask(trial: EngineTrial, program: Run, *, seconds: float = 5.0) -> act.ProfileWorkload:
