@@ -27,18 +27,19 @@ from wharfinger.core.seams.adaptation import (
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import Tracked
+from wharfinger.model.allocation import Allocation
 from wharfinger.model.performance import Quantity, Reading, Sample
-from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.placement.feedback import Feedback
 from wharfinger.testing.harness import Expecting
+from wharfinger.testing.memory import make_server
+from wharfinger.testing.policy import has_room
 
 GIBIBYTE = 2**30
 PERIOD_SECONDS = 5.0
-_PLATFORM = Platform("made-up", "x86_64", "", 8000, 16 * GIBIBYTE)
 _CARRIED_OUT = (
     ev.AllocationPlanned,
     ev.WorkloadSuspended,
@@ -90,7 +91,10 @@ class _Trial:
 
     def run(self, periods: int) -> None:
         able = Capabilities(measures=True)
-        servers = [_server(f"server{at}") for at in range(self._random.randint(1, 4))]
+        servers = [
+            make_server(f"server{at}", cpu_millicpus=8000, memory_bytes=16 * GIBIBYTE)
+            for at in range(self._random.randint(1, 4))
+        ]
         self.handle(self.manager.started("n", "0", "made-up", able))
         for server in servers:
             self.handle(ev.ServerReported(server))
@@ -203,15 +207,8 @@ def _fits(remedy: Migrate, record: WorkloadRecord, cluster: Residents) -> bool:
     for placement in remedy.placements:
         if placement.server not in cluster.state.servers:
             return False
-        row, need = view.row(placement.server), placement.allocation
-        held = own.get(placement.server)
-        cpu = need.cpu_millicpus - (held.cpu_millicpus if held else 0)
-        memory = need.memory_bytes - (held.memory_bytes if held else 0)
-        if (
-            not view.accepting[row]
-            or view.cpu_allocated[row] + cpu > view.cpu_capacity[row]
-            or view.memory_allocated[row] + memory > view.memory_capacity[row]
-        ):
+        row, held = view.row(placement.server), own.get(placement.server, Allocation(0, 0))
+        if not view.accepting[row] or not has_room(view, row, placement.allocation, held):
             return False
     return True
 
@@ -230,10 +227,6 @@ def _answers(action: act.Action) -> Sequence[ev.Report]:
         case act.StopWorkload(key=key):
             return (ev.WorkloadFinished(key, None, 15, "killed"),)
     return ()
-
-
-def _server(name: str) -> Server:
-    return Server(name, _PLATFORM, _PLATFORM.cpu_millicpus, _PLATFORM.memory_bytes)
 
 
 def _workload(random: Random, name: str) -> Workload:

@@ -275,14 +275,19 @@ def _check_places(
         _check_room(question, row, placement.allocation, held.get(server, Allocation(0, 0)))
 
 
+def has_room(view: ClusterView, row: int, given: Allocation, held: Allocation) -> bool:
+    """Whether what is given in place of what is held fits; giving back always does."""
+    cpu = given.cpu_millicpus - held.cpu_millicpus
+    memory = given.memory_bytes - held.memory_bytes
+    cpu_fits = cpu <= 0 or view.cpu_allocated[row] + cpu <= view.cpu_capacity[row]
+    memory_fits = memory <= 0 or view.memory_allocated[row] + memory <= view.memory_capacity[row]
+    return bool(cpu_fits and memory_fits)
+
+
 def _check_room(question: Question, row: int, given: Allocation, held: Allocation) -> None:
-    """What is given in place of what is held fits; giving back always does."""
-    view, server = question.view, question.view.names[row]
-    more_cpu = given.cpu_millicpus - held.cpu_millicpus
-    more_memory = given.memory_bytes - held.memory_bytes
-    cpu, memory = view.cpu_allocated[row] + more_cpu, view.memory_allocated[row] + more_memory
-    question.expect(more_cpu <= 0 or cpu <= view.cpu_capacity[row], f"{cpu}m on {server}")
-    question.expect(more_memory <= 0 or memory <= view.memory_capacity[row], f"{memory} bytes")
+    view = question.view
+    room = has_room(view, row, given, held)
+    question.expect(room, f"{given} in place of {held} has no room on {view.names[row]}")
     question.expect(given.cpu_millicpus >= 0 and given.memory_bytes > 0, f"{given}")
     if not view.capabilities.fractional_cpu:
         question.expect(given.cpu_millicpus % 1000 == 0, f"{given}, only whole CPUs are there")
