@@ -30,7 +30,7 @@ from wharfinger.testing import (
 )
 from wharfinger.testing.harness import EngineCheck
 from wharfinger.testing.memory import make_server
-from wharfinger.testing.run_checks import RUN_CHECKS
+from wharfinger.testing.run_checks import CHECKS
 
 MakeEngine = Callable[[], Engine]
 
@@ -45,7 +45,7 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
     cluster = MemoryCluster(profiles=True)
 
     def remove_servers() -> None:
-        if "b" not in cluster.servers:
+        if "b" not in cluster.machines:
             cluster.remove_server("a")
             cluster.put_server(make_server("b"))
 
@@ -63,11 +63,11 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
 
 
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    cluster = MemoryCluster.of(map(make_server, "ab"))
     able = Capabilities(max_servers_per_workload=2)
+    cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
-        lambda _state: wrap(lambda: MemoryEngine(cluster, capabilities=able)),
+        lambda _state: wrap(lambda: MemoryEngine(cluster)),
         MemoryPrograms(cluster),
     )
 
@@ -160,7 +160,7 @@ def _faulty(make_engine: MakeEngine) -> Engine:
     return FaultyEngine(make_engine, Random(0))
 
 
-@pytest.mark.parametrize("check", RUN_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_spreading_harness(tmp_path, wrap))

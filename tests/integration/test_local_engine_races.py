@@ -32,12 +32,12 @@ def test_a_stop_reaches_the_supervisor_that_came_first(tmp_path: Path) -> None:
         first.close()
         return launch(run_dir, spec)
 
-    with harness.session() as session:
-        start = harness.start(session, "k", harness.programs.lasting("k"))
+    with harness.trial() as trial:
+        start = trial.action("k", harness.programs.lasting("k"))
         with patch("wharfinger.engines.local.machine.launch", launch_second):
-            session.perform(start, act.StopWorkload("k", 5.0))
-        assert session.wait_for(ev.WorkloadFinished, "k").reason == "stopped"
-        harness.expect_started_once(session, "k")
+            trial.perform(start, act.StopWorkload("k", 5.0))
+        assert trial.wait_for(ev.WorkloadFinished, "k").reason == "stopped"
+        trial.expect_started_once("k")
 
 
 def test_what_is_forgotten_before_it_began_leaves_nothing(tmp_path: Path) -> None:
@@ -45,17 +45,17 @@ def test_what_is_forgotten_before_it_began_leaves_nothing(tmp_path: Path) -> Non
     harness = _harness(tmp_path)
     keys = [f"k{number}" for number in range(10)]
     children = _children()
-    with harness.session() as session:
+    with harness.trial() as trial:
         for key in keys:
-            session.perform(
-                harness.start(session, key, harness.programs.lasting(key)),
+            trial.perform(
+                trial.action(key, harness.programs.lasting(key)),
                 act.StopWorkload(key, 0.0),
                 act.ForgetWorkload(key),
             )
         for key in keys:
-            session.wait_for_end(key)
-            session.perform(act.ForgetWorkload(key))
-        session.wait_until(lambda: not list(harness.state.iterdir()), "empty state")
+            trial.wait_for_end(key)
+            trial.perform(act.ForgetWorkload(key))
+        trial.wait_until(lambda: not list(harness.state.iterdir()), "empty state")
         assert _children() == children
 
 
@@ -63,12 +63,12 @@ def test_a_group_that_cannot_be_read_hurts_nobody(tmp_path: Path) -> None:
     harness = _harness(tmp_path)
     fault = EngineFault("cannot list it: ENAMETOOLONG")
     with (
-        harness.session() as session,
+        harness.trial() as trial,
         patch.object(Group, "usage", side_effect=fault),
         patch.object(Group, "out_of_memory_kills", side_effect=fault),
     ):
-        session.perform(harness.start(session, "lasts", harness.programs.lasting("lasts")))
-        session.wait_for(ev.WorkloadStarted, "lasts")
-        assert session.engine.usage()["lasts"].processes == 1
-        session.perform(harness.start(session, "ends", harness.programs.exiting("ends", 3)))
-        assert session.wait_for(ev.WorkloadFinished, "ends").exit_code == 3
+        trial.start("lasts")
+        trial.wait_for(ev.WorkloadStarted, "lasts")
+        assert trial.engine.usage()["lasts"].processes == 1
+        trial.start("ends", harness.programs.exiting("ends", 3))
+        assert trial.wait_for(ev.WorkloadFinished, "ends").exit_code == 3

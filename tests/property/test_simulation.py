@@ -22,7 +22,7 @@ def test_cores_memory_workloads_and_work_are_conserved(
     watch.run()
     fates = watch.simulation.fates()
     names = [fate.name for fate in fates]
-    assert names == [job.name for job in setup.jobs if job.arrives_at <= watch.simulation.now]
+    assert names == [job.name for job in setup.jobs if job.arrives_at <= watch.simulation.loop.now]
     for fate in fates:
         account = watch.simulation.cluster.accounts[fate.name]
         losses = (

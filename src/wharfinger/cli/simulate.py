@@ -137,7 +137,7 @@ def _one(arguments: argparse.Namespace) -> None:
         from wharfinger.service.explanations import explanation  # noqa: PLC0415
 
         record = simulation.record_of(spec.explain)
-        explained = explanation(simulation.manager, record, simulation.now)
+        explained = explanation(simulation.manager, record, simulation.loop.now)
         document["explanation"] = explained.as_json()
     if arguments.plots:
         from wharfinger.experiments.comparison import RunGroup, kept_of, summarise  # noqa: PLC0415

@@ -1,8 +1,7 @@
 """The engine on a simulated cluster; the core that runs on it is the live one, unchanged.
 
-Two ways to let time pass: ``poll`` runs the cluster's loop until there is something to report, at
-most so many simulated seconds, which is how any runtime can drive it; a simulated run
-(``wharfinger.simulator.run``) runs the loop itself and takes reports as they come.
+Time passes in ``poll``, at most so many simulated seconds, which is how any runtime can drive it; a
+simulated run (``wharfinger.simulator.run``) runs the loop itself and takes reports as they come.
 """
 
 import os
@@ -13,36 +12,29 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.errors import NotFound
-from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.view import Capabilities
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.cluster.runs import State
 
 
 class SimulatedEngine:
-    """Opening another one on the same cluster takes it over.
-
-    Args:
-        cluster: The machines, and what runs on them; it outlives its engines.
-    """
-
-    name = "simulated"
+    """Opening another one on the same cluster, which outlives its engines, takes it over."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
+        self.name = cluster.name
+        self.capabilities = cluster.capabilities
         self._reports: list[ev.Report] = []
         self._news = -1
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """As the cluster was made."""
-        return self.cluster.capabilities
 
     def open(self) -> None:
         """Take the cluster over and report all that it knows."""
         self._reports = []
-        self.cluster.attach(self._reports.append)
-        self._ring()
+        self.cluster.attach(self._report)
+
+    def _report(self, report: ev.Report) -> None:
+        self._reports.append(report)
+        if self._news >= 0:
+            os.eventfd_write(self._news, 1)
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
@@ -89,14 +81,13 @@ class SimulatedEngine:
 
     def usage(self) -> Mapping[str, Usage]:
         """What each that runs has used: its CPU's time, as far as it could use it."""
-        found = {}
+        usage = {}
         for run in self.cluster.runs:
             if run.state in (State.RUNNING, State.SUSPENDED):
                 run.settle(self.cluster.now)
-                given = sum(part.used_millicpus for part in run.parts) / MILLICPUS_PER_CPU
-                seconds = given * run.account.running_seconds
-                found[run.key] = Usage(seconds, run.job.memory_bytes, 1)
-        return found
+                seconds = run.used_cpus * run.account.running_seconds
+                usage[run.key] = Usage(seconds, run.job.memory_bytes, 1)
+        return usage
 
     def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
         """What the job prints, once it runs.
@@ -114,7 +105,7 @@ class SimulatedEngine:
 
     def close(self) -> None:
         """Let the cluster go on without an engine."""
-        self.cluster.detach(self._reports.append)
+        self.cluster.detach(self._report)
         if self._news >= 0:
             os.close(self._news)
             self._news = -1

@@ -3,7 +3,7 @@
 Baselines need neither. ``quasar`` has what a live manager has: programs that were profiled
 exhaustively before (the scenario's training set, through copies and with a measurement's error),
 a planner, and a classifier. ``oracle`` has the ground truth: as true numbers for the rules of
-``quasar`` where interference is known between pairs, else it looks itself (``oracle_greedy``).
+``quasar`` where contention is known between pairs, else it looks itself (``oracle.greedy``).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,14 +26,21 @@ from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
-from wharfinger.policies.registry import POLICIES, bundle_of, make_policy
+from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.oracle.bundle import ORACLE, oracle_of
 from wharfinger.simulator.oracle.greedy import GreedyOracle
+from wharfinger.simulator.oracle.true_numbers import (
+    ESTIMATING,
+    NothingToProfile,
+    Oracle,
+    TrueNumbers,
+    pair_rate,
+)
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
+ORACLE = Oracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 CPU_STEPS = 7
 """Allocations at which the training set is profiled: halves of the largest server, and it."""
@@ -43,11 +50,9 @@ LEAST_MILLICPUS = 125
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """One policy, ready to decide.
+    """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
     Attributes:
-        policy: Its parts decide.
-        classify: Answers ``ClassifyWorkload``.
         takes_stated: It is given the reservations that users state, who err.
     """
 
@@ -66,17 +71,7 @@ def policies() -> tuple[str, ...]:
     return (*POLICIES, ORACLE)
 
 
-def estimates_for(
-    spec: str,
-    setup: Setup,
-    *,
-    seed: int,
-    confidence: float,
-    admission: str = "",
-    adaptation: str = "",
-    contention: str = "",
-    provisioning: str = "",
-) -> Estimates:
+def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts: str) -> Estimates:
     """The policy of a name, with what it needs.
 
     Args:
@@ -84,28 +79,25 @@ def estimates_for(
         setup: The run's world.
         seed: Of the run's streams.
         confidence: With which a target must be reached.
-        admission: Another admission than the policy's own; empty = its own.
-        adaptation: The same.
-        contention: The same.
-        provisioning: The same.
+        parts: Others than the policy's own, as ``make_policy`` takes them; empty = its own.
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
-    oracle, true_estimation, tell_truth = oracle_of(setup)
+    by_pairs = bool(setup.truth.references)
+    oracle = ESTIMATING if by_pairs else Bundle(Part(lambda: GreedyOracle(setup)))
     extra = {ORACLE: oracle}
     policy = make_policy(
         spec,
-        admission=admission,
-        adaptation=adaptation,
-        contention=contention,
-        provisioning=provisioning,
         defaults={"confidence": confidence, "seed": seed},
         extra=extra,
+        estimation=None,
+        **parts,
     )
     bundle = bundle_of(spec, extra)
-    if bundle is oracle and tell_truth is not None:
-        return Estimates(replace(policy, estimation=true_estimation), tell_truth)
+    if bundle is oracle and by_pairs:
+        told = replace(policy, estimation=NothingToProfile())
+        return Estimates(told, TrueNumbers(setup).classify)
     if bundle.estimates:
         trained = Trained(setup, Streams(seed))
         return Estimates(replace(policy, estimation=trained.planner), trained.classify)
@@ -118,10 +110,6 @@ def _nothing(action: act.ClassifyWorkload) -> ev.Report:
 
 class Trained:
     """What a training set teaches, by the live manager's classifier.
-
-    Args:
-        setup: With the training set.
-        streams: For the errors of its measurements.
 
     Raises:
         InvalidInput: There is no training set.
@@ -162,12 +150,12 @@ class Trained:
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         """The training set, profiled exhaustively."""
-        rows: dict[Aspect, dict[str, dict[str, Entry]]] = {kind: {} for kind in _KINDS}
+        rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
         for name in self._setup.training:
             found = self._campaign.measure(name, sources)
             if found is not None:
                 for kind, row in self._rows(found).items():
-                    rows[kind][name] = row
+                    rows.setdefault(kind, {})[name] = row
         made = {kind: UtilityMatrix.of_entries(kind, known) for kind, known in rows.items()}
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
@@ -194,26 +182,12 @@ class Trained:
 
     def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
         """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
-        truth = self._setup.truth
         matrix = np.zeros((len(names), len(names)))
         for i, one in enumerate(names):
-            own = TrueResident(one, 1000.0, 1)
-            alone = truth.alone(platform, own)
             for j, other in enumerate(names):
-                pair = [own, TrueResident(other, 1000.0, 1)]
-                if alone > 0 and truth.fits(platform, pair):
-                    rate = truth.rates(platform, pair)[0] / alone
-                    matrix[i, j] = rate * self._error("pair", platform, one, other)
+                error = self._error("pair", platform, one, other)
+                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * error
         return matrix
-
-
-_KINDS = (
-    Aspect.SCALE_UP,
-    Aspect.HETEROGENEITY,
-    Aspect.SCALE_OUT,
-    Aspect.TOLERATED,
-    Aspect.CAUSED,
-)
 
 
 def _reference(setup: Setup, sizes: dict[str, int]) -> str:

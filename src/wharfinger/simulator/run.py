@@ -1,8 +1,7 @@
 """One simulated run: the live core, the simulated engine, the loop's clock, and no store.
 
-What ``Runtime`` does with a clock, a store and a descriptor, this does with the simulation's loop:
-an event happens, the core decides, the engine acts, and what the core decided may be recorded in
-the log's form (``recording``). Nothing of the core knows the difference.
+It does with the simulation's loop what ``Runtime`` does with a clock, a store and a descriptor; the
+core knows no difference. Called by ``simulate``, ``replay`` and the experiments.
 """
 
 import gc
@@ -11,21 +10,24 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Manager
 from wharfinger.core.ports import OF_AN_ENGINE, Port, port_of, unanswerable
+from wharfinger.core.seams.placement import PlacementPolicy, ServerIndex
+from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.errors import InvalidInput
-from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Workload
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Plan, Refusal
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.runtime.replay import Replay, replay
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.cluster.provisioner import SimulatedProvisioner
@@ -47,7 +49,6 @@ from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
 from wharfinger.simulator.scenario.setup import Outage, Setup
-from wharfinger.simulator.timing import TimedPlacement
 
 OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
 """Priorities of events of one moment, after what ends and what is told of it."""
@@ -63,6 +64,9 @@ STALLED_SECONDS = 86_400.0
 """After so long without a decision, while no resident makes progress, a run is over."""
 
 Progress = Callable[[float], None]
+EXCHANGED = ("admission", "adaptation", "contention", "provisioning")
+"""Parts of a policy that may be exchanged for others, by name."""
+NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
 """Answers a question, at once or later, by ``PlacementProposed``."""
 _AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
@@ -81,15 +85,12 @@ class RunSpec:
 
     Attributes:
         scenario: A file, or a name; see docs/scenarios.md.
-        regime: Calibration of the physics; ``None`` = as the scenario says.
         policy: Name in ``wharfinger.simulator.policies``, perhaps with settings in brackets.
-        admission: Another admission than the policy's own; empty = its own.
-        adaptation: The same.
-        contention: The same.
-        provisioning: The same.
+        admission: Another one than the policy's own; empty = its own. So are ``adaptation``,
+            ``contention`` and ``provisioning``.
         seed: Of every stream.
-        servers: How many; ``None`` = as the scenario says.
-        workloads: How many; ``None`` = as the scenario says.
+        regime: Calibration of the physics; ``None`` = as the scenario says.
+        servers: How many; ``None`` = as the scenario says. So are ``workloads``.
         confidence: With which a target must be reached.
         series: Whether to keep what pictures over time need.
         record: File for the log of the run; ``None`` = none is kept.
@@ -115,11 +116,7 @@ class RunSpec:
 
 
 def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
-    """Run a scenario.
-
-    Args:
-        spec: What to run.
-        progress: Is told the share that is done, now and then.
+    """Run a scenario; ``progress`` is told the share that is done, now and then.
 
     Raises:
         InvalidInput: A file, a name or a number of the scenario is wrong.
@@ -160,7 +157,8 @@ def replay_recording(path: Path) -> Replay:
     estimates = _estimates(spec, setup)
 
     def make_manager(_started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
-        manager = Manager(estimates.policy, settings=_core(spec), state=state)
+        settings = CoreSettings(keep_ended=spec.keep_ended)
+        manager = Manager(estimates.policy, settings=settings, state=state)
         estimates.decide_for(manager)
         return manager
 
@@ -168,20 +166,35 @@ def replay_recording(path: Path) -> Replay:
 
 
 def _estimates(spec: RunSpec, setup: Setup) -> Estimates:
-    return estimates_for(
-        spec.policy,
-        setup,
-        seed=spec.seed,
-        confidence=spec.confidence,
-        admission=spec.admission,
-        adaptation=spec.adaptation,
-        contention=spec.contention,
-        provisioning=spec.provisioning,
-    )
+    parts = {part: getattr(spec, part) for part in EXCHANGED}
+    return estimates_for(spec.policy, setup, spec.seed, spec.confidence, **parts)
 
 
-def _core(spec: RunSpec) -> CoreSettings:
-    return CoreSettings(keep_ended=spec.keep_ended)
+class TimedPlacement:
+    """A placement that notes the ``seconds`` of each decision on a place."""
+
+    def __init__(self, placement: PlacementPolicy) -> None:
+        self._placement = placement
+        self.name = placement.name
+        self.settings: Any = placement.settings
+        self.seconds: list[float] = []
+
+    def place(self, request: PlacementRequest, view: ClusterView) -> PlacementVerdict:
+        """As the placement does."""
+        began = time.perf_counter()
+        verdict = self._placement.place(request, view)
+        self.seconds.append(time.perf_counter() - began)
+        return verdict
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """As the placement does."""
+        return self._placement.resize(request, placements, view)
+
+    def index(self) -> ServerIndex | None:
+        """The placement's."""
+        return self._placement.index()
 
 
 class Simulation:
@@ -190,16 +203,18 @@ class Simulation:
     Args:
         setup: The world.
         spec: Policy, seed, and what is wanted of the run.
+
+    Attributes:
+        deciders: Answer questions in place of the policy, by name.
     """
 
     def __init__(self, setup: Setup, spec: RunSpec) -> None:
         self.setup, self._spec = setup, spec
         streams = Streams(spec.seed)
-        estimates = _estimates(spec, setup)
-        self._estimates: Estimates = estimates
+        self._estimates = estimates = _estimates(spec, setup)
         self.placement = TimedPlacement(estimates.policy.placement)
         policy = replace(estimates.policy, placement=self.placement)
-        self.manager = Manager(policy, settings=_core(spec))
+        self.manager = Manager(policy, settings=CoreSettings(keep_ended=spec.keep_ended))
         estimates.decide_for(self.manager)
         self.cluster = SimulatedCluster(
             EventLoop(),
@@ -217,12 +232,14 @@ class Simulation:
             ),
         )
         if spec.series:
-            self._record_changes()
+            self.cluster.ledger.recorder = Recorder()
+            for machine in self.cluster.machines.values():
+                self.cluster.ledger.recorder.capacity(machine.server.name, machine.cpu_millicpus)
         self.loop = self.cluster.loop
         self.engine = SimulatedEngine(self.cluster)
-        self.provisioner = SimulatedProvisioner(self.cluster, setup, self._answer)
-        self.deciders: dict[str, Decider] = {}
         self._requests: deque[ev.Report | ev.Request] = deque()
+        self.provisioner = SimulatedProvisioner(self.cluster, setup, self._requests.append)
+        self.deciders: dict[str, Decider] = {}
         self._recording: Recording | None = None
         self._next_job = 0
         self._outages_left = len(setup.faults.outages)
@@ -303,10 +320,6 @@ class Simulation:
         if busy:
             self._set_wake()
 
-    def _answer(self, report: ev.Report) -> None:
-        """Something beside the engine reports, in simulated time."""
-        self._requests.append(report)
-
     def _note_end(self, event: ev.WorkloadRejected | ev.WorkloadRevoked | _AboutAKey) -> None:
         """How a workload has ended, in the core's words: it may forget its record."""
         if isinstance(event, ev.WorkloadRejected | ev.WorkloadRevoked):
@@ -347,17 +360,15 @@ class Simulation:
             self.cluster.ledger.begin(self.loop.now)
         self._next_job += 1
         self.cluster.submitted(job)
-        self._requests.append(ev.WorkloadSubmitted(self._as_handed_in(job)))
+        workload = job.workload
+        if job.stated is not None and self._estimates.takes_stated:
+            # Users who reserve do not know what they need (Quasar, figure 1d).
+            workload = replace(workload, reservation=job.stated)
+        self._requests.append(ev.WorkloadSubmitted(workload))
         if job.lifetime_seconds < inf:
             leaves_at = self.loop.now + job.lifetime_seconds
             self.loop.schedule(leaves_at, self._leave, job, LEAVES)
         self._expect_arrival()
-
-    def _as_handed_in(self, job: Job) -> Workload:
-        """Users who reserve do not know what they need (Quasar, figure 1d)."""
-        if job.stated is None or not self._estimates.takes_stated:
-            return job.workload
-        return replace(job.workload, reservation=job.stated)
 
     def _leave(self, job: Job) -> None:
         """A service is wanted no more; one that runs has ended by itself."""
@@ -435,28 +446,21 @@ class Simulation:
         if self._spec.record is None:
             yield
             return
-        with Recording.open(self._spec.record, self._spec) as self._recording:
+        head = {k: v for k, v in asdict(self._spec).items() if k not in NOT_RECORDED}
+        with Recording.open(self._spec.record, head) as self._recording:
             yield
-
-    def _record_changes(self) -> None:
-        recorder = self.cluster.ledger.recorder = Recorder()
-        for machine in self.cluster.machines.values():
-            recorder.capacity(0.0, machine, present=True)
 
     def fates(self) -> tuple[Fate, ...]:
         """Of all that were submitted, in order of arrival."""
         now = self.loop.now
         for run in self.cluster.runs:
             run.settle(now)
-        found = []
-        for job in self.setup.jobs:
-            account = self.cluster.accounts.get(job.name)
-            if account is not None:
-                found.append(fate_of(account, self._end_of(job.name), now))
-        return tuple(found)
-
-    def _end_of(self, name: str) -> str:
-        return self._ends.get(name, UNFINISHED)
+        accounts = self.cluster.accounts
+        return tuple(
+            fate_of(accounts[job.name], self._ends.get(job.name, UNFINISHED), now)
+            for job in self.setup.jobs
+            if job.name in accounts
+        )
 
     def _outcome(self, wall_seconds: float) -> Outcome:
         fates, spec, ledger = self.fates(), self._spec, self.cluster.ledger
@@ -467,8 +471,6 @@ class Simulation:
         if not finished:
             ledger.mark(self.loop.now)
         jobs = [self.cluster.jobs[fate.name] for fate in fates]
-        names = dict.fromkeys(phase.application for job in jobs for phase in job.all_phases)
-        best = {name: self.cluster.best(name) for name in names}
         effort = Effort(
             self.placement.seconds,
             self.loop.executed,
@@ -480,7 +482,7 @@ class Simulation:
             ledger.marked,
             began=began,
             ended=ended,
-            ideal_seconds=ideal_seconds(jobs, best, began, ended),
+            ideal_seconds=ideal_seconds(jobs, self.cluster.best, began, ended),
             effort=effort,
         )
         series = None
@@ -504,11 +506,6 @@ class Simulation:
             NotFound: It had not arrived when the run was over.
         """
         return self.manager.find(name)
-
-    @property
-    def now(self) -> float:
-        """Seconds from the run's beginning."""
-        return self.loop.now
 
 
 @contextmanager

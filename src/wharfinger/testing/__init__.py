@@ -13,8 +13,8 @@ from wharfinger.testing.adaptation import check_adaptation
 from wharfinger.testing.contention import check_contention
 from wharfinger.testing.engine import check_engine, engine_checks
 from wharfinger.testing.faulty import EngineFaults, FaultyEngine
-from wharfinger.testing.harness import EngineHarness, MemoryPrograms, Programs, ShellPrograms
-from wharfinger.testing.memory import MemoryCluster, MemoryEngine
+from wharfinger.testing.harness import EngineHarness, Programs, ShellPrograms
+from wharfinger.testing.memory import MemoryCluster, MemoryEngine, MemoryPrograms
 from wharfinger.testing.policy import check_admission, check_policy
 from wharfinger.testing.provisioning import check_provisioning
 from wharfinger.testing.recommender import check_recommender

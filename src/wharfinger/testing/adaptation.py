@@ -27,18 +27,19 @@ from wharfinger.core.seams.adaptation import (
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import Tracked
+from wharfinger.model.allocation import Allocation
 from wharfinger.model.performance import Quantity, Reading, Sample
-from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.placement.feedback import Feedback
-from wharfinger.testing.harness import expect
+from wharfinger.testing.harness import Expecting
+from wharfinger.testing.memory import make_server
+from wharfinger.testing.policy import has_room
 
 GIBIBYTE = 2**30
 PERIOD_SECONDS = 5.0
-_PLATFORM = Platform("made-up", "x86_64", "", 8000, 16 * GIBIBYTE)
 _CARRIED_OUT = (
     ev.AllocationPlanned,
     ev.WorkloadSuspended,
@@ -82,14 +83,18 @@ class _Trial:
 
     def __init__(self, adaptation: AdaptationPolicy, seed: int, mode: Mode) -> None:
         self._random, self.mode, self.now = Random(seed), mode, 0.0
-        self._watched = _Watched(adaptation, f"seed {seed}, mode {mode}: {adaptation.name}")
+        self._expect = Expecting(f"seed {seed}, mode {mode}: {adaptation.name}")
+        self._watched = _Watched(adaptation, self._expect)
         self._policy = Policy("made-up", Feedback(), Fifo(), self._watched)
         self.manager = Manager(self._policy)
         self._levels: dict[str, float] = {}
 
     def run(self, periods: int) -> None:
         able = Capabilities(measures=True)
-        servers = [_server(f"server{at}") for at in range(self._random.randint(1, 4))]
+        servers = [
+            make_server(f"server{at}", cpu_millicpus=8000, memory_bytes=16 * GIBIBYTE)
+            for at in range(self._random.randint(1, 4))
+        ]
         self.handle(self.manager.started("n", "0", "made-up", able))
         for server in servers:
             self.handle(ev.ServerReported(server))
@@ -109,11 +114,11 @@ class _Trial:
         before = encode_state(self.manager.state)
         others = [self._fork(before).handle(self.now, event) for _ in range(2)]
         same = _logged(others[0]) == _logged(others[1])
-        expect(same, f"{self._watched.context}: asked again, it answers otherwise")
+        self._expect(same, "asked again, it answers otherwise")
         step = self.manager.handle(self.now, event)
         if self.mode is self.manager.mode is Mode.RECOMMEND:
             done = [event for event in step.events if isinstance(event, _CARRIED_OUT)]
-            expect(not done, f"{self._watched.context}: {done} by a core that only recommends")
+            self._expect(not done, f"{done} by a core that only recommends")
         for action in step.actions:
             for report in _answers(action):
                 self.handle(report)
@@ -146,17 +151,17 @@ class _Trial:
 class _Watched:
     """An adaptation, and a check of each answer."""
 
-    def __init__(self, adaptation: AdaptationPolicy, context: str) -> None:
-        self._adaptation, self.context = adaptation, context
+    def __init__(self, adaptation: AdaptationPolicy, expect: Expecting) -> None:
+        self._adaptation, self._expect = adaptation, expect
         self.name, self.settings = adaptation.name, adaptation.settings
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         before = repr(record)
         tracked = self._adaptation.track(record, now, slowdown)
         again = self._adaptation.track(record, now, slowdown)
-        expect(tracked == again, f"{self.context}: tracked again, it is otherwise")
-        expect(tracked.name == record.name, f"{self.context}: it tracks {tracked.name}")
-        expect(repr(record) == before, f"{self.context}: tracking has changed {record.name}")
+        self._expect(tracked == again, "tracked again, it is otherwise")
+        self._expect(tracked.name == record.name, f"it tracks {tracked.name}")
+        self._expect(repr(record) == before, f"tracking has changed {record.name}")
         return tracked
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
@@ -165,36 +170,34 @@ class _Watched:
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         before = encode_state(cluster.state)
         due = self._adaptation.wake_at(now, cluster)
-        expect(encode_state(cluster.state) == before, f"{self.context}: wake_at changes something")
+        self._expect(encode_state(cluster.state) == before, "wake_at changes something")
         return due
 
     def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
         before = encode_state(cluster.state)
         first = next(iter(self._adaptation.remedies(now, event, cluster)), None)
-        expect(encode_state(cluster.state) == before, f"{self.context}: asking changes something")
+        self._expect(encode_state(cluster.state) == before, "asking changes something")
         remedies = self._adaptation.remedies(now, event, cluster)
         for at, remedy in enumerate(remedies):
-            expect(at > 0 or remedy == first, f"{self.context}: asked again, it wants {remedy}")
-            _check_remedy(remedy, cluster, f"{self.context}: {remedy}")
+            self._expect(at > 0 or remedy == first, f"asked again, it wants {remedy}")
+            _check_remedy(remedy, cluster, Expecting(f"{self._expect.context}: {remedy}"))
             yield remedy
 
 
-def _check_remedy(remedy: Remedy, cluster: Residents, context: str) -> None:
+def _check_remedy(remedy: Remedy, cluster: Residents, expect: Expecting) -> None:
     record = cluster.state.workloads.get(remedy.name)
-    expect(record is not None, f"{context}: there is no {remedy.name}")
-    expect(bool(remedy.decision.message), f"{context}: no message")
+    expect(record is not None, f"there is no {remedy.name}")
+    expect(bool(remedy.decision.message), "no message")
     if record is None:
         return
     allowed = _ALLOWED.get(type(remedy))
-    expect(allowed is None or record.phase in allowed, f"{context}: it is {record.phase}")
+    expect(allowed is None or record.phase in allowed, f"it is {record.phase}")
     if isinstance(remedy, Suspend):
-        expect(
-            remedy.suspended_for in cluster.state.workloads, f"{context}: for none that there is"
-        )
+        expect(remedy.suspended_for in cluster.state.workloads, "for none that there is")
     if isinstance(remedy, Migrate):
         restartable = record.workload.run.restartable
-        expect(restartable, f"{context}: it must not be started again")
-        expect(_fits(remedy, record, cluster), f"{context}: it does not fit there")
+        expect(restartable, "it must not be started again")
+        expect(_fits(remedy, record, cluster), "it does not fit there")
 
 
 def _fits(remedy: Migrate, record: WorkloadRecord, cluster: Residents) -> bool:
@@ -204,15 +207,8 @@ def _fits(remedy: Migrate, record: WorkloadRecord, cluster: Residents) -> bool:
     for placement in remedy.placements:
         if placement.server not in cluster.state.servers:
             return False
-        row, need = view.row(placement.server), placement.allocation
-        held = own.get(placement.server)
-        cpu = need.cpu_millicpus - (held.cpu_millicpus if held else 0)
-        memory = need.memory_bytes - (held.memory_bytes if held else 0)
-        if (
-            not view.accepting[row]
-            or view.cpu_allocated[row] + cpu > view.cpu_capacity[row]
-            or view.memory_allocated[row] + memory > view.memory_capacity[row]
-        ):
+        row, held = view.row(placement.server), own.get(placement.server, Allocation(0, 0))
+        if not view.accepting[row] or not has_room(view, row, placement.allocation, held):
             return False
     return True
 
@@ -231,10 +227,6 @@ def _answers(action: act.Action) -> Sequence[ev.Report]:
         case act.StopWorkload(key=key):
             return (ev.WorkloadFinished(key, None, 15, "killed"),)
     return ()
-
-
-def _server(name: str) -> Server:
-    return Server(name, _PLATFORM, _PLATFORM.cpu_millicpus, _PLATFORM.memory_bytes)
 
 
 def _workload(random: Random, name: str) -> Workload:

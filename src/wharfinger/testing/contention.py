@@ -19,7 +19,7 @@ from wharfinger.core.seams.contention import (
     Resident,
 )
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.testing.harness import expect
+from wharfinger.testing.harness import Expecting
 from wharfinger.testing.policy import PLATFORMS, make_request, make_residents, make_view
 
 CONFIDENCE = 0.8
@@ -56,24 +56,22 @@ def check_contention(make_model: Callable[[], ContentionModel], *, rounds: int =
 
 
 def _check(model: ContentionModel, seed: int) -> None:
-    random, context = Random(seed), f"seed {seed}: {model.name}"
+    random, expect = Random(seed), Expecting(f"seed {seed}: {model.name}")
     view = replace(make_view(random, random.choice((1, 2, 5, 40))), contention=None)
     newcomers = [make_request(random, view) for _ in range(4)]
     servers = [_draw(random, view.platforms[at]) for at in view.platform.tolist()]
-    _check_empty(model.table(), view, newcomers, context)
+    _check_empty(model.table(), view, newcomers, expect)
     table = _with_history(model, servers, random)
     found = answers(table, view, newcomers)
-    expect(
-        found == answers(table, view, newcomers), f"{context}: asked again, it answers otherwise"
-    )
+    expect(found == answers(table, view, newcomers), "asked again, it answers otherwise")
     fresh = _table(model, servers)
-    expect(found == answers(fresh, view, newcomers), f"{context}: its history shows")
+    expect(found == answers(fresh, view, newcomers), "its history shows")
     for row, server in enumerate(servers):
         asks = table.put(row, server.platform, server.residents)
-        expect(not asks, f"{context}: it asks for another look where nothing has changed")
-    expect(found == answers(table, view, newcomers), f"{context}: putting again changes it")
-    _check_bounds(table, view, newcomers, context)
-    _check_one_more(model, servers, view, newcomers, context)
+        expect(not asks, "it asks for another look where nothing has changed")
+    expect(found == answers(table, view, newcomers), "putting again changes it")
+    _check_bounds(table, view, newcomers, expect)
+    _check_one_more(model, servers, view, newcomers, expect)
 
 
 def _draw(random: Random, platform: str) -> _Server:
@@ -142,15 +140,15 @@ def _check_empty(
     table: ContentionTable,
     view: ClusterView,
     newcomers: Sequence[PlacementRequest],
-    context: str,
+    expect: Expecting,
 ) -> None:
     for newcomer in newcomers:
         assessment = table.assess(newcomer, view, CONFIDENCE)
-        expect(not _any(assessment.suffered), f"{context}: an empty table slows a newcomer")
+        expect(not _any(assessment.suffered), "an empty table slows a newcomer")
         apart = assessment.incompatible
-        expect(apart is None or not apart.any(), f"{context}: it does not fit on an empty server")
+        expect(apart is None or not apart.any(), "it does not fit on an empty server")
     known = [table.slowdown_of(0, "w0"), *table.scores(0)]
-    expect(known == [None], f"{context}: it knows a workload that is not there")
+    expect(known == [None], "it knows a workload that is not there")
 
 
 def _any(estimates: LogEstimates) -> bool:
@@ -161,17 +159,17 @@ def _check_bounds(
     table: ContentionTable,
     view: ClusterView,
     newcomers: Sequence[PlacementRequest],
-    context: str,
+    expect: Expecting,
 ) -> None:
     able = np.ones(len(view.names), dtype=np.bool_)
     for newcomer in newcomers:
         assessment = table.assess(newcomer, view, CONFIDENCE)
         cost = assessment.cost(able, None)
-        expect(bool((assessment.suffered.variance >= 0).all()), f"{context}: a negative variance")
+        expect(bool((assessment.suffered.variance >= 0).all()), "a negative variance")
         for name in ("violation", "lost"):
-            expect(bool((getattr(cost, name) >= 0).all()), f"{context}: a negative {name}")
-        expect(bool((cost.lost <= cost.violation).all()), f"{context}: more lost than violated")
-        expect(bool(np.isfinite(cost.waste).all()), f"{context}: waste is no number")
+            expect(bool((getattr(cost, name) >= 0).all()), f"a negative {name}")
+        expect(bool((cost.lost <= cost.violation).all()), "more lost than violated")
+        expect(bool(np.isfinite(cost.waste).all()), "waste is no number")
 
 
 def _check_one_more(
@@ -179,7 +177,7 @@ def _check_one_more(
     servers: Sequence[_Server],
     view: ClusterView,
     newcomers: Sequence[PlacementRequest],
-    context: str,
+    expect: Expecting,
 ) -> None:
     """Scores and sensitivities are drawn non-negative; it came before all others."""
     before, after = _table(model, servers), _table(model, servers)
@@ -189,4 +187,4 @@ def _check_one_more(
             after.put(row, server.platform, (one, *server.residents))
     for newcomer in newcomers:
         less, more = (t.assess(newcomer, view, CONFIDENCE).suffered.mean for t in (before, after))
-        expect(bool((more >= less).all()), f"{context}: one more neighbor takes less")
+        expect(bool((more >= less).all()), "one more neighbor takes less")

@@ -27,15 +27,13 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 
+from wharfinger.testing import run_checks, start_checks
 from wharfinger.testing.harness import EngineCheck, EngineHarness
-from wharfinger.testing.profile_checks import PROFILE_CHECKS
-from wharfinger.testing.run_checks import RUN_CHECKS
-from wharfinger.testing.start_checks import START_CHECKS
 
 
 def engine_checks() -> tuple[EngineCheck, ...]:
     """Every check, in the order of their dependence: what fails first explains the rest."""
-    return START_CHECKS + RUN_CHECKS + PROFILE_CHECKS
+    return (*start_checks.CHECKS, *run_checks.CHECKS)
 
 
 def check_engine(make_harness: Callable[[Path], EngineHarness]) -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""Any engine, with faults: what the core has to bear is what this makes happen.
+"""Any engine, with the faults that the core has to bear; for tests of the runtime.
 
-For tests of the runtime and of what stands above it. Nothing that ``FaultyEngine`` does goes
-beyond the promises of ``wharfinger.engines.base``: reports come late, twice and in another
-order, an engine dies and another takes over, an action is refused before it has an effect.
-What it does hangs on its seed alone.
+All within the promises of ``wharfinger.engines.base``: reports come late, twice and in another
+order, an engine dies and another takes over, an action is refused before it has an effect. What it
+does depends on its seed alone.
 
     >>> from random import Random
     >>> from wharfinger.testing import FaultyEngine, EngineFaults, MemoryCluster, MemoryEngine
@@ -59,9 +58,10 @@ class FaultyEngine:
     Args:
         make_engine: Makes the engine, and another one on the same state after a crash.
         random: Decides what goes wrong.
-        faults: How often; ``faults`` may be changed at any time.
+        faults: How often; the attribute may be changed at any time.
 
     Attributes:
+        inner: The engine that is wrapped now.
         crashes: How often the engine has died.
         dead: Between ``die`` and ``revive``: actions raise, nothing is reported.
     """
@@ -74,7 +74,7 @@ class FaultyEngine:
         self.dead = False
         self._make_engine = make_engine
         self._random = random
-        self._inner = make_engine()
+        self.inner = make_engine()
         self._held: list[ev.Report] = []
         self._synced = False
         self._refusals: list[EngineFault] = []
@@ -84,17 +84,12 @@ class FaultyEngine:
     @property
     def name(self) -> str:
         """The wrapped engine's."""
-        return self._inner.name
+        return self.inner.name
 
     @property
     def capabilities(self) -> Capabilities:
         """The wrapped engine's."""
-        return self._inner.capabilities
-
-    @property
-    def inner(self) -> Engine:
-        """The engine that is wrapped now."""
-        return self._inner
+        return self.inner.capabilities
 
     # --- faults on request --------------------------------------------------------------------
 
@@ -109,15 +104,15 @@ class FaultyEngine:
 
     def die(self) -> None:
         """Be gone until ``revive``: what runs goes on, unwatched."""
-        self._opened().unregister(self._inner.fileno())
-        self._inner.close()
+        self._opened().unregister(self.inner.fileno())
+        self.inner.close()
         self._forget_reports()
         self.dead = True
         self.crashes += 1
 
     def revive(self) -> None:
         """Another engine takes over on the same state."""
-        self._inner = self._make_engine()
+        self.inner = self._make_engine()
         self._open()
         self.dead = False
 
@@ -140,7 +135,7 @@ class FaultyEngine:
             raise EngineFault("the engine is dead", retryable=True)
         if isinstance(action, _ANSWERED) and self._happens(self.faults.refuse):
             raise EngineFault("refused by chance", retryable=True)
-        self._inner.perform(action)
+        self.inner.perform(action)
 
     def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
         """The wrapped engine's reports, late, twice and in disorder, as the faults say."""
@@ -148,7 +143,7 @@ class FaultyEngine:
         if self.dead:
             return []
         late, self._held = self._held, []
-        fresh = self._inner.poll(0.0 if late else timeout_seconds)
+        fresh = self.inner.poll(0.0 if late else timeout_seconds)
         reports = [*late, *self._disturbed(fresh)]
         if self._happens(self.faults.reorder) and self._synced:
             self._random.shuffle(reports)
@@ -162,11 +157,11 @@ class FaultyEngine:
 
     def usage(self) -> Mapping[str, Usage]:
         """The wrapped engine's."""
-        return {} if self.dead else self._inner.usage()
+        return {} if self.dead else self.inner.usage()
 
     def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
         """The wrapped engine's."""
-        return self._inner.read_log(key, offset, limit_bytes)
+        return self.inner.read_log(key, offset, limit_bytes)
 
     def close(self) -> None:
         """Close the wrapped engine. The same object may be opened again, as another engine."""
@@ -177,14 +172,14 @@ class FaultyEngine:
         os.close(self._wake)
         self._epoll = None
         if not self.dead:
-            self._inner.close()
-        self._inner, self.dead = self._make_engine(), False
+            self.inner.close()
+        self.inner, self.dead = self._make_engine(), False
 
     # --- pieces ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._inner.open()
-        self._opened().register(self._inner.fileno(), select.EPOLLIN)
+        self.inner.open()
+        self._opened().register(self.inner.fileno(), select.EPOLLIN)
 
     def _opened(self) -> select.epoll:
         if self._epoll is None:

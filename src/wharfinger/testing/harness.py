@@ -1,7 +1,7 @@
-"""What the checks of an engine stand on: programs to run, and a session that watches reports.
+"""The frame of the checks of an engine: programs to run, and a session that watches reports.
 
-``wharfinger.testing.engine`` has the checks themselves. A test gives an ``EngineHarness``:
-how to make the engine on a state directory, and programs that this engine can run.
+A test gives an ``EngineHarness``: how to make the engine on a state directory, and programs that
+this engine can run. Each check is a function of an ``EngineTrial``, an open engine of a harness.
 """
 
 import shlex
@@ -10,7 +10,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
 
@@ -20,9 +20,9 @@ from wharfinger.engines.base import Engine
 from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.testing.memory import MemoryCluster
 
 R = TypeVar("R", bound=ev.Report)
+T = TypeVar("T")
 
 End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
 ENDS = (ev.WorkloadFinished, ev.WorkloadVanished, ev.StartFailed)
@@ -32,6 +32,18 @@ def expect(condition: bool, message: str) -> None:
     """Fail the check; unlike ``assert`` also under ``python -O``."""
     if not condition:
         raise AssertionError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Expecting:
+    """``expect``, with messages that begin with a context."""
+
+    context: str
+
+    def __call__(self, condition: bool, message: str) -> None:
+        """Fail the check where the condition does not hold."""
+        if not condition:
+            raise AssertionError(f"{self.context}: {message}")
 
 
 class Programs(Protocol):
@@ -83,8 +95,7 @@ class ShellPrograms:
 
     def working(self, key: str) -> Run:
         """Appends a line to a file, again and again."""
-        done = shlex.quote(str(self._done(key)))
-        return self._shell(key, f"while :; do echo done >> {done}; sleep 0.01; done")
+        return self._shell(key, f"while :; do {self._append('done', key)}; sleep 0.01; done")
 
     def missing(self, key: str) -> Run:
         """A path where nothing is."""
@@ -92,61 +103,21 @@ class ShellPrograms:
 
     def starts(self, key: str) -> int:
         """Lines that the starts have left."""
-        return _count_lines(self._started(key))
+        return self._lines("started", key)
 
     def work_done(self, key: str) -> int:
         """Lines that the program has appended."""
-        return _count_lines(self._done(key))
+        return self._lines("done", key)
 
-    def _done(self, key: str) -> Path:
-        return self._directory / f"done.{key}"
+    def _append(self, what: str, key: str) -> str:
+        return f"echo {what} >> {shlex.quote(str(self._directory / f'{what}.{key}'))}"
 
-    def _started(self, key: str) -> Path:
-        return self._directory / f"started.{key}"
+    def _lines(self, what: str, key: str) -> int:
+        path = self._directory / f"{what}.{key}"
+        return path.read_text().count("\n") if path.exists() else 0
 
     def _shell(self, key: str, script: str) -> Run:
-        mark = f"echo started >> {shlex.quote(str(self._started(key)))}"
-        return Run(("/bin/sh", "-c", f"{mark}; {script}"))
-
-
-def _count_lines(path: Path) -> int:
-    return path.read_text().count("\n") if path.exists() else 0
-
-
-class MemoryPrograms:
-    """What a ``MemoryCluster`` takes for programs."""
-
-    def __init__(self, cluster: MemoryCluster) -> None:
-        self._cluster = cluster
-
-    def exiting(self, key: str, status: int) -> Run:
-        """``exit STATUS``."""
-        return Run(("exit", str(status)))
-
-    def lasting(self, key: str) -> Run:
-        """Runs until told."""
-        return Run(("serve",))
-
-    def printing(self, key: str, text: str) -> Run:
-        """``print TEXT``."""
-        return Run(("print", text))
-
-    def working(self, key: str) -> Run:
-        """Whatever lasts works while the cluster's clock moves."""
-        return self.lasting(key)
-
-    def missing(self, key: str) -> Run:
-        """``missing``."""
-        return Run(("missing",))
-
-    def starts(self, key: str) -> int:
-        """As the cluster counted."""
-        return self._cluster.starts[key]
-
-    def work_done(self, key: str) -> int:
-        """Seconds that it was not suspended; this second is the time for more."""
-        self._cluster.advance(1.0)
-        return int(self._cluster.worked_seconds(key))
+        return Run(("/bin/sh", "-c", f"{self._append('started', key)}; {script}"))
 
 
 @dataclass(slots=True)
@@ -185,31 +156,26 @@ class Session:
 
     def wait_for(self, kind: type[R], key: str | None = None) -> R:
         """The first report of a kind (about a key), however long ago; waits for it."""
-        found = self._wait(
-            lambda: next((r for r in self.reports if isinstance(r, kind) and _about(r, key)), None),
+        return self._wait(
+            lambda: [r for r in self.about(key) if isinstance(r, kind)],
             f"{kind.__name__}{f' about {key!r}' if key else ''}",
-        )
-        if not isinstance(found, kind):
-            raise TypeError(f"{found} is no {kind}")
-        return found
+        )[0]
 
     def wait_for_end(self, key: str) -> End:
         """How a start ended, or that it never was one."""
-        found = self._wait(
-            lambda: next((r for r in self.reports if isinstance(r, ENDS) and r.key == key), None),
-            f"an end of {key!r}",
-        )
-        if not isinstance(found, ENDS):
-            raise TypeError(f"{found} is no end")
-        return found
+        return self._wait(lambda: self.ends(key), f"an end of {key!r}")[0]
 
-    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for something that shows outside the engine, while reports go on coming in."""
-        self._wait(lambda: True if condition() else None, what)
+        self._wait(condition, what)
 
-    def about(self, key: str) -> list[ev.Report]:
-        """What was reported about a key so far."""
-        return [report for report in self.reports if getattr(report, "key", None) == key]
+    def about(self, key: str | None) -> list[ev.Report]:
+        """What was reported about a key so far; ``None`` = about anything."""
+        return [r for r in self.reports if key is None or getattr(r, "key", None) == key]
+
+    def ends(self, key: str) -> list[End]:
+        """Those that were reported of a key so far."""
+        return [report for report in self.about(key) if isinstance(report, ENDS)]
 
     def take_in(self, timeout_seconds: float = 0.0) -> None:
         """One call of ``poll``."""
@@ -220,52 +186,99 @@ class Session:
         self.take_in()
         self.reports.clear()
 
-    def _wait(self, look: Callable[[], object], what: str) -> object:
+    def _wait(self, look: Callable[[], T], what: str) -> T:
         deadline = time.monotonic() + self.deadline_seconds
-        while (found := look()) is None:
+        while not (found := look()):
             left = deadline - time.monotonic()
             expect(left > 0, f"no {what} in {self.deadline_seconds} s, only {self.reports}")
             self.take_in(min(left, 0.05))
         return found
 
 
-def _about(report: ev.Report, key: str | None) -> bool:
-    return key is None or getattr(report, "key", None) == key
+@dataclass(slots=True)
+class EngineTrial(Session):
+    """A session of the engine under check, with its programs, and what checks expect of it."""
 
+    harness: "EngineHarness" = field(kw_only=True)
 
-def expect_status(session: Session, key: str, status: int) -> None:
-    """The program of this key exited with this status."""
-    end = session.wait_for_end(key)
-    expect(
-        isinstance(end, ev.WorkloadFinished)
-        and (end.exit_code, end.signal, end.reason) == (status, None, "exited"),
-        f"{key} exited with {status}, reported was {end}",
-    )
+    @property
+    def programs(self) -> Programs:
+        """The harness's."""
+        return self.harness.programs
 
+    def action(self, key: str, run: Run, server: str | None = None) -> act.StartWorkload:
+        """A start of one CPU and 64 MiB on a server, by default the engine's first."""
+        workload = Workload(key, WorkloadType.SINGLE_NODE, run)
+        placement = Placement(server or self.servers[0], Allocation(1000, 64 << 20))
+        return act.StartWorkload(key, workload, (placement,))
 
-def expect_no_end(session: Session, key: str) -> None:
-    """It runs, and nothing else was said, nor is in the next moment."""
-    session.take_in(0.1)
-    ends = [report for report in session.about(key) if isinstance(report, ENDS)]
-    expect(not ends, f"{key} runs, reported was {ends}")
+    def start(self, key: str, run: Run | None = None, server: str | None = None) -> None:
+        """Ask for a start, by default of a program that lasts."""
+        self.perform(self.action(key, run or self.programs.lasting(key), server))
 
+    def run_lasting(self, key: str) -> None:
+        """Start a program that lasts, and wait until it runs."""
+        self.start(key)
+        self.wait_for(ev.WorkloadStarted, key)
 
-def expect_one_end(session: Session, key: str) -> End:
-    """It ended, in one way only, however often that was told."""
-    end = session.wait_for_end(key)
-    session.take_in(0.1)
-    ends = {report for report in session.about(key) if isinstance(report, ENDS)}
-    expect(ends == {end}, f"one start of {key}, several ends: {ends}")
-    return end
+    def skip(self, reason: str) -> NoReturn:
+        """Say that a promise can't be checked here; pytest and unittest show it as skipped.
 
+        Raises:
+            unittest.SkipTest: Always.
+        """
+        raise unittest.SkipTest(reason)
 
-def expect_no_log(session: Session, key: str) -> None:
-    """The engine has no output under this key."""
-    try:
-        chunk = session.engine.read_log(key)
-    except NotFound:
-        return
-    raise AssertionError(f"there is no start {key}, its output is {chunk}")
+    def expect_status(self, key: str, status: int) -> None:
+        """The program of this key exited with this status."""
+        end = self.wait_for_end(key)
+        expect(
+            isinstance(end, ev.WorkloadFinished)
+            and (end.exit_code, end.signal, end.reason) == (status, None, "exited"),
+            f"{key} exited with {status}, reported was {end}",
+        )
+
+    def expect_no_end(self, key: str) -> None:
+        """It runs, and nothing else was said, nor is in the next moment."""
+        self.take_in(0.1)
+        expect(not self.ends(key), f"{key} runs, reported was {self.ends(key)}")
+
+    def expect_one_end(self, key: str) -> None:
+        """It ended, in one way only, however often that was told."""
+        end = self.wait_for_end(key)
+        self.take_in(0.1)
+        ends = set(self.ends(key))
+        expect(ends == {end}, f"one start of {key}, several ends: {ends}")
+
+    def expect_no_log(self, key: str) -> None:
+        """The engine has no output under this key."""
+        try:
+            chunk = self.engine.read_log(key)
+        except NotFound:
+            return
+        raise AssertionError(f"there is no start {key}, its output is {chunk}")
+
+    def expect_started_once(self, *keys: str) -> None:
+        """Each of these really began, and none began again in the next moment."""
+        for key in keys:
+            self.wait_until(partial(self.programs.starts, key), f"trace of {key}")
+        self.take_in(0.1)
+        for key in keys:
+            times = self.programs.starts(key)
+            expect(times == 1, f"{key} was started {times} times")
+
+    def expect_never_started(self, key: str) -> None:
+        """No program of this key ever began."""
+        expect(self.programs.starts(key) == 0, f"{key} was started all the same")
+
+    def clean_up(self) -> None:
+        """Another engine takes over, stops and forgets all that it knows, and closes."""
+        self.reopen()
+        for key in self.wait_for(ev.EngineSynced).known_keys:
+            self.perform(act.StopWorkload(key, 0.0))
+            self.wait_for_end(key)
+            self.perform(act.ForgetWorkload(key))
+        self.engine.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,49 +310,16 @@ class EngineHarness:
         return self.directory / "state"
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def trial(self) -> Iterator[EngineTrial]:
         """An open engine; at the end all that it knows is stopped and forgotten."""
         self.state.mkdir(exist_ok=True)
-        session = Session(lambda: self.make_engine(self.state), self.deadline_seconds)
-        session.open()
+        make_engine = partial(self.make_engine, self.state)
+        trial = EngineTrial(make_engine, self.deadline_seconds, harness=self)
+        trial.open()
         try:
-            yield session
+            yield trial
         finally:
-            _clean_up(session)
-
-    def elsewhere(self) -> Engine:
-        """The engine that ``make_elsewhere`` makes."""
-        if self.make_elsewhere is None:
-            self.skip("this harness has no make_elsewhere")
-        return self.make_elsewhere(self.state)
-
-    def skip(self, reason: str) -> NoReturn:
-        """Say that a promise can't be checked here; pytest and unittest show it as skipped.
-
-        Raises:
-            unittest.SkipTest: Always.
-        """
-        raise unittest.SkipTest(reason)
-
-    def start(
-        self, session: Session, key: str, run: Run, server: str | None = None
-    ) -> act.StartWorkload:
-        """A start of one CPU and 64 MiB on a server, by default the engine's first."""
-        workload = Workload(key, WorkloadType.SINGLE_NODE, run)
-        placement = Placement(server or session.servers[0], Allocation(1000, 64 << 20))
-        return act.StartWorkload(key, workload, (placement,))
-
-    def expect_started_once(self, session: Session, *keys: str) -> None:
-        """Each of these really began, and none began again in the next moment."""
-        for key in keys:
-            session.wait_until(partial(self._has_started, key), f"trace of {key}")
-        session.take_in(0.1)
-        for key in keys:
-            times = self.programs.starts(key)
-            expect(times == 1, f"{key} was started {times} times")
-
-    def _has_started(self, key: str) -> bool:
-        return self.programs.starts(key) > 0
+            trial.clean_up()
 
 
 class EngineCheck(Protocol):
@@ -354,10 +334,13 @@ class EngineCheck(Protocol):
         """Check it."""
 
 
-def _clean_up(session: Session) -> None:
-    session.reopen()
-    for key in session.wait_for(ev.EngineSynced).known_keys:
-        session.perform(act.StopWorkload(key, 0.0))
-        session.wait_for_end(key)
-        session.perform(act.ForgetWorkload(key))
-    session.engine.close()
+def add_check(checks: list[EngineCheck], check: Callable[[EngineTrial], None]) -> EngineCheck:
+    """Make a check of a function of an open engine, and add it to these."""
+
+    @wraps(check)
+    def checked(harness: EngineHarness) -> None:
+        with harness.trial() as trial:
+            check(trial)
+
+    checks.append(checked)
+    return checked

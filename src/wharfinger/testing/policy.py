@@ -15,7 +15,7 @@ or at once:
     >>> check_policy(LeastLoaded(), rounds=5)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeVar
@@ -50,7 +50,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
-from wharfinger.testing.harness import expect
+from wharfinger.testing.harness import Expecting, expect
 
 N = TypeVar("N", bound=np.generic)
 
@@ -73,6 +73,11 @@ class Question:
         """On how many servers the engine and the workload's user allow it to be."""
         scale = self.request.workload.scale.max_servers
         return min(scale, self.view.capabilities.max_servers_per_workload)
+
+    def expect(self, condition: bool, message: str) -> None:
+        """Fail the check, with the question in the message."""
+        if not condition:
+            raise AssertionError(f"{self}: {message}")
 
     def __str__(self) -> str:
         reservation = self.request.workload.reservation
@@ -216,21 +221,23 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
     for question in questions(rounds):
         before = copied(question.view)
         answer = policy.place(question.request, question.view)
-        expect(
+        question.expect(
             policy.place(question.request, question.view) == answer,
-            f"{question}: asked again, {policy.name} answers otherwise",
+            f"asked again, {policy.name} answers otherwise",
         )
         _check_answer(policy, question, answer)
         _check_resize(policy, question, before)
-        expect(is_same(before, question.view), f"{question}: {policy.name} has changed the view")
+        question.expect(is_same(before, question.view), f"{policy.name} has changed the view")
 
 
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
-    _check_decision(answer.decision, policy.name, str(question), accepted=isinstance(answer, Plan))
+    _check_decision(
+        answer.decision, policy.name, question.expect, accepted=isinstance(answer, Plan)
+    )
     if isinstance(answer, Plan):
-        _check_places(question, answer.placements)
+        _check_places(question, answer.placements, {})
     elif isinstance(answer, WaitUntil):
-        expect(answer.time > question.request.now, f"{question}: it waits until {answer.time}")
+        question.expect(answer.time > question.request.now, f"it waits until {answer.time}")
     elif isinstance(answer, Refusal) and answer.waits_for:
         _check_waiting(policy, question, answer.waits_for)
 
@@ -238,48 +245,52 @@ def _check_answer(policy: PlacementPolicy, question: Question, answer: Placement
 def _check_waiting(policy: PlacementPolicy, question: Question, servers: tuple[str, ...]) -> None:
     """Room on other servers than those that it waits for changes nothing."""
     view = question.view
-    expect(set(servers) <= set(view.names), f"{question}: {servers} are not all there")
+    question.expect(set(servers) <= set(view.names), f"{servers} are not all there")
     awaited = np.array([name in servers for name in view.names])
     cpu, memory = (
         _frozen(np.where(awaited, column, 0))
         for column in (view.cpu_allocated, view.memory_allocated)
     )
     elsewhere = replace(view, cpu_allocated=cpu, memory_allocated=memory)
-    expect(
+    question.expect(
         not isinstance(policy.place(question.request, elsewhere), Plan),
-        f"{question}: it waits for {servers}, and goes where there is room elsewhere",
+        f"it waits for {servers}, and goes where there is room elsewhere",
     )
 
 
-def _check_places(question: Question, placements: tuple[Placement, ...]) -> None:
-    names = [placement.server for placement in placements]
-    expect(bool(names), f"{question}: a plan without a place")
-    expect(len(set(names)) == len(names), f"{question}: {names} twice on one server")
-    expect(len(names) <= question.most_servers, f"{question}: on {len(names)} servers")
-    for placement in placements:
-        _check_place(question, placement)
+def _check_places(
+    question: Question, placements: tuple[Placement, ...], held: Mapping[str, Allocation]
+) -> None:
+    """Room, and permission where nothing is held yet."""
+    view, names = question.view, [placement.server for placement in placements]
+    question.expect(bool(names), "a plan without a place")
+    question.expect(len(set(names)) == len(names), f"{names} twice on one server")
+    most = max(len(held), question.most_servers)
+    question.expect(len(names) <= most, f"on {len(names)} servers")
+    for server, placement in zip(names, placements, strict=True):
+        row = list(view.names).index(server)
+        if server not in held:
+            question.expect(bool(view.accepting[row]), f"{server} takes no work")
+            question.expect(row not in question.request.excluded, f"{server} is excluded")
+        _check_room(question, row, placement.allocation, held.get(server, Allocation(0, 0)))
 
 
-def _check_place(question: Question, placement: Placement) -> None:
-    """A server where it is not yet."""
-    view, server = question.view, placement.server
-    row = list(view.names).index(server)
-    expect(bool(view.accepting[row]), f"{question}: {server} takes no work")
-    expect(row not in question.request.excluded, f"{question}: {server} is excluded")
-    _check_room(question, row, placement.allocation, held=Allocation(0, 0))
+def has_room(view: ClusterView, row: int, given: Allocation, held: Allocation) -> bool:
+    """Whether what is given in place of what is held fits; giving back always does."""
+    cpu = given.cpu_millicpus - held.cpu_millicpus
+    memory = given.memory_bytes - held.memory_bytes
+    cpu_fits = cpu <= 0 or view.cpu_allocated[row] + cpu <= view.cpu_capacity[row]
+    memory_fits = memory <= 0 or view.memory_allocated[row] + memory <= view.memory_capacity[row]
+    return bool(cpu_fits and memory_fits)
 
 
 def _check_room(question: Question, row: int, given: Allocation, held: Allocation) -> None:
-    """What is given in place of what is held fits; giving back always does."""
-    view, server = question.view, question.view.names[row]
-    more_cpu = given.cpu_millicpus - held.cpu_millicpus
-    more_memory = given.memory_bytes - held.memory_bytes
-    cpu, memory = view.cpu_allocated[row] + more_cpu, view.memory_allocated[row] + more_memory
-    expect(more_cpu <= 0 or cpu <= view.cpu_capacity[row], f"{question}: {cpu}m on {server}")
-    expect(more_memory <= 0 or memory <= view.memory_capacity[row], f"{question}: {memory} bytes")
-    expect(given.cpu_millicpus >= 0 and given.memory_bytes > 0, f"{question}: {given}")
+    view = question.view
+    room = has_room(view, row, given, held)
+    question.expect(room, f"{given} in place of {held} has no room on {view.names[row]}")
+    question.expect(given.cpu_millicpus >= 0 and given.memory_bytes > 0, f"{given}")
     if not view.capabilities.fractional_cpu:
-        expect(given.cpu_millicpus % 1000 == 0, f"{question}: {given}, only whole CPUs are there")
+        question.expect(given.cpu_millicpus % 1000 == 0, f"{given}, only whole CPUs are there")
 
 
 def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterView) -> None:
@@ -294,7 +305,7 @@ def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterVi
         request = replace(question.request, load=load)
         answer = policy.resize(request, held, view)
         again = policy.resize(request, held, before)
-        expect(answer == again, f"{question}: asked again, the resize is otherwise")
+        question.expect(answer == again, "asked again, the resize is otherwise")
         if answer is not None:
             _check_resized(policy, question, held, answer)
 
@@ -310,39 +321,32 @@ def _check_resized(
     policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
 ) -> None:
     accepted = isinstance(answer, Plan)
-    _check_decision(answer.decision, policy.name, f"{question}, resized", accepted=accepted)
+    expect_resized = Expecting(f"{question}, resized")
+    _check_decision(answer.decision, policy.name, expect_resized, accepted=accepted)
     if not isinstance(answer, Plan):
         return
-    expect(question.view.capabilities.resize, f"{question}: this engine can't resize")
-    names = [placement.server for placement in answer.placements]
-    expect(len(set(names)) == len(names), f"{question}: {names} twice on one server")
+    question.expect(question.view.capabilities.resize, "this engine can't resize")
     now = {placement.server: placement.allocation for placement in held}
-    most = max(len(held), question.most_servers)
-    expect(len(names) <= most, f"{question}: it grew to {len(names)} servers")
-    expect(
-        not now.keys().isdisjoint(names), f"{question}: it is to be on {names}, moved from {now}"
-    )
-    for placement in answer.placements:
-        if placement.server in now:
-            row = list(question.view.names).index(placement.server)
-            _check_room(question, row, placement.allocation, now[placement.server])
-        else:
-            _check_place(question, placement)
+    stays = any(placement.server in now for placement in answer.placements)
+    question.expect(stays, f"it is moved from {now} to {answer.placements}")
+    _check_places(question, answer.placements, now)
 
 
-def _check_decision(decision: Decision, name: str, where: str, *, accepted: bool) -> None:
-    expect(decision.decided_by == name, f"{where}: decided by {decision.decided_by!r}, not {name}")
-    expect(decision.accepted == accepted, f"{where}: plan or refusal, the record says otherwise")
-    expect((decision.reason is ReasonCode.OK) == accepted, f"{where}: reason {decision.reason}")
-    expect(bool(decision.message), f"{where}: no message")
-    expect("\n" not in decision.message, f"{where}: the message is not one line")
-    expect(bool(decision.would_change) != accepted, f"{where}: would_change")
-    expect(len(decision.candidates) <= CANDIDATES_KEPT, f"{where}: {len(decision.candidates)} kept")
+def _check_decision(
+    decision: Decision, name: str, expect: Callable[[bool, str], None], *, accepted: bool
+) -> None:
+    expect(decision.decided_by == name, f"decided by {decision.decided_by!r}, not {name}")
+    expect(decision.accepted == accepted, "plan or refusal, the record says otherwise")
+    expect((decision.reason is ReasonCode.OK) == accepted, f"reason {decision.reason}")
+    expect(bool(decision.message), "no message")
+    expect("\n" not in decision.message, "the message is not one line")
+    expect(bool(decision.would_change) != accepted, "would_change")
+    expect(len(decision.candidates) <= CANDIDATES_KEPT, f"{len(decision.candidates)} kept")
     servers = [candidate.server for candidate in decision.candidates]
-    expect(len(set(servers)) == len(servers), f"{where}: a candidate twice in {servers}")
+    expect(len(set(servers)) == len(servers), f"a candidate twice in {servers}")
     scores = [candidate.score for candidate in decision.candidates]
     known = [score for score in scores if score is not None]
-    expect(scores[: len(known)] == sorted(known), f"{where}: candidates are not ranked: {scores}")
+    expect(scores[: len(known)] == sorted(known), f"candidates are not ranked: {scores}")
 
 
 # --- admissions ---------------------------------------------------------------------------
@@ -373,16 +377,16 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
         view = AdmissionView(copied(question.view), dict(waiting))
         request = question.request
         gate = admission.admit(request, view)
-        expect(admission.admit(request, view) == gate, f"{question}: it answers otherwise")
+        question.expect(admission.admit(request, view) == gate, "it answers otherwise")
         _check_verdict(admission, question, gate)
         queued = admission.enqueue(request, view)
         _check_verdict(admission, question, queued)
         if isinstance(queued, Admit):
             queue = queued.queue
-            expect(queue in queues, f"{question}: queue {queue!r} is none of {queues}")
+            question.expect(queue in queues, f"queue {queue!r} is none of {queues}")
             _check_review(admission, question, queue, view)
-        expect(view.waiting == waiting, f"{question}: {admission.name} has changed the view")
-        expect(is_same(view.cluster, question.view), f"{question}: it has changed the cluster")
+        question.expect(view.waiting == waiting, f"{admission.name} has changed the view")
+        question.expect(is_same(view.cluster, question.view), "it has changed the cluster")
 
 
 def _check_review(
@@ -391,12 +395,12 @@ def _check_review(
     """It stays, for a time that is named, or goes to another queue, or away."""
     reviewed = admission.review(question.request, queue, view)
     if isinstance(reviewed, Divert):
-        expect(reviewed.queue in admission.queues, f"{question}: to queue {reviewed.queue!r}")
-        expect(reviewed.queue != queue, f"{question}: diverted to where it is")
+        question.expect(reviewed.queue in admission.queues, f"to queue {reviewed.queue!r}")
+        question.expect(reviewed.queue != queue, "diverted to where it is")
     later = (
         reviewed.time if isinstance(reviewed, WaitUntil) else getattr(reviewed, "review_at", None)
     )
-    expect(later is None or later > view.now, f"{question}: reviewed again at {later}")
+    question.expect(later is None or later > view.now, f"reviewed again at {later}")
 
 
 def _check_verdict(
@@ -405,12 +409,12 @@ def _check_verdict(
     """Its record says the same as the verdict."""
     decision, accepted = verdict.decision, isinstance(verdict, Admit)
     if isinstance(verdict, WaitUntil):
-        expect(verdict.time > 0, f"{question}: it waits until {verdict.time}")
+        question.expect(verdict.time > 0, f"it waits until {verdict.time}")
     if decision is None:
-        expect(accepted, f"{question}: it says no without a reason")
+        question.expect(accepted, "it says no without a reason")
         return
-    expect(decision.stage is Stage.ADMISSION, f"{question}: stage {decision.stage}")
-    _check_decision(decision, admission.name, str(question), accepted=accepted)
+    question.expect(decision.stage is Stage.ADMISSION, f"stage {decision.stage}")
+    _check_decision(decision, admission.name, question.expect, accepted=accepted)
 
 
 # --- pieces -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from wharfinger.core.seams.provisioning import (
     ProvisioningView,
     Release,
 )
-from wharfinger.testing.harness import expect
+from wharfinger.testing.harness import Expecting
 from wharfinger.testing.policy import PLATFORMS, copied, is_same, questions
 
 
@@ -35,7 +35,8 @@ def check_provisioning(provisioning: ProvisioningPolicy, *, rounds: int = 200) -
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
     for question in questions(rounds):
-        random, context = Random(question.seed), f"{question}: {provisioning.name}"
+        random = Random(question.seed)
+        expect = Expecting(f"{question}: {provisioning.name}")
         names = list(question.view.names)
         acquired = random.sample(names, random.randrange(len(names) + 1))
         view = ProvisioningView(
@@ -46,26 +47,28 @@ def check_provisioning(provisioning: ProvisioningPolicy, *, rounds: int = 200) -
             {platform: 1060.0 for platform in PLATFORMS if random.random() < 0.2},
             1000.0,
         )
-        _check(provisioning, view, context)
-        expect(is_same(view.cluster, question.view), f"{context} has changed the cluster")
+        _check(provisioning, view, expect)
+        expect(is_same(view.cluster, question.view), "it has changed the cluster")
 
 
-def _check(provisioning: ProvisioningPolicy, view: ProvisioningView, context: str) -> None:
+def _check(provisioning: ProvisioningPolicy, view: ProvisioningView, expect: Expecting) -> None:
     wanted = provisioning.provision(view)
-    expect(provisioning.provision(view) == wanted, f"{context} answers otherwise, asked again")
+    expect(provisioning.provision(view) == wanted, "answers otherwise, asked again")
     released = [each.server for each in wanted if isinstance(each, Release)]
-    expect(set(released) <= view.acquired.keys(), f"{context} releases what was not acquired")
-    expect(len(set(released)) == len(released), f"{context} releases {released}, some twice")
+    expect(set(released) <= view.acquired.keys(), "releases what was not acquired")
+    expect(len(set(released)) == len(released), f"releases {released}, some twice")
     for each in wanted:
         decision = each.decision
-        expect(decision.decided_by == provisioning.name, f"{context}: {decision.decided_by!r}")
-        expect(decision.accepted and bool(decision.message), f"{context}: {decision}")
+        expect(decision.decided_by == provisioning.name, f"{decision.decided_by!r}")
+        expect(decision.accepted and bool(decision.message), f"{decision}")
     due = provisioning.wake_at(view)
-    expect(due is None or due > view.now, f"{context} wakes at {due}, now is {view.now}")
-    _check_ends(provisioning, view, context)
+    expect(due is None or due > view.now, f"wakes at {due}, now is {view.now}")
+    _check_ends(provisioning, view, expect)
 
 
-def _check_ends(provisioning: ProvisioningPolicy, view: ProvisioningView, context: str) -> None:
+def _check_ends(
+    provisioning: ProvisioningPolicy, view: ProvisioningView, expect: Expecting
+) -> None:
     """What it wants is ordered and released, again and again."""
     for _ in range(100):
         wanted = provisioning.provision(view)
@@ -74,9 +77,9 @@ def _check_ends(provisioning: ProvisioningPolicy, view: ProvisioningView, contex
         ordered, acquired = dict(view.ordered), dict(view.acquired)
         for each in wanted:
             if isinstance(each, Order):
-                expect(bool(each.platform), f"{context}: an order without a platform")
+                expect(bool(each.platform), "an order without a platform")
                 ordered[each.platform] = ordered.get(each.platform, 0) + 1
             else:
                 del acquired[each.server]
         view = replace(view, ordered=ordered, acquired=acquired)
-    raise AssertionError(f"{context} never has what it wants")
+    expect(False, "it never has what it wants")

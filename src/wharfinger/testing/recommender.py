@@ -24,7 +24,7 @@ from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.tasks import masked
 from wharfinger.model.arrays import Array
-from wharfinger.testing.harness import expect
+from wharfinger.testing.harness import Expecting
 
 NAN = float("nan")
 
@@ -40,13 +40,13 @@ def check_recommender(estimator: Estimator) -> None:
             matrix = _made_up(missing)
             for scale in RowScale:
                 model = fit(estimator, matrix, scale=scale, seed=1)
-                _check_rows(model, f"{estimator.name}, {scale}, {missing:.0%} missing")
+                _check_rows(model, Expecting(f"{estimator.name}, {scale}, {missing:.0%} missing"))
             _check_level_free(estimator, matrix)
             _check_changes(estimator, matrix)
         for what, hostile in _hostile():
             for scale in (RowScale.ARBITRARY, RowScale.COMMON):
                 model = fit(estimator, hostile, scale=scale)
-                _check_rows(model, f"{estimator.name}, {scale}, {what}")
+                _check_rows(model, Expecting(f"{estimator.name}, {scale}, {what}"))
     _check_intervals(estimator)
 
 
@@ -88,7 +88,7 @@ def _hostile() -> Iterator[tuple[str, Matrix]]:
     yield "huge ratios", Matrix(whole.rows, whole.columns, whole.groups, values)
 
 
-def _check_rows(model: Recommender, where: str) -> None:
+def _check_rows(model: Recommender, expect: Expecting) -> None:
     """Predict from nothing, one entry, two, all; each is sound and changes nothing."""
     before = _arrays(model)
     truth = _a_row(model.matrix)
@@ -97,21 +97,20 @@ def _check_rows(model: Recommender, where: str) -> None:
     rows.insert(0, np.full(size, np.nan))
     alone = [model.predict(row) for row in rows]
     for row, prediction in zip(rows, alone, strict=True):
-        _check_sound(prediction, row, where)
+        _check_sound(prediction, row, expect)
     for one, other in zip(alone, model.predict_many(rows), strict=True):
-        expect(_same(one, other), f"{where}: a row in a batch is predicted as alone")
+        expect(_same(one, other), "a row in a batch is predicted as alone")
     for prediction in alone:
         prediction.log_mean.fill(-1.0)
         prediction.covariance.fill(-1.0)
     after = _arrays(model)
     same = all(np.array_equal(before[k], after[k], equal_nan=True) for k in before)
-    expect(same and before.keys() == after.keys(), f"{where}: predicting changes nothing")
+    expect(same and before.keys() == after.keys(), "predicting changes nothing")
 
 
 def _a_row(matrix: Matrix) -> Array:
     """A new row near the known ones; 1, whose logarithm is 0, among its entries."""
-    row: Array = np.exp(np.linspace(0.0, 1.0, len(matrix.columns)))
-    return row
+    return np.asarray(np.exp(np.linspace(0.0, 1.0, len(matrix.columns))))
 
 
 def _arrays(model: Recommender) -> dict[str, Array]:
@@ -124,26 +123,26 @@ def _same(one: RowPrediction, other: RowPrediction) -> bool:
     )
 
 
-def _check_sound(prediction: RowPrediction, row: Array, where: str) -> None:
+def _check_sound(prediction: RowPrediction, row: Array, expect: Expecting) -> None:
     known = ~np.isnan(row)
     low, high = prediction.interval_90()
     numbers = [prediction.mean, prediction.std, low, high, prediction.covariance]
-    expect(all(np.isfinite(n).all() for n in numbers), f"{where}: every number is finite")
+    expect(all(np.isfinite(n).all() for n in numbers), "every number is finite")
     expect(
         bool(np.allclose(prediction.mean[known], row[known], rtol=1e-9)),
-        f"{where}: a known entry, {row[known]}, is predicted as it is, {prediction.mean[known]}",
+        f"a known entry, {row[known]}, is predicted as it is, {prediction.mean[known]}",
     )
-    expect(not prediction.log_std[known].any(), f"{where}: a known entry has no deviation")
+    expect(not prediction.log_std[known].any(), "a known entry has no deviation")
     expect(
         bool((prediction.log_std[~known] > 0).all()),
-        f"{where}: an unknown entry has a deviation above 0, {prediction.log_std}",
+        f"an unknown entry has a deviation above 0, {prediction.log_std}",
     )
     covariance = prediction.covariance
-    expect(bool(np.allclose(covariance, covariance.T)), f"{where}: the covariance is symmetric")
+    expect(bool(np.allclose(covariance, covariance.T)), "the covariance is symmetric")
     least, largest = np.linalg.eigvalsh((covariance + covariance.T) / 2)[[0, -1]]
     expect(
         bool(least >= -1e-6 * max(largest, 1e-9)),
-        f"{where}: no combination of entries has a negative variance, {least:g}",
+        f"no combination of entries has a negative variance, {least:g}",
     )
 
 
@@ -155,46 +154,46 @@ def _check_level_free(estimator: Estimator, matrix: Matrix) -> None:
     scaled = fit(estimator, other, scale=RowScale.ARBITRARY)
     row = masked(_a_row(matrix), np.array([1, 4]))
     ours, theirs = model.predict(row), scaled.predict(row * 60)
-    where = f"{estimator.name}, arbitrary"
+    expect = Expecting(f"{estimator.name}, arbitrary")
     expect(
         bool(np.allclose(ours.mean * 60, theirs.mean, rtol=1e-4)),
-        f"{where}: another unit changes nothing but the unit",
+        "another unit changes nothing but the unit",
     )
     expect(
         bool(np.allclose(ours.log_std, theirs.log_std, rtol=1e-3)),
-        f"{where}: another unit changes no deviation",
+        "another unit changes no deviation",
     )
 
 
 def _check_changes(estimator: Estimator, matrix: Matrix) -> None:
     """The same again, entries corrected, columns added: new recommenders, the old one as it was."""
-    name = estimator.name
+    expect = Expecting(estimator.name)
     row = masked(_a_row(matrix), np.array([0, 3]))
     model = fit(estimator, matrix, scale=RowScale.COMMON, seed=3)
     first = model.predict(row)
     again = fit(estimator, matrix, scale=RowScale.COMMON, seed=3)
-    expect(_same(again.predict(row), first), f"{name}: the same seed gives the same")
+    expect(_same(again.predict(row), first), "the same seed gives the same")
     restored = estimator.restore(_arrays(model))
     logs = matrix.transform.forward(row)
     expect(
         np.array_equal(restored.condition(logs).mean, model.learned.condition(logs).mean),
-        f"{name}: what was saved predicts as before",
+        "what was saved predicts as before",
     )
     corrected = model.with_entry("r2", "c1", 1.0)
     fresh = fit(estimator, matrix.with_entry("r2", "c1", 1.0), scale=RowScale.COMMON, seed=3)
     expect(
         _same(corrected.predict(row), fresh.predict(row)),
-        f"{name}: a corrected entry is as if it had been so from the start",
+        "a corrected entry is as if it had been so from the start",
     )
     forgotten = model.with_entry("r2", "c1", NAN)
     nothing = np.full_like(row, NAN)
     expect(
         not _same(forgotten.predict(nothing), corrected.predict(nothing)),
-        f"{name}: an entry of 1, whose logarithm is 0, is not a missing one",
+        "an entry of 1, whose logarithm is 0, is not a missing one",
     )
     wider = model.with_column("new", {"r0": 2.0, "r5": 3.0})
-    expect(wider.predict({"c0": 1.0}).columns[-1] == "new", f"{name}: a new column is predicted")
-    expect(_same(model.predict(row), first), f"{name}: a change leaves the old one as it was")
+    expect(wider.predict({"c0": 1.0}).columns[-1] == "new", "a new column is predicted")
+    expect(_same(model.predict(row), first), "a change leaves the old one as it was")
 
 
 def _check_intervals(estimator: Estimator) -> None:
@@ -211,7 +210,5 @@ def _check_intervals(estimator: Estimator) -> None:
         held += int(((low <= truth) & (truth <= high))[hidden].sum())
         total += len(hidden)
     share = held / total
-    expect(
-        0.75 <= share <= 0.99,
-        f"{estimator.name}: 90% intervals hold about 90% of the truths, not {share:.0%}",
-    )
+    expect = Expecting(estimator.name)
+    expect(0.75 <= share <= 0.99, f"90% intervals hold about 90% of the truths, not {share:.0%}")

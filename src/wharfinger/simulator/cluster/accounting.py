@@ -1,16 +1,14 @@
-"""What the whole cluster gives and uses, summed over time as it changes.
+"""What the whole cluster has and uses, summed over time as it changes.
 
-Levels are what is now, sums are levels times seconds. Called by ``cluster`` at each change;
-``report`` reads the sums, ``series`` (where it is asked for) the changes themselves.
+Levels are what is now, sums are levels times seconds. Called at each change; ``results.report``
+reads the sums, ``results.series`` (where it is asked for) the changes themselves.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from wharfinger.simulator.cluster.servers import SimulatedServer
-
-if TYPE_CHECKING:
-    from wharfinger.simulator.cluster.runs import RunPart
-    from wharfinger.simulator.results.series import Recorder
+from wharfinger.simulator.cluster.runs import RunPart, SimulatedServer
+from wharfinger.simulator.results.series import Recorder
 
 
 class Sums(NamedTuple):
@@ -20,100 +18,77 @@ class Sums(NamedTuple):
         most_capacity: As ``capacity``, until most workloads had ended; so is ``most_used``.
     """
 
-    capacity: float
-    allocated: float
-    used: float
-    busy: float
+    capacity: float = 0.0
+    allocated: float = 0.0
+    used: float = 0.0
+    busy: float = 0.0
     most_capacity: float = 0.0
     most_used: float = 0.0
 
 
+_NOTHING = Sums()
+
+
+@dataclass(slots=True)
 class Ledger:
-    """Levels and sums. CPU in thousandths, time in seconds.
+    """Levels and sums; CPU in thousandths, time in seconds.
 
     Attributes:
-        present: How many starts, runs and copies are under way.
+        present: How many starts, runs and profiling plans are under way.
         capacity: CPU of the servers that are there.
-        allocated: CPU that was given away.
+        allocated: CPU that is allocated.
         used: CPU that does something.
-        busy: Servers on which anything is.
-        capacity_seconds: Sum of ``capacity`` over time; so are the other ``..._seconds``.
+        busy: Servers with a resident.
+        sums: From ``begin`` on.
+        marked: Sums up to the last ``mark``: what comes after the last end does not count.
         recorder: Is told of every change; ``None`` = none.
-
-    Sums begin with ``begin``; ``sums`` are those up to the last ``mark``: what comes after the last
-    end is not the workloads' doing.
     """
 
-    __slots__ = (
-        "allocated",
-        "allocated_seconds",
-        "busy",
-        "busy_seconds",
-        "capacity",
-        "capacity_seconds",
-        "marked",
-        "most",
-        "present",
-        "recorder",
-        "since",
-        "used",
-        "used_seconds",
-    )
-
-    def __init__(self) -> None:
-        self.present = 0
-        self.since = 0.0
-        self.capacity = self.allocated = self.used = 0.0
-        self.busy = 0
-        self.capacity_seconds = self.allocated_seconds = 0.0
-        self.used_seconds = self.busy_seconds = 0.0
-        self.recorder: Recorder | None = None
-        self.marked = Sums(0.0, 0.0, 0.0, 0.0)
-        self.most = 0.0, 0.0
+    present: int = 0
+    since: float = 0.0
+    capacity: float = 0.0
+    allocated: float = 0.0
+    used: float = 0.0
+    busy: int = 0
+    sums: Sums = _NOTHING
+    marked: Sums = _NOTHING
+    recorder: Recorder | None = None
 
     def advance(self, now: float) -> None:
         """Add up to now."""
         seconds = now - self.since
         if seconds > 0:
             self.since = now
-            self.capacity_seconds += self.capacity * seconds
-            self.allocated_seconds += self.allocated * seconds
-            self.used_seconds += self.used * seconds
-            self.busy_seconds += self.busy * seconds
+            capacity, allocated, used, busy, *most = self.sums
+            self.sums = Sums(
+                capacity + self.capacity * seconds,
+                allocated + self.allocated * seconds,
+                used + self.used * seconds,
+                busy + self.busy * seconds,
+                *most,
+            )
 
     def begin(self, now: float) -> None:
-        """The first has arrived: what was before does not count."""
-        self.since = now
-        self.capacity_seconds = self.allocated_seconds = 0.0
-        self.used_seconds = self.busy_seconds = 0.0
+        """The first workload has arrived: what was before does not count."""
+        self.since, self.sums = now, _NOTHING
 
     def mark(self, now: float, *, most: bool = True) -> None:
-        """A workload has ended; perhaps the last.
-
-        Args:
-            now: The time.
-            most: Most of them had not ended before.
-        """
+        """A workload has ended, perhaps the last; with ``most``, most had not ended before."""
         self.advance(now)
         if most:
-            self.most = self.capacity_seconds, self.used_seconds
-        self.marked = Sums(
-            self.capacity_seconds,
-            self.allocated_seconds,
-            self.used_seconds,
-            self.busy_seconds,
-            *self.most,
-        )
+            sums = self.sums
+            self.sums = sums._replace(most_capacity=sums.capacity, most_used=sums.used)
+        self.marked = self.sums
 
     def move(self, now: float, machine: SimulatedServer, change: int) -> None:
         """A server comes (1) or leaves (-1)."""
         self.advance(now)
         self.capacity += change * machine.cpu_millicpus
         if self.recorder is not None:
-            self.recorder.capacity(now, machine, present=change > 0)
+            self.recorder.capacity(machine.server.name, machine.cpu_millicpus)
 
-    def hold(self, now: float, part: "RunPart", change: int) -> None:
-        """A part is about to hold what it was given on its server (1), or to release it (-1)."""
+    def hold(self, now: float, part: RunPart, change: int) -> None:
+        """A part is about to hold its allocation on its server (1), or to release it (-1)."""
         self.advance(now)
         machine = part.machine
         self.allocated += change * part.allocation.cpu_millicpus
@@ -132,4 +107,4 @@ class Ledger:
         self.used += used_millicpus - machine.used_millicpus
         machine.used_millicpus = used_millicpus
         if self.recorder is not None:
-            self.recorder.used(now, machine)
+            self.recorder.used(now, machine.server.name, used_millicpus)

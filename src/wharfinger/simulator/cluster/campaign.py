@@ -1,8 +1,7 @@
 """Measures a training set exhaustively, through the profiler's plans on an empty cluster.
 
-What ``wharfinger.catalog.campaign`` does with real programs: every allocation, every platform,
-several servers, every source of interference, each as a copy that runs and is measured with an
-error. Nothing is read off the ground truth. Called by ``wharfinger.simulator.policies``.
+What ``wharfinger.catalog.campaign`` does with real programs: every allocation, platform, number of
+servers and source of interference, measured with an error. Called by ``simulator.policies``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ class Campaign:
         streams: For errors of measurement.
         reference: Platform on which all but heterogeneity is measured.
         columns: Allocations there, ascending.
-        most_servers: On how many servers a program is measured at most.
+        most_servers: Of one program.
     """
 
     def __init__(
@@ -67,12 +66,7 @@ class Campaign:
         self._cluster.attach(self._reports.append)
 
     def measure(self, application: str, sources: Sequence[SharedResource]) -> Measurements | None:
-        """All there is to know of one; ``None`` = it did nothing, or does not fit.
-
-        Args:
-            application: As the ground truth knows it.
-            sources: To inject.
-        """
+        """All that there is to know of one; ``None`` = it did nothing, or does not fit."""
         job = self._job(application)
         self._cluster.jobs[job.name] = job
         action = act.ProfileWorkload(application, job.workload, self._plan(job, sources))
@@ -104,7 +98,7 @@ class Campaign:
     def _job(self, application: str) -> Job:
         """A copy of one that comes, or one that only the training set has.
 
-        Its name is its own: what is measured here errs otherwise than what is measured later.
+        Under a name of its own: measurements here err otherwise than later ones.
         """
         known = self._jobs.get(application)
         if known is not None:

@@ -21,11 +21,7 @@ _STEP_ERROR = 10.0 / math.sqrt(12)  # a score lies somewhere between two levels
 
 
 class Probes:
-    """What a probe shows of each source, by platform; made once by running sources together.
-
-    Args:
-        truth: How fast they are.
-    """
+    """What a probe shows of each source, by platform; made once by running sources together."""
 
     def __init__(self, truth: GroundTruth) -> None:
         self._truth = truth
@@ -49,7 +45,7 @@ class Probes:
             platform: Where.
             resource: The source's.
             beside: The workload, of which its CPUs count.
-            ratios: The probe's rate beside it over that alone, as often as it was looked at.
+            ratios: The probe's rate beside it over that alone, of each look.
             noise: Standard deviation of the logarithm of one look.
         """
         curve = self._curve(platform, resource, beside)

@@ -9,26 +9,27 @@ from math import exp, inf
 
 from wharfinger.core import events as ev
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
-from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.cluster.runs import SimulatedRun, State, service_values
-from wharfinger.simulator.cluster.servers import SimulatedServer
+from wharfinger.simulator.cluster.runs import (
+    SimulatedRun,
+    SimulatedServer,
+    State,
+    service_values,
+)
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.setup import Measuring
 
 SOURCE = "simulated"
+CPU = Quantity.CPU
 MEASURES = 20
 """Priority in the loop: what happens at a moment is measured after it."""
 
 
 class Meters:
-    """Measures workloads.
+    """Measures workloads; ``tell`` takes a report, and in how many seconds it is told.
 
-    Args:
-        loop: The clock.
-        streams: For noise.
-        tell: Takes a report, and in how many seconds.
-        measuring: How well.
+    Attributes:
+        noise: Standard deviation of the logarithm of a measurement.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Meters:
         measuring: Measuring,
     ) -> None:
         self._loop, self._streams, self._tell = loop, streams, tell
-        self._measuring = measuring
+        self._measuring, self.noise = measuring, measuring.noise
 
     def watch(self, run: SimulatedRun | None) -> None:
         """Report from now on how it does."""
@@ -80,36 +81,25 @@ class Meters:
         return Sample(run.key, readings)
 
     def _noisy(self, value: float, run: SimulatedRun, quantity: Quantity) -> float:
-        noise = self._measuring.noise
-        if not noise or not value or quantity is CPU:
+        if not self.noise or not value or quantity is CPU:
             return value
         # By the job and not by the key: under every policy the n-th look errs alike.
         what = run.job.name, str(quantity), run.measurements
-        return value * exp(noise * self._streams.normal("noise", *what))
+        return value * exp(self.noise * self._streams.normal("noise", *what))
 
     def error(self, value: float, *what: str | int) -> float:
         """A measurement of a profiling copy."""
-        noise = self._measuring.noise
-        return value * exp(noise * self._streams.normal("profiling", *what))
-
-    @property
-    def noise(self) -> float:
-        """Standard deviation of the logarithm of a measurement."""
-        return self._measuring.noise
-
-
-CPU = Quantity.CPU
+        return value * exp(self.noise * self._streams.normal("profiling", *what))
 
 
 def true_values(run: SimulatedRun) -> dict[Quantity, float]:
     """What can be measured of a run, as it really is."""
-    used = sum(part.used_millicpus for part in run.parts) / MILLICPUS_PER_CPU
+    values = {CPU: run.used_cpus}
     if run.job.load is not None:
-        return {**service_values(run), CPU: used}
-    found = {CPU: used}
+        return {**service_values(run), **values}
     if run.rate > 0:
-        found[Quantity.RATE] = run.rate
-        left = run.left_seconds()
+        values[Quantity.RATE] = run.rate
+        left = run.seconds_to(run.job.work)
         if left < inf:
-            found[Quantity.REMAINING] = left
-    return found
+            values[Quantity.REMAINING] = left
+    return values

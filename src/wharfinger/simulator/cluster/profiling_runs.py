@@ -5,16 +5,16 @@ is the mean over its time, with a measurement's error. A profiling run presses o
 the workload itself would; it has no effect otherwise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import RAMP_ALLOCATIONS, Entry
-from wharfinger.model.workload import ProfileMode, Workload
+from wharfinger.model.workload import ProfileMode
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import PROBE_INTENSITY, PROBES, Procedure
@@ -27,15 +27,17 @@ from wharfinger.profiling.steps import (
     Stretch,
     Withdraw,
 )
-from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.injection import Probes
-from wharfinger.simulator.cluster.monitor import Meters
-from wharfinger.simulator.cluster.runs import Account, RunPart, SimulatedRun, State, service_values
-from wharfinger.simulator.cluster.servers import SimulatedServer
-from wharfinger.simulator.kernel.loop import EventLoop
+from wharfinger.simulator.cluster.runs import (
+    Account,
+    SimulatedRun,
+    SimulatedServer,
+    State,
+    service_values,
+)
+from wharfinger.simulator.cluster.servers import SimulatedServers
 from wharfinger.simulator.scenario.jobs import Job, Load
-from wharfinger.simulator.scenario.setup import Costs
-from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
+from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
 MIN_ERROR = 1e-4
@@ -43,58 +45,6 @@ MIN_ERROR = 1e-4
 SAMPLES = 45
 """Of a usual ramp, probing counted: each has that part of its time."""
 NO_SIGNAL = "nothing injects it in this ground truth"
-
-
-class Site(Protocol):
-    """What plans need of the cluster in which they run."""
-
-    loop: EventLoop
-    truth: GroundTruth
-    costs: Costs
-    accounts: dict[str, Account]
-    ledger: Ledger
-    machines: dict[str, SimulatedServer]
-    meters: Meters
-
-    @property
-    def now(self) -> float:
-        """Seconds, by the loop."""
-
-    def job_of(self, workload: Workload) -> Job | None:
-        """What a workload really is."""
-
-    def tell(self, report: ev.Report) -> None:
-        """Say what happened."""
-
-    def settle_in(self, run: SimulatedRun, placements: Sequence[Placement]) -> None:
-        """It holds these from now on."""
-
-    def leave(self, run: SimulatedRun) -> None:
-        """It holds nothing any more."""
-
-
-class ProfilingRun(SimulatedRun):
-    """A run of a plan, a known program's or a source's beside one: it belongs to no workload."""
-
-    __slots__ = ("core_of",)
-
-    def __init__(
-        self,
-        cluster: Site,
-        key: str,
-        job: Job,
-        placements: tuple[Placement, ...],
-        queue: Queue = ONE_AT_A_TIME,
-        core_of: str = "",
-    ) -> None:
-        super().__init__(key, job, Account(job, cluster.now, 1.0), placements, queue)
-        self.core_of = core_of
-        self.state, self.since = State.RUNNING, cluster.now
-
-    @property
-    def counts(self) -> bool:
-        """It does not."""
-        return False
 
 
 class PlanUnderWay:
@@ -108,6 +58,7 @@ class PlanUnderWay:
         action: That asked for it.
         job: What is profiled.
         probes: What a probe shows of each source.
+        killed: Is told why a run was killed.
 
     Attributes:
         handle: The event of the reading's end.
@@ -115,7 +66,12 @@ class PlanUnderWay:
     """
 
     def __init__(
-        self, cluster: Site, action: act.ProfileWorkload, job: Job, probes: Probes
+        self,
+        cluster: SimulatedServers,
+        action: act.ProfileWorkload,
+        job: Job,
+        probes: Probes,
+        killed: Callable[[str], None],
     ) -> None:
         self.key = action.key
         self.plan = action.plan
@@ -123,15 +79,12 @@ class PlanUnderWay:
         self.observations = Observations(
             action.plan, judge=self._judge, total=None if job.is_service else job.work
         )
-        self._cluster = cluster
-        self._job = job
-        self._probes = probes
+        self._cluster, self._job, self._probes, self._killed = cluster, job, probes, killed
         self._began = cluster.now
-        self._runs: list[ProfilingRun] = []
-        self._count = 0
+        self._runs: list[SimulatedRun] = []
+        self._count = self._sample = 0
         self._wanted: RunAt | Inject | None = None
         self._current: RunAt | Inject | None = None
-        self._sample = 0
         self._probed: TrueResident | None = None
 
     def interpreter(self) -> Interpreter:
@@ -152,7 +105,7 @@ class PlanUnderWay:
         return Interpreter(injected, procedure, self.observations, self)
 
     def finished(self) -> ev.ProfilingFinished:
-        """The answer."""
+        """The answer to the plan."""
         measurements = self.observations.measurements(
             runs=self._count,
             seconds=self._cluster.now - self._began,
@@ -208,7 +161,7 @@ class PlanUnderWay:
                 self._check_room(wanted)
             self._begin_run(wanted)
         elif wanted is not None:
-            self._start(self._job, (self._placement(self.plan.cpu_millicpus[0]),), "copy")
+            self._start_copy(self._job, (self._placement(self.plan.cpu_millicpus[0]),), "copy")
             if wanted.intensity > 0 and self._runs:
                 self._begin_source(wanted)
         self._current = wanted
@@ -269,40 +222,55 @@ class PlanUnderWay:
             at = step.further
             servers = (self.plan.server,) if at is None else self.plan.further[at].servers
             own = tuple(self._placement(step.cpu_millicpus, server) for server in servers)
-            self._start(self._job, own, "copy")
+            self._start_copy(self._job, own, "copy")
         if step.known:
             cpu = self.plan.cpu_millicpus[0]
-            self._start(_reference(self._job, step.known, cpu), (self._placement(cpu),), step.known)
+            known = _reference(self._job, step.known, cpu)
+            self._start_copy(known, (self._placement(cpu),), step.known)
 
     def _placement(self, cpu_millicpus: int, server: str = "") -> Placement:
         return Placement(
             server or self.plan.server, Allocation(cpu_millicpus, self.plan.memory_bytes)
         )
 
-    def _start(self, job: Job, places: tuple[Placement, ...], name: str) -> None:
-        cluster = self._cluster
-        run = ProfilingRun(
-            cluster, f"{self.key}/{name}", job, places, cluster.truth.queue(job.application)
-        )
+    def _start_copy(self, job: Job, places: tuple[Placement, ...], name: str) -> None:
+        self._start(job, places, name, self._cluster.truth.queue(job.application))
+
+    def _start(
+        self,
+        job: Job,
+        places: tuple[Placement, ...],
+        name: str,
+        queue: Queue = ONE_AT_A_TIME,
+        core_of: str = "",
+    ) -> None:
+        """A run that belongs to no workload."""
+        cluster, load = self._cluster, 0.0
+        now = cluster.now
         if job.load is not None:
             asked = cluster.accounts.get(job.name)
-            run.load_per_second = job.load.at(cluster.now - asked.submitted_at if asked else 0.0)
+            load = job.load.at(now - asked.submitted_at if asked else 0.0)
+        run = SimulatedRun(
+            f"{self.key}/{name}",
+            job,
+            Account(job, now, (1.0,)),
+            places,
+            queue,
+            self._killed,
+            core_of,
+            state=State.RUNNING,
+            since=now,
+            load_per_second=load,
+        )
         self._runs.append(run)
         cluster.settle_in(run, places)
 
     def _check_room(self, step: RunAt) -> None:
-        """Whether memory is enough for the workload and a known program; if not, that is told."""
+        """Refuse where memory is not enough for the workload and a known program."""
         machine = self._cluster.machines[self.plan.server]
         residents = [part.resident for part in machine.parts if part.resident is not None]
-        cpu = self.plan.cpu_millicpus[0]
-        names = [step.known] if not step.cpu_millicpus else [self._job.application, step.known]
-        for name in names:
-            run = ProfilingRun(self._cluster, "", _reference(self._job, name, cpu), ())
-            part = RunPart(run, machine, Allocation(0, 0))
-            run.parts = [part]
-            part.look(self._cluster.truth)
-            if part.resident is not None:
-                residents.append(part.resident)
+        names = [self._job.application, step.known] if step.cpu_millicpus else [step.known]
+        residents += [TrueResident(name, 0.0, 1) for name in names]
         if not self._cluster.truth.fits(machine.platform, residents):
             raise DoesNotFit("it does not fit beside the residents")
 
@@ -328,21 +296,13 @@ class PlanUnderWay:
         )
         # It holds nothing: CPU that is allocated later is taken from the source.
         held = Placement(self.plan.server, Allocation(0, 0, best_effort=True))
-        key = f"{self.key}/{step.resource}"
-        run = ProfilingRun(self._cluster, key, job, (held,), core_of=source.core_of)
-        run.load_per_second = cap or 0.0
-        self._runs.append(run)
-        self._cluster.settle_in(run, (held,))
+        self._start(job, (held,), step.resource, core_of=source.core_of)
 
 
 class ProfilingRuns:
-    """All plans of a cluster.
+    """All plans of a cluster."""
 
-    Args:
-        cluster: Where.
-    """
-
-    def __init__(self, cluster: Site) -> None:
+    def __init__(self, cluster: SimulatedServers) -> None:
         self._cluster = cluster
         self._plans: dict[str, PlanUnderWay] = {}
         self._answers: dict[str, ev.Report] = {}
@@ -357,12 +317,16 @@ class ProfilingRuns:
             self._cluster.tell(self._answers[key])
             return
         job = self._cluster.job_of(workload)
-        if job is None:
+        if not self._cluster.capabilities.profiles:
+            self._answer(ev.ProfilingFailed(key, "this engine does not profile"))
+        elif job is None:
             self._answer(ev.ProfilingFailed(key, "no such program"))
         elif workload.best_effort or workload.profile.mode is not ProfileMode.COPY:
             self._answer(ev.ProfilingFailed(key, "it is not to be copied"))
         else:
-            plan = self._plans[key] = PlanUnderWay(self._cluster, action, job, self._probes)
+            killed = partial(self.fail, key)
+            plan = PlanUnderWay(self._cluster, action, job, self._probes, killed)
+            self._plans[key] = plan
             self._cluster.ledger.present += 1
             begins_at = self._cluster.now + self._cluster.costs.start_seconds
             plan.handle = self._cluster.loop.schedule(begins_at, self._begin, plan)
@@ -391,7 +355,6 @@ class ProfilingRuns:
 
     def fail(self, key: str, reason: str) -> None:
         """A plan gives nothing."""
-        key = key.split("/", maxsplit=1)[0]
         plan = self._plans.get(key)
         if plan is not None:
             self._drop(plan)
@@ -468,6 +431,5 @@ def _performance(run: SimulatedRun) -> dict[Quantity, float]:
     """Alone at one allocation; of a service, what it could answer."""
     if run.job.load is None:
         return {Quantity.RATE: _mean_rate(run)}
-    used = sum(part.used_millicpus for part in run.parts) / 1000
     latency = service_values(run)[Quantity.LATENCY]
-    return {Quantity.THROUGHPUT: run.rate, Quantity.LATENCY: latency, Quantity.CPU: used}
+    return {Quantity.THROUGHPUT: run.rate, Quantity.LATENCY: latency, Quantity.CPU: run.used_cpus}

@@ -1,18 +1,19 @@
-"""One start of a workload in the simulated cluster, and the account of what becomes of a job.
+"""Servers with their residents, starts of workloads, and the accounts of jobs.
 
-A run is what one key names; a job that is moved has several, and one account. Called by
-``cluster``, which knows the servers; ``report`` reads the accounts at the end.
+A run is what one key names; a job that is moved has several, and one account. ``servers`` and
+``cluster`` change them; ``results.report`` reads the accounts at the end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING
 
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
-from wharfinger.simulator.cluster.servers import SimulatedServer
+from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
+from wharfinger.simulator.results.series import Recorder
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.truth.ground_truth import (
     GroundTruth,
@@ -21,10 +22,6 @@ from wharfinger.simulator.truth.ground_truth import (
     busy_cpus,
 )
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue, QueueShare
-
-if TYPE_CHECKING:
-    from wharfinger.simulator.results.series import Recorder
-
 
 USUAL_PERCENTILE = 99.0
 """Where no target bounds another."""
@@ -39,57 +36,84 @@ class State(Enum):
     ENDED = "ended"
 
 
+@dataclass(slots=True, eq=False)
+class SimulatedServer:
+    """One server.
+
+    Attributes:
+        server: As the engine reports it.
+        up: Whether it is there.
+        parts: Of all residents, in the order in which they came.
+        measured: Its next measurement is in the loop.
+        platform: Its platform's name.
+        cpu_millicpus: CPU that there is, and may be used.
+    """
+
+    server: Server
+    up: bool = True
+    parts: "list[RunPart]" = field(default_factory=list)
+    used_millicpus: float = 0.0
+    allocated_millicpus: int = 0
+    memory_allocated_bytes: int = 0
+    measured: bool = False
+    platform: str = field(init=False)
+    cpu_millicpus: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.platform = self.server.platform.name
+        # What a server promises beyond what it has is no CPU.
+        self.cpu_millicpus = float(
+            min(self.server.cpu_millicpus, self.server.platform.cpu_millicpus)
+        )
+
+    def hold(self, part: "RunPart") -> None:
+        """One more resident has its allocation."""
+        self.parts.append(part)
+        self.allocated_millicpus += part.allocation.cpu_millicpus
+        self.memory_allocated_bytes += part.allocation.memory_bytes
+
+    def release(self, part: "RunPart") -> None:
+        """It has none here any more."""
+        self.parts.remove(part)
+        self.allocated_millicpus -= part.allocation.cpu_millicpus
+        self.memory_allocated_bytes -= part.allocation.memory_bytes
+
+
+@dataclass(slots=True, eq=False)
 class RunPart:
     """What a run does on one server.
 
     Attributes:
-        machine: Where.
-        allocation: What it was given there.
         cpu_millicpus: CPU time per second that it has, in thousandths.
         resident: As the ground truth sees it; ``None`` = something about it has changed.
         changed: Its run does not know of it yet.
         rate: Work per second done here; of a service, what it could do.
-        alone: The same without co-runners.
-        most: The same with the whole server to itself.
-        alone_cpus: Of a service, CPUs that answering all that kept busy; so is ``most_cpus``.
+        alone: The same without co-runners; ``most`` with the whole server to itself.
+        alone_cpus: Of a service, CPUs that answering all that keeps busy; so is ``most_cpus``.
         used_millicpus: CPU time per second that does something, in thousandths.
     """
 
-    __slots__ = (
-        "allocation",
-        "alone",
-        "alone_cpus",
-        "changed",
-        "cpu_millicpus",
-        "machine",
-        "most",
-        "most_cpus",
-        "rate",
-        "resident",
-        "run",
-        "used_millicpus",
-    )
+    run: "SimulatedRun"
+    machine: SimulatedServer
+    allocation: Allocation
+    cpu_millicpus: float = field(init=False)
+    resident: TrueResident | None = None
+    changed: bool = True
+    rate: float = 0.0
+    alone: float = 0.0
+    most: float = 0.0
+    alone_cpus: float = 0.0
+    most_cpus: float = 0.0
+    used_millicpus: float = 0.0
 
-    def __init__(
-        self, run: "SimulatedRun", machine: SimulatedServer, allocation: Allocation
-    ) -> None:
-        self.run = run
-        self.machine = machine
-        self.allocation = allocation
-        best_effort = allocation.best_effort
-        given = 0 if best_effort else min(allocation.cpu_millicpus, run.job.cpu_millicpus)
-        self.cpu_millicpus = float(given)
-        self.resident: TrueResident | None = None
-        self.changed = True
-        self.rate = self.alone = self.most = self.used_millicpus = 0.0
-        self.alone_cpus = self.most_cpus = 0.0
+    def __post_init__(self) -> None:
+        best_effort = self.allocation.best_effort
+        self.cpu_millicpus = 0.0 if best_effort else self.usable_millicpus
 
-    def give(self, cpu_millicpus: float, truth: GroundTruth) -> None:
-        """So much CPU time from now on."""
-        if cpu_millicpus == self.cpu_millicpus and self.resident is not None:
-            return
-        self.cpu_millicpus = cpu_millicpus
-        self.look(truth)
+    @property
+    def usable_millicpus(self) -> float:
+        """Of its allocation, what it can make use of."""
+        return float(min(self.allocation.cpu_millicpus, self.run.job.cpu_millicpus))
 
     @property
     def busy_cpus(self) -> float:
@@ -98,8 +122,15 @@ class RunPart:
             return self.cpu_millicpus / 1000
         return busy_cpus(self.resident, self.rate, self.used_millicpus)
 
+    def give(self, cpu_millicpus: float, truth: GroundTruth) -> None:
+        """So much CPU time from now on."""
+        if cpu_millicpus == self.cpu_millicpus and self.resident is not None:
+            return
+        self.cpu_millicpus = cpu_millicpus
+        self.look(truth)
+
     def look(self, truth: GroundTruth) -> None:
-        """Something about it has changed: how fast it could be alone."""
+        """Something about it has changed: ask how fast it could be alone."""
         self.changed = True
         run, job = self.run, self.run.job
         servers = len(run.parts)
@@ -124,6 +155,7 @@ def _alone(truth: GroundTruth, platform: str, resident: TrueResident) -> tuple[f
     return alone_with_cpus(truth, platform, resident)
 
 
+@dataclass(slots=True, eq=False)
 class Account:
     """What became of one job, over all its runs.
 
@@ -133,53 +165,37 @@ class Account:
         ended_at: When it ended; ``None`` = it has not.
         starts: How often it was to be started.
         failed: It was killed, vanished or could not start.
-        running_seconds: Of the run that counts: an earlier one does not.
-        alone_seconds: That its work so far would have taken with no neighbors.
-        most_seconds: The same with whole servers.
-        kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
-        kept_alone_seconds: The same with no neighbors; ``kept_most_seconds`` with whole servers.
-        done: Work.
-        ideal_seconds: That this much would have taken alone on its best platform.
         on: Seconds by platform.
         recorder: Is told of a service's latency; ``None`` = none.
+        done: Work of the run that counts: what an earlier one did is lost.
+        running_seconds: Of the same run.
+        alone_seconds: That this work would have taken without co-runners.
+        most_seconds: The same with whole servers.
+        ideal_seconds: The same alone on its best platform.
+        kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
+        kept_alone_seconds: The same without co-runners; ``kept_most_seconds`` with whole servers.
     """
 
-    __slots__ = (
-        "alone_seconds",
-        "best",
-        "done",
-        "ended_at",
-        "failed",
-        "first_run_at",
-        "ideal_seconds",
-        "job",
-        "kept_alone_seconds",
-        "kept_most_seconds",
-        "kept_seconds",
-        "most_seconds",
-        "on",
-        "recorder",
-        "running_seconds",
-        "starts",
-        "submitted_at",
-    )
+    job: Job
+    submitted_at: float
+    best: tuple[float, ...]
+    first_run_at: float | None = None
+    ended_at: float | None = None
+    starts: int = 0
+    failed: bool = False
+    on: dict[str, float] = field(default_factory=dict)
+    recorder: Recorder | None = None
+    done: float = 0.0
+    running_seconds: float = 0.0
+    alone_seconds: float = 0.0
+    most_seconds: float = 0.0
+    ideal_seconds: float = 0.0
+    kept_seconds: float = 0.0
+    kept_alone_seconds: float = 0.0
+    kept_most_seconds: float = 0.0
 
-    def __init__(self, job: Job, submitted_at: float, *best: float) -> None:
-        self.job = job
-        self.submitted_at = submitted_at
-        self.best = best
-        self.first_run_at: float | None = None
-        self.ended_at: float | None = None
-        self.failed = False
-        self.starts = 0
-        self.on: dict[str, float] = {}
-        self.recorder: Recorder | None = None
-        self.kept_seconds = self.kept_alone_seconds = self.kept_most_seconds = 0.0
-        self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
-        self.ideal_seconds = 0.0
-
-    def begin_anew(self) -> None:
-        """What was done so far is lost; what was answered is not."""
+    def restart(self) -> None:
+        """Lose what was done so far; what a service has answered stays."""
         if self.job.load is None:
             self.done = self.alone_seconds = self.most_seconds = self.running_seconds = 0.0
             self.ideal_seconds = 0.0
@@ -206,76 +222,49 @@ class Account:
             self.ideal_seconds += work / best if best > 0 else seconds
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedRun:
-    """One start.
+    """One start, or a run of a profiling plan.
 
     Attributes:
-        key: Its identity.
+        queue: How the queries of a service differ.
+        killed: Is told why a run of a profiling plan was killed; ``None`` = it is a job's own run.
+        core_of: The application whose cores' other threads it is bound to: a source's alone.
         since: What came before is in the account.
+        phase: Of its job, from 0.
         rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``RunPart``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
-        kept_alone: The same without neighbors; so is ``kept_most`` with whole servers.
-        handle: The event of its end in the loop.
+        kept_alone: The same without co-runners; so is ``kept_most`` with whole servers.
+        handle: The event of its end in the loop; 0 = none.
+        started: The report of it; ``None`` = it has not begun.
         end: The report of it; ``None`` = it has not ended.
-        measured: Its performance is read.
-        phase: Of its job, from 0.
-        queue: How the queries of a service differ.
+        measured: Its performance is read; ``measurements`` = how often it was.
     """
 
-    __slots__ = (
-        "account",
-        "alone",
-        "end",
-        "handle",
-        "job",
-        "kept",
-        "kept_alone",
-        "kept_most",
-        "key",
-        "load_per_second",
-        "measured",
-        "measurements",
-        "most",
-        "parts",
-        "phase",
-        "placements",
-        "queue",
-        "rate",
-        "resizes",
-        "since",
-        "started",
-        "state",
-    )
-
-    core_of = ""
-    """The application whose cores' other threads it is bound to: a source's alone."""
-
-    def __init__(
-        self,
-        key: str,
-        job: Job,
-        account: Account,
-        placements: tuple[Placement, ...],
-        queue: Queue = ONE_AT_A_TIME,
-    ) -> None:
-        self.key = key
-        self.queue = queue
-        self.phase = 0
-        self.job = job
-        self.account = account
-        self.placements = placements
-        self.parts: list[RunPart] = []
-        self.state = State.STARTING
-        self.since = 0.0
-        self.rate = self.alone = self.most = 0.0
-        self.kept = self.kept_alone = self.kept_most = 0.0
-        self.load_per_second = 0.0
-        self.handle = 0
-        self.started: ev.WorkloadStarted | None = None
-        self.end: ev.Report | None = None
-        self.measured = False
-        self.measurements = 0
-        self.resizes = 0
+    key: str
+    job: Job
+    account: Account
+    placements: tuple[Placement, ...]
+    queue: Queue = ONE_AT_A_TIME
+    killed: Callable[[str], None] | None = None
+    core_of: str = ""
+    parts: list[RunPart] = field(default_factory=list)
+    state: State = State.STARTING
+    since: float = 0.0
+    phase: int = 0
+    load_per_second: float = 0.0
+    rate: float = 0.0
+    alone: float = 0.0
+    most: float = 0.0
+    kept: float = 0.0
+    kept_alone: float = 0.0
+    kept_most: float = 0.0
+    handle: int = 0
+    started: ev.WorkloadStarted | None = None
+    end: ev.Report | None = None
+    measured: bool = False
+    measurements: int = 0
+    resizes: int = 0
 
     @property
     def application(self) -> str:
@@ -283,9 +272,16 @@ class SimulatedRun:
         return self.job.phases[self.phase - 1].application if self.phase else self.job.application
 
     @property
-    def counts(self) -> bool:
-        """Whether it is a job's own run, and not a copy of it."""
-        return True
+    def asked_per_second(self) -> float:
+        """Of a service: what its target has it answer of what it is asked."""
+        target = self.job.workload.target
+        wanted = target.throughput_per_second if target else None
+        return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
+
+    @property
+    def used_cpus(self) -> float:
+        """CPU time per second that does something."""
+        return sum(part.used_millicpus for part in self.parts) / MILLICPUS_PER_CPU
 
     def settle(self, now: float) -> None:
         """Put what was done since the last time into the account."""
@@ -293,7 +289,7 @@ class SimulatedRun:
             self.account.add(self, now - self.since)
         self.since = now
 
-    def pace(self) -> None:
+    def sum_rates(self) -> None:
         """Its parts' rates have changed."""
         parts = self.parts
         if self.job.load is not None:
@@ -308,38 +304,29 @@ class SimulatedRun:
         self.alone = sum(part.alone for part in parts)
         self.most = sum(part.most for part in parts)
 
-    def left_seconds(self) -> float:
-        """Until its work is done, at the present rate."""
-        return self._seconds_to(self.job.work)
+    def _kept(self, speeds: Sequence[tuple[float, float]]) -> float:
+        asked = self.asked_per_second
+        if asked <= 0:
+            return 1.0
+        each, target = asked / len(speeds), self.job.workload.target
+        bound = target.latency if target else None
+        held = [
+            self.queue.held_per_second(rate, cpus, bound) if bound else rate
+            for rate, cpus in speeds
+        ]
+        return min(1.0, sum(min(could, each) for could in held) / asked)
 
     def phase_seconds(self) -> float:
         """Until this phase is done, or its work; at the present rate."""
         phases = self.job.phases
         until = phases[self.phase].from_work if self.phase < len(phases) else self.job.work
-        return self._seconds_to(until)
+        return self.seconds_to(until)
 
-    def _seconds_to(self, work: float) -> float:
+    def seconds_to(self, work: float) -> float:
+        """Until so much work is done, at the present rate."""
         if self.rate <= 0:
             return inf
         return max(0.0, work - self.account.done) / self.rate
-
-    def _kept(self, paces: Sequence[tuple[float, float]]) -> float:
-        asked = self.asked_per_second
-        if asked <= 0:
-            return 1.0
-        each, target = asked / len(paces), self.job.workload.target
-        bound = target.latency if target else None
-        held = [
-            self.queue.held_per_second(rate, cpus, bound) if bound else rate for rate, cpus in paces
-        ]
-        return min(1.0, sum(min(could, each) for could in held) / asked)
-
-    @property
-    def asked_per_second(self) -> float:
-        """Of a service: what its target has it answer of what it is asked."""
-        target = self.job.workload.target
-        wanted = target.throughput_per_second if target else None
-        return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
 
 
 def service_values(run: SimulatedRun) -> dict[Quantity, float]:
@@ -353,3 +340,17 @@ def service_values(run: SimulatedRun) -> dict[Quantity, float]:
         Quantity.THROUGHPUT: sum(min(each, part.rate) for part in run.parts),
         Quantity.LATENCY: run.queue.latency_seconds(shares, percentile),
     }
+
+
+def share_out(capacity_millicpus: float, wanted: list[float]) -> list[float]:
+    """CPU for those that share what is left: evenly, none more than it can use (water-filling).
+
+    >>> share_out(1000.0, [100.0, 2000.0, 600.0])
+    [100.0, 450.0, 450.0]
+    """
+    left, given = max(0.0, capacity_millicpus), [0.0] * len(wanted)
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for taken, at in enumerate(order):
+        given[at] = min(wanted[at], left / (len(order) - taken))
+        left -= given[at]
+    return given

@@ -1,8 +1,7 @@
 """The residents of each server, as the ground truth sees them, and the effect of one more.
 
-Part of ``oracle_greedy``. They are read from the manager's records, so that those count who
-are only starting, or were placed a moment ago. How much each has done is added up from how fast the
-ground truth says that they were, since they came and as others came and went.
+Part of ``greedy``. Residents are read from the manager's records, so that starting ones count. What
+each has done is added up from how fast the ground truth says that it was, as others came and went.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,33 +9,30 @@ from dataclasses import dataclass, field
 
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation
-from wharfinger.simulator.cluster.servers import share_out
+from wharfinger.simulator.cluster.runs import share_out
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
 ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
-"""Records of those who hold something on a server, by its name."""
+"""Records of a server's residents, by its name."""
 SAFE = 1.001
-"""So much more than what is needed is asked for: sums are only so exact."""
-Pace = tuple[float, float]
+"""Times what is needed is asked for: sums are only so exact."""
+Speed = tuple[float, float]
 """A rate, and the CPUs that it keeps busy where all is asked."""
 _MOST_KEPT = 500_000
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One who holds something on a server.
+    """A resident of a server, or a newcomer.
 
     Attributes:
-        wants: What it is after.
-        key: Of its start.
-        record: The manager's; ``None`` = it is not there yet.
+        record: The manager's; ``None`` = a newcomer.
         best_effort: It shares what the others leave.
-        resident: As the ground truth sees it.
-        number: Short for that.
-        part: Of what it does altogether, what it is to do here.
+        number: Stands for ``resident``.
+        part: Of all that it does, what it is to do here.
         level: Its value, over all phases, over that of the phase that is looked at.
-        alone: Its value there with no neighbors.
+        alone: Its value there without co-runners.
         done: Work, here, as far as it is added up.
     """
 
@@ -54,10 +50,7 @@ class Member:
     def needed(self, now: float, value: float, since: float) -> float:
         """Value here from now on with which its target is kept; infinite = it is lost.
 
-        Args:
-            now: The time.
-            value: Since the time of the next.
-            since: When what it has done was added up last.
+        ``value`` is its value since ``since``, up to which its work is added up.
         """
         if self.best_effort or self.record is None:
             return 0.0
@@ -66,25 +59,23 @@ class Member:
         return SAFE * self.part * self.wants.needed(done / self.part, passed)
 
     def ran(self, since: float, now: float) -> float:
-        """Seconds of these in which it ran."""
+        """Seconds in which it ran."""
         began = self.record.started_at if self.record is not None else None
         return 0.0 if began is None else max(0.0, now - max(since, began))
 
     @property
     def gone_at(self) -> float | None:
-        """When it ended; ``None`` = it has not, or it was to be started again."""
+        """When it ended; ``None`` = it has not, or is to be started again."""
         record = self.record
         return record.ended_at if record is not None and record.key == self.key else None
 
 
 @dataclass(slots=True, eq=False)
-class Company:
-    """All on one server.
+class ServerMembers:
+    """The residents of one server.
 
     Attributes:
-        platform: Of the server.
-        keys: Of the members' starts.
-        members: Of it.
+        keys: Of their starts.
         values: What each of them does now.
         since: When what they have done was added up last.
     """
@@ -97,13 +88,13 @@ class Company:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A newcomer among a company.
+class NewcomerEffect:
+    """A newcomer among the residents of a server.
 
     Attributes:
         value: Its own there.
-        missed: How many of the others would miss targets that they would keep without it.
-        lost: Of the logarithm of the others' performance, their sum.
+        missed: How many residents would miss targets that they would keep without it.
+        lost: Of the logarithm of the residents' performance, their sum.
     """
 
     value: float
@@ -111,32 +102,32 @@ class Beside:
     lost: float
 
 
-class Companies:
-    """Of all servers.
+class Colocations:
+    """The residents of all servers.
 
-    Args:
-        knowledge: Of jobs and platforms.
-        residents: Of every server.
+    Attributes:
+        parts: Of those on several servers: what they are to do on each, by name and server.
     """
 
     def __init__(self, knowledge: Knowledge, residents: ResidentsOf) -> None:
         self._knowledge, self._residents = knowledge, residents
-        self._known: dict[str, Company] = {}
+        self._servers: dict[str, ServerMembers] = {}
         self._numbers: dict[TrueResident, int] = {}
         self._numbered: list[TrueResident] = []
-        self._rates: dict[tuple[str, tuple[int, ...]], dict[int, Pace] | None] = {}
+        self._rates: dict[tuple[str, tuple[int, ...]], dict[int, Speed] | None] = {}
         self.parts: dict[tuple[str, str], float] = {}
-        """Of those on several servers: what they are to do on each, by name and server."""
 
     def newcomer(
         self, wants: Wants, platform: str, allocation: Allocation, servers: int = 1
     ) -> Member:
-        """One who may come to a server of that platform."""
+        """A workload that may come to a server of that platform."""
         return self._member(wants, platform, allocation, servers)
 
-    def beside(self, newcomer: Member, server: str, platform: str, now: float) -> Beside | None:
-        """What would come of it; ``None`` = their memory is not enough for all."""
-        here = self._company(server, platform, now)
+    def effect(
+        self, newcomer: Member, server: str, platform: str, now: float
+    ) -> NewcomerEffect | None:
+        """What would come of it; ``None`` = memory is not enough for all."""
+        here = self._members_now(server, platform, now)
         values = self._values(platform, [*here.members, newcomer])
         if values is None:
             return None
@@ -148,48 +139,49 @@ class Companies:
                 less += lost(before, after)
             needed = member.needed(now, before, here.since)
             missed += after < needed <= before
-        return Beside(values[-1], missed, less)
+        return NewcomerEffect(values[-1], missed, less)
 
     # --- residents --------------------------------------------------------------------------
 
-    def _company(self, server: str, platform: str, now: float) -> Company:
-        """As it is now, with what everybody has done."""
+    def _members_now(self, server: str, platform: str, now: float) -> ServerMembers:
         records = self._residents(server)
         keys = tuple([record.key for record in records])
-        known = self._known.get(server)
-        if known is None or known.platform != platform:
-            known = self._known[server] = Company(platform, since=now)
-        if known.keys != keys:
-            self._catch_up(known, server, records, now)
-            known.keys = keys
-        return known
+        here = self._servers.get(server)
+        if here is None or here.platform != platform:
+            here = self._servers[server] = ServerMembers(platform, since=now)
+        if here.keys != keys:
+            self._catch_up(here, server, records, now)
+            here.keys = keys
+        return here
 
     def _catch_up(
-        self, known: Company, server: str, records: Sequence[WorkloadRecord], now: float
+        self, here: ServerMembers, server: str, records: Sequence[WorkloadRecord], now: float
     ) -> None:
-        """Who came did so when it was last looked here, who went did so when they ended."""
-        before = {member.key: member for member in known.members}
+        """New residents count from the last look at the server on, others until they ended."""
+        before = {member.key: member for member in here.members}
         keys = {record.key for record in records}
-        joined = [self._joined(each, server, known) for each in records if each.key not in before]
+        joined = [
+            self._joined(each, server, here.platform) for each in records if each.key not in before
+        ]
         left = [member for key, member in before.items() if key not in keys]
-        members = [*known.members, *filter(None, joined)]
-        values = self._settled(known.platform, members)
-        since = known.since
-        for member in sorted(left, key=lambda member: member.gone_at or known.since):
+        members = [*here.members, *filter(None, joined)]
+        values = self._settled(here.platform, members)
+        since = here.since
+        for member in sorted(left, key=lambda member: member.gone_at or here.since):
             ended = min(now, max(since, member.gone_at or since))
             _add(members, values, since, ended)
             members = [each for each in members if each is not member]
-            values, since = self._settled(known.platform, members), ended
+            values, since = self._settled(here.platform, members), ended
         _add(members, values, since, now)
-        known.members, known.values, known.since = members, values, now
+        here.members, here.values, here.since = members, values, now
 
-    def _joined(self, record: WorkloadRecord, server: str, known: Company) -> Member | None:
+    def _joined(self, record: WorkloadRecord, server: str, platform: str) -> Member | None:
         wants = self._knowledge.wants(record.name)
         at = [placement for placement in record.placements if placement.server == server]
         if wants is None or not at:
             return None
         servers = len(record.placements)
-        member = self._member(wants, known.platform, at[0].allocation, servers)
+        member = self._member(wants, platform, at[0].allocation, servers)
         member.record, member.key = record, record.key
         if servers > 1:
             member.part = self.parts.get((record.name, server), 1 / servers)
@@ -233,8 +225,8 @@ class Companies:
             for member, number in zip(members, numbers, strict=True)
         ]
 
-    def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, Pace] | None:
-        """By number: those who are alike do alike."""
+    def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, Speed] | None:
+        """By number: equal residents have equal rates."""
         there = [self._numbered[number] for number in numbers]
         if not self._knowledge.truth.fits(platform, there):
             return None
@@ -267,6 +259,5 @@ class Companies:
 
 
 def _add(members: list[Member], values: list[float], since: float, until: float) -> None:
-    """What they did in between."""
     for member, value in zip(members, values, strict=True):
         member.done += value * member.ran(since, until)

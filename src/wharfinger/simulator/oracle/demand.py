@@ -1,6 +1,6 @@
-"""What a job needs to keep its target, by the ground truth; the part of the oracle that is sums.
+"""What a job needs to keep its target, by the ground truth.
 
-``oracle_greedy`` decides by it, ``oracle_company`` looks by it who would miss a target beside whom.
+``greedy`` decides by it, ``colocations`` finds by it which residents would miss a target.
 """
 
 from dataclasses import dataclass
@@ -23,28 +23,23 @@ START_SPREAD = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a job is after.
+    """What a job needs.
 
     Attributes:
-        job: It.
         application: Its phase with the most work, at its best speed; most have one only.
         best: Units of work per second, alone on the best platform with all that it can use.
         target_seconds: From being handed in to its end, by its target; infinite = it has none, or
             serves.
-        due_seconds: The same with the tolerance.
-        asked_per_second: Of a service: the most that it is ever asked, of which its target speaks;
-            0 = it is none.
+        asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
         sized: It gets the least that reaches its target; else all CPUs that it can use.
-        queue: Of a service.
-        bound: Of its latency; ``None`` = none.
+        bound: Of a service's latency; ``None`` = none.
     """
 
     job: Job
     application: str
     best: float
     target_seconds: float
-    due_seconds: float
     asked_per_second: float
     kept: float
     sized: bool
@@ -75,25 +70,18 @@ class Wants:
     def needed(self, done: float, seconds: float, *, tolerant: bool = True) -> float:
         """Value from now on with which its target is kept; infinite = it is lost.
 
-        Args:
-            done: Work.
-            seconds: Since it was handed in.
-            tolerant: Its tolerance counts.
+        ``done`` is work, ``seconds`` since it was handed in; ``tolerant`` = its tolerance counts.
         """
         if self.job.load is not None:
             return self.asked_per_second * (self.kept if tolerant else 1.0)
-        due = self.due_seconds if tolerant else self.target_seconds
+        due = self.target_seconds / (max(self.kept, 1e-9) if tolerant else 1.0)
         if due == inf:
             return 0.0
         return max(0.0, self.job.work - done) / (due - seconds) if due > seconds else inf
 
 
 class Knowledge:
-    """What is true of a setup's jobs and platforms, asked once.
-
-    Args:
-        setup: With the ground truth.
-    """
+    """What is true of a setup's jobs and platforms, asked once."""
 
     def __init__(self, setup: Setup) -> None:
         self.truth = setup.truth
@@ -112,7 +100,7 @@ class Knowledge:
         self.mean_cpu_seconds = self._cpu_seconds()
 
     def wants(self, name: str) -> Wants | None:
-        """Of a job; ``None`` = there is none of this name."""
+        """What a job needs; ``None`` = there is none of this name."""
         return self._wants.get(name)
 
     def sizes(self, wants: Wants, platform: str) -> tuple[int, ...]:
@@ -171,7 +159,6 @@ class Knowledge:
             application=job.all_phases[main].application,
             best=best,
             target_seconds=due,
-            due_seconds=due / max(1 - workload.tolerance, 1e-9),
             asked_per_second=asked if target is not None else 0.0,
             kept=1 - workload.tolerance,
             sized=not workload.best_effort and (workload.scale.max_servers > 1 or not reserved),
@@ -202,8 +189,8 @@ class Knowledge:
     def _scarcity(self, setup: Setup) -> dict[str, float]:
         """CPU time that is wanted of each platform, over what it has while jobs arrive.
 
-        Each job's is laid evenly over all servers that keep its target. Where there are few jobs
-        such a mean says little of what is wanted at one time, and counts for less.
+        Each job's is spread evenly over all servers that keep its target. With few jobs such a mean
+        says little of what is wanted at one time, and counts for less.
         """
         there = dict.fromkeys(self.platforms, 0.0)
         for server in setup.servers:

@@ -1,37 +1,26 @@
 """The oracle where the ground truth knows no pairs: it looks at each server's residents itself.
 
 A yardstick: about what a policy could reach that decides one workload at a time, migrates none, and
-knows the speed of every workload beside any other, and the arrivals to come. For each request it
-asks the ground truth for the rates on servers with the newcomer among the residents. Best is
-where the least is lost, in targets: those that the newcomer and the residents would miss for it,
-the logarithm of the residents' performance, and a price for what it takes of platforms that few
-jobs can do without. Where a target costs more than one other, by that price, it is given up.
-
-* One whose target is nearly the best that there is (``RESERVED``) and that runs on one server takes
-  all CPUs that it can use; others the least with which they reach their target, a service at the
-  highest load that it is ever asked. Those whom no server suffices go on several.
-* What a job has done, and how long it has waited, counts: one with time to spare tolerates more and
-  none is lost for one that can keep no target any more.
-* Best-effort work goes where it takes little from others and gets much, and waits where somebody
-  would miss a target for it.
+knows the arrivals to come and every speed beside any co-runners. docs/policies.md states its rules
+and docs/decisions/0038-oracle.md why there is another oracle where pairs are known.
 
 It is greedy and not exact: of a platform one empty server is tried and at most ``LOOKED_AT``
-others, the least loaded; a job of several phases counts by the one in which it does most. Platforms
-are tried from the best on, until what is left is worse even when empty. It keeps what it has worked
-out between calls: the same calls have the same answers, as a replay needs. Nothing is resized: what
-is placed is for the most that will be asked. To let wait those whose target could be kept later
-gains nothing (docs/policies.md), so no workload waits where there is room.
+others, the least loaded; a job of several phases counts by the one in which it does most. Nothing
+is resized: what is placed is for the most that will be asked. It keeps what it has computed between
+calls: the same calls have the same answers, as a replay needs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.pipeline import Manager
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -46,7 +35,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.common import candidate, needed, open_servers, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
-from wharfinger.simulator.oracle.colocations import SAFE, Companies
+from wharfinger.simulator.oracle.colocations import SAFE, Colocations, NewcomerEffect
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
 from wharfinger.simulator.scenario.setup import Setup
@@ -64,88 +53,38 @@ ENOUGH_MORE = 1.05
 """Over one server several have to do so much to be taken where they don't suffice either."""
 
 
-class Watched(Protocol):
-    """What it sees of the core that asks it."""
-
-    @property
-    def state(self) -> ManagerState:
-        """What is known."""
-
-    def residents_of(self, server: str) -> list[WorkloadRecord]:
-        """Who holds something there."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request with what is true of it.
-
-    Attributes:
-        wants: What the job is after.
-        now: The time.
-        needed: Value with which it keeps its target from now on; infinite = it is lost.
-        aimed: The same without tolerance, as long as that can be.
-        memory_bytes: That it gets.
-        best_effort: It has no target.
-    """
-
-    wants: Wants
-    now: float
-    needed: float
-    aimed: float
-    memory_bytes: int
-    best_effort: bool
-
-    def together(self, values: list[float]) -> float:
-        """Value on several servers; those of a service are asked the same each."""
-        if self.wants.job.load is None or not values:
-            return sum(values)
-        each = SAFE * self.wants.asked_per_second / len(values)
-        return sum(min(value, each) for value in values)
-
-    def given(self, cpu_millicpus: int) -> Allocation:
-        """So much CPU; best-effort work has no claim on any."""
-        cpu = 0 if self.best_effort else cpu_millicpus
-        return Allocation(cpu, self.memory_bytes, self.best_effort)
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One server that was tried.
+    """One server that was tried; ``given`` is what the newcomer would get.
 
     Attributes:
-        row: Of it.
-        given: What the newcomer would get.
         score: What would be lost, in targets; lower is better.
-        value: The newcomer's there.
-        alone: The same with no neighbors.
+        alone: The newcomer's value there without co-runners.
         short: Its own target would be missed.
-        disturbed: How many others' targets would be missed for it.
-        lost: Of the logarithm of the others' performance.
     """
 
     row: int
     given: Allocation
     score: float
-    value: float
     alone: float
     short: bool
-    disturbed: int
-    lost: float
+    effect: NewcomerEffect
+
+    @property
+    def value(self) -> float:
+        """The newcomer's there."""
+        return self.effect.value
 
 
 class GreedyOracle:
-    """True rates beside true neighbors, one workload at a time.
-
-    Args:
-        setup: With the ground truth.
-    """
+    """True rates beside true co-runners, one workload at a time."""
 
     name = "oracle"
     settings: Any = None
 
     def __init__(self, setup: Setup) -> None:
         self._knowledge = Knowledge(setup)
-        self._companies = Companies(self._knowledge, lambda _: ())
+        self._colocations = Colocations(self._knowledge, lambda _: ())
         self._state = ManagerState()
         self._now = 0.0
 
@@ -153,9 +92,9 @@ class GreedyOracle:
         """None: it looks at the cluster itself."""
         return None
 
-    def watch(self, core: Watched) -> None:
+    def watch(self, core: Manager) -> None:
         """From now on this core asks; residents are as it has them."""
-        self._companies = Companies(self._knowledge, core.residents_of)
+        self._colocations = Colocations(self._knowledge, core.residents_of)
         self._state = core.state
 
     def resize(
@@ -164,106 +103,135 @@ class GreedyOracle:
         """As it is."""
         return None
 
-    # --- placing ------------------------------------------------------------------------------
-
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Try servers, platform by platform, and take the best; several where one is too little."""
-        asked = self._asked(request)
-        if asked is None:
-            return LeastLoaded().place(request, view)
-        there = self._rows(asked, request, view)
-        tried = sorted(self._tried(asked, there, view), key=lambda choice: choice.score)
-        if not tried:
-            return self._refuse(asked, request, view)
-        if asked.best_effort and tried[0].disturbed:
-            return self._disturbs(tried, view)
-        chosen = self._several(asked, tried[0], there, view) or tried[:1]
-        return self._plan(asked, chosen, tried, request, view)
-
-    def _asked(self, request: PlacementRequest) -> _Asked | None:
-        workload = request.workload
-        wants = self._knowledge.wants(workload.name)
+        wants = self._knowledge.wants(request.workload.name)
         if wants is None:
-            return None
-        record = self._state.workloads.get(workload.name)
+            return LeastLoaded().place(request, view)
+        record = self._state.workloads.get(request.workload.name)
         if record is not None:
             self._now = record.submitted_at + request.waited_seconds
-        passed = request.waited_seconds + self._knowledge.start_seconds
-        best_effort = workload.best_effort
-        least = 0.0 if best_effort else SAFE * wants.needed(0.0, passed)
-        aimed = 0.0 if best_effort else SAFE * wants.needed(0.0, passed, tolerant=False)
-        aimed = aimed if aimed < inf else least
-        memory = workload.reservation.memory_bytes
-        return _Asked(wants, self._now, least, aimed, memory, best_effort)
+        search = _Search(self._knowledge, self._colocations, wants, request, view, self._now)
+        tried = sorted(search.tried(), key=lambda choice: choice.score)
+        if not tried:
+            return search.refusal()
+        if request.workload.best_effort and tried[0].effect.missed:
+            return search.disturbing(tried)
+        return search.plan(search.several(tried[0]) or tried[:1], tried)
 
-    def _tried(self, asked: _Asked, there: dict[str, Rows], view: ClusterView) -> list[Choice]:
-        """Platforms from the best on, while one may still be better than what was found."""
-        found: list[Choice] = []
-        best = inf
-        for bound, platform in sorted((self._bound(asked, p), p) for p in there):
-            if best <= bound:
-                break
-            for row in self._worth_trying(there[platform], view):
-                choice = self._choice(asked, platform, row, view)
-                if choice is not None:
-                    found.append(choice)
-                    best = min(best, choice.score)
-                if best <= bound:
-                    break
-        return found
 
-    def _rows(self, asked: _Asked, request: PlacementRequest, view: ClusterView) -> dict[str, Rows]:
-        """By platform, the servers with room for the least that it may get there."""
-        least = np.array([self._least(asked, p) for p in view.platforms], dtype=np.int64)
+class _Search:
+    """One request, what is true of it, and the servers that it may go to.
+
+    Attributes:
+        needed: Value with which it keeps its target from now on; infinite = it is lost.
+        aimed: The same without tolerance, as long as that can be.
+        rows: By platform, the servers with room for the least that it may get there.
+    """
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        colocations: Colocations,
+        wants: Wants,
+        request: PlacementRequest,
+        view: ClusterView,
+        now: float,
+    ) -> None:
+        self._knowledge, self._colocations = knowledge, colocations
+        self._wants, self._request, self._view, self._now = wants, request, view, now
+        self._best_effort = request.workload.best_effort
+        self._memory_bytes = request.workload.reservation.memory_bytes
+        self.needed = self.aimed = 0.0
+        if not self._best_effort:
+            passed = request.waited_seconds + knowledge.start_seconds
+            self.needed = SAFE * wants.needed(0.0, passed)
+            aimed = SAFE * wants.needed(0.0, passed, tolerant=False)
+            self.aimed = aimed if aimed < inf else self.needed
+        self._smallest = np.array([self._least(p) for p in view.platforms], dtype=np.int64)
+        self.rows = self._rows()
+
+    def _rows(self) -> dict[str, Rows]:
+        view = self._view
         room = (
-            (view.cpu_capacity - view.cpu_allocated >= least[view.platform])
-            & (view.memory_capacity - view.memory_allocated >= asked.memory_bytes)
-            & open_servers(request, view).astype(np.bool_)
+            (view.cpu_capacity - view.cpu_allocated >= self._smallest[view.platform])
+            & (view.memory_capacity - view.memory_allocated >= self._memory_bytes)
+            & open_servers(self._request, view).astype(np.bool_)
         )
         rows = np.flatnonzero(room)
         of = view.platform[rows]
         return {p: rows[of == at] for at, p in enumerate(view.platforms) if (of == at).any()}
 
-    def _least(self, asked: _Asked, platform: str) -> int:
-        if asked.best_effort or platform not in self._knowledge.cpu_millicpus:
+    def _least(self, platform: str) -> int:
+        if self._best_effort or platform not in self._knowledge.cpu_millicpus:
             return 0
-        return self._knowledge.sizes(asked.wants, platform)[0]
+        return self._knowledge.sizes(self._wants, platform)[0]
 
-    def _bound(self, asked: _Asked, platform: str) -> float:
-        """Than which no server of a platform is better: an empty one."""
+    def _given(self, cpu_millicpus: int) -> Allocation:
+        """So much CPU; best-effort work has no claim on any."""
+        cpu = 0 if self._best_effort else cpu_millicpus
+        return Allocation(cpu, self._memory_bytes, self._best_effort)
+
+    def _together(self, choices: Sequence[Choice]) -> float:
+        """Value on several servers; those of a service are asked the same each."""
+        values = [choice.value for choice in choices]
+        if self._wants.job.load is None or not values:
+            return sum(values)
+        each = SAFE * self._wants.asked_per_second / len(values)
+        return sum(min(value, each) for value in values)
+
+    # --- one server -----------------------------------------------------------------------------
+
+    def tried(self) -> list[Choice]:
+        """Platforms from the best on, while one may still be better than what was tried."""
+        choices: list[Choice] = []
+        best = inf
+        for bound, platform in sorted((self._bound(p), p) for p in self.rows):
+            if best <= bound:
+                break
+            for row in self._worth_trying(platform):
+                choice = self._choice(platform, row)
+                if choice is not None:
+                    choices.append(choice)
+                    best = min(best, choice.score)
+                if best <= bound:
+                    break
+        return choices
+
+    def _bound(self, platform: str) -> float:
+        """Score of an empty server, than which none of its platform is better."""
         bound = inf
-        for cpu in self._knowledge.sizes(asked.wants, platform):
-            alone = self._knowledge.alone(asked.wants, platform, cpu)
-            bound = min(bound, self._score(asked, platform, cpu, alone, 0.0))
-            if alone >= asked.aimed:
+        for cpu in self._knowledge.sizes(self._wants, platform):
+            alone = self._knowledge.alone(self._wants, platform, cpu)
+            bound = min(bound, self._score(platform, cpu, alone, 0.0))
+            if alone >= self.aimed:
                 break
         return bound
 
-    def _score(
-        self, asked: _Asked, platform: str, cpu_millicpus: int, value: float, others: float
-    ) -> float:
+    def _score(self, platform: str, cpu_millicpus: int, value: float, others: float) -> float:
         """Targets that are lost, now and by what is not there for others.
 
         CPU time has a price, by how scarce the platform is: where as much is wanted as there is, a
         mean job costs others one and a half targets.
         """
-        wants, knowledge = asked.wants, self._knowledge
-        if asked.best_effort:
+        wants, knowledge = self._wants, self._knowledge
+        if self._best_effort:
             return others + FILLER * lost(wants.best, value)
         size = cpu_millicpus / 1000 * wants.ideal_seconds / max(knowledge.mean_cpu_seconds, NEVER)
         price = knowledge.scarcity[platform] * (EVER + size)
         own = 0.0
-        if value < asked.needed:
+        if value < self.needed:
             own = 1.0 + lost(wants.best, value)
         elif wants.job.workload.target is None:
             own = lost(wants.best, value)
         if wants.sized:
-            aimed = asked.aimed if asked.aimed < inf else wants.best
+            aimed = self.aimed if self.aimed < inf else wants.best
             price += THRIFT * cpu_millicpus / 1000 + max(0.0, lost(aimed, value))
         return others + own + price
 
-    def _worth_trying(self, rows: Rows, view: ClusterView) -> list[int]:
+    def _worth_trying(self, platform: str) -> list[int]:
         """An empty server first, than which none is better; then the least loaded."""
+        rows, view = self.rows[platform], self._view
         empty = rows[view.residents[rows] == 0]
         taken = rows[view.residents[rows] > 0]
         if taken.size > LOOKED_AT:
@@ -271,186 +239,172 @@ class GreedyOracle:
             taken = taken[np.argsort(load, kind="stable")[:LOOKED_AT]]
         return [*empty[:1].tolist(), *taken.tolist()]
 
-    def _choice(self, asked: _Asked, platform: str, row: int, view: ClusterView) -> Choice | None:
+    def _choice(self, platform: str, row: int) -> Choice | None:
         """The best that it can be given beside the residents; ``None`` = no memory."""
-        found: Choice | None = None
-        for cpu in self._worth_giving(asked, platform, row, view):
-            choice = self._with(asked, cpu, platform, row, view)
+        best: Choice | None = None
+        for cpu in self._worth_giving(platform, row):
+            choice = self._with(cpu, platform, row)
             if choice is None:
                 break
-            if found is None or choice.score < found.score:
-                found = choice
-            if choice.value >= asked.aimed:
+            if best is None or choice.score < best.score:
+                best = choice
+            if choice.value >= self.aimed:
                 break
-        return found
+        return best
 
-    def _worth_giving(
-        self, asked: _Asked, platform: str, row: int, view: ClusterView
-    ) -> tuple[int, ...]:
-        """What would be enough with no neighbors, the least first; else the most that is free."""
-        sizes = self._knowledge.sizes(asked.wants, platform)
-        if asked.best_effort:
+    def _worth_giving(self, platform: str, row: int) -> tuple[int, ...]:
+        """What would be enough without co-runners, the least first; else the most that is free."""
+        sizes = self._knowledge.sizes(self._wants, platform)
+        if self._best_effort:
             return sizes
-        free = int(view.cpu_capacity[row] - view.cpu_allocated[row])
+        free = int(self._view.cpu_capacity[row] - self._view.cpu_allocated[row])
         sizes = tuple(cpu for cpu in sizes if cpu <= free)
-        alone = [self._knowledge.alone(asked.wants, platform, cpu) for cpu in sizes]
-        enough = [c for c, value in zip(sizes, alone, strict=True) if value >= asked.aimed]
+        enough = [
+            cpu for cpu in sizes if self._knowledge.alone(self._wants, platform, cpu) >= self.aimed
+        ]
         return tuple(enough) or sizes[-1:]
 
-    def _with(
-        self, asked: _Asked, cpu: int, platform: str, row: int, view: ClusterView, servers: int = 1
-    ) -> Choice | None:
-        given = asked.given(cpu)
-        newcomer = self._companies.newcomer(asked.wants, platform, given, servers)
-        beside = self._companies.beside(newcomer, view.names[row], platform, asked.now)
-        if beside is None:
+    def _with(self, cpu: int, platform: str, row: int, servers: int = 1) -> Choice | None:
+        given = self._given(cpu)
+        newcomer = self._colocations.newcomer(self._wants, platform, given, servers)
+        name = self._view.names[row]
+        effect = self._colocations.effect(newcomer, name, platform, self._now)
+        if effect is None:
             return None
-        others = beside.missed + beside.lost
-        score = self._score(asked, platform, cpu, beside.value, others)
-        short = beside.value < asked.needed
-        alone = newcomer.alone
-        return Choice(row, given, score, beside.value, alone, short, beside.missed, beside.lost)
+        score = self._score(platform, cpu, effect.value, effect.missed + effect.lost)
+        return Choice(row, given, score, newcomer.alone, effect.value < self.needed, effect)
 
-    # --- several servers ----------------------------------------------------------------------
+    # --- several servers ------------------------------------------------------------------------
 
-    def _several(
-        self, asked: _Asked, one: Choice, there: dict[str, Rows], view: ClusterView
-    ) -> list[Choice]:
+    def several(self, one: Choice) -> list[Choice]:
         """The fewest servers that suffice where one does not; empty = one is better."""
-        most = min(
-            asked.wants.job.workload.scale.max_servers, view.capabilities.max_servers_per_workload
-        )
-        if asked.best_effort or most < 2 or asked.aimed == inf or not one.short:
+        scale = self._wants.job.workload.scale.max_servers
+        most = min(scale, self._view.capabilities.max_servers_per_workload)
+        if self._best_effort or most < 2 or self.aimed == inf or not one.short:
             return []
         best, reached = [], one.value * ENOUGH_MORE
         for count in range(2, most + 1):
-            found = self._best_of(asked, count, there, view)
-            if len(found) < count:
+            choices = self._best_of(count)
+            if len(choices) < count:
                 break
-            does = asked.together([choice.value for choice in found])
-            if does >= asked.aimed:
-                best = self._least_of(asked, found, view)
+            does = self._together(choices)
+            if does >= self.aimed:
+                best = self._least_of(choices)
                 break
             if does > reached:
-                best, reached = found, does
+                best, reached = choices, does
         total = sum(choice.value for choice in best)
         for choice in best:
-            key = asked.wants.job.name, view.names[choice.row]
-            self._companies.parts[key] = choice.value / total if total > 0 else 1 / len(best)
+            key = self._wants.job.name, self._view.names[choice.row]
+            self._colocations.parts[key] = choice.value / total if total > 0 else 1 / len(best)
         return best
 
-    def _best_of(
-        self, asked: _Asked, count: int, there: dict[str, Rows], view: ClusterView
-    ) -> list[Choice]:
+    def _best_of(self, count: int) -> list[Choice]:
         """So many, each with all that it can use there, where no target is missed for it."""
-        found = []
-        for platform, rows in there.items():
-            empty = rows[view.residents[rows] == 0][1:count].tolist()
-            for row in (*self._worth_trying(rows, view), *empty):
-                most = self._worth_giving(asked, platform, row, view)[-1]
-                choice = self._with(asked, most, platform, row, view, count)
-                if choice is not None and not choice.disturbed:
-                    found.append(choice)
-        return sorted(found, key=lambda choice: (-choice.value, choice.row))[:count]
+        choices = []
+        for platform, rows in self.rows.items():
+            empty = rows[self._view.residents[rows] == 0][1:count].tolist()
+            for row in (*self._worth_trying(platform), *empty):
+                most = self._worth_giving(platform, row)[-1]
+                choice = self._with(most, platform, row, count)
+                if choice is not None and not choice.effect.missed:
+                    choices.append(choice)
+        return sorted(choices, key=lambda choice: (-choice.value, choice.row))[:count]
 
-    def _least_of(self, asked: _Asked, chosen: list[Choice], view: ClusterView) -> list[Choice]:
+    def _least_of(self, chosen: list[Choice]) -> list[Choice]:
         """On the same servers, the smallest share of their sizes that is still enough."""
-        platforms = [view.platforms[view.platform[choice.row]] for choice in chosen]
+        view = self._view
         for share in CPU_SHARES:
             fewer = []
-            for platform, choice in zip(platforms, chosen, strict=True):
-                sizes = self._knowledge.sizes(asked.wants, platform)
+            for choice in chosen:
+                platform = view.platforms[view.platform[choice.row]]
                 most = choice.given.cpu_millicpus
+                sizes = self._knowledge.sizes(self._wants, platform)
                 cpu = min(most, next(s for s in sizes if s >= share * most))
-                fewer.append(self._with(asked, cpu, platform, choice.row, view, len(chosen)))
+                fewer.append(self._with(cpu, platform, choice.row, len(chosen)))
             kept = [choice for choice in fewer if choice is not None]
-            enough = len(kept) == len(chosen) and not any(choice.disturbed for choice in kept)
-            if enough and asked.together([choice.value for choice in kept]) >= asked.aimed:
+            enough = len(kept) == len(chosen) and not any(c.effect.missed for c in kept)
+            if enough and self._together(kept) >= self.aimed:
                 return kept
         return chosen
 
-    # --- saying so ----------------------------------------------------------------------------
+    # --- the decision ---------------------------------------------------------------------------
 
-    def _plan(
-        self,
-        asked: _Asked,
-        chosen: list[Choice],
-        tried: list[Choice],
-        request: PlacementRequest,
-        view: ClusterView,
-    ) -> Plan:
-        others = [choice for choice in tried if choice.row not in {each.row for each in chosen}]
-        shown = (*chosen, *others)[:CANDIDATES_KEPT]
-        does = asked.together([choice.value for choice in chosen])
-        pace = does / asked.aimed if 0 < asked.aimed < inf else None
+    def plan(self, chosen: list[Choice], tried: list[Choice]) -> Plan:
+        """These servers."""
+        taken = {choice.row for choice in chosen}
+        others = [choice for choice in tried if choice.row not in taken]
+        share = self._together(chosen) / self.aimed if 0 < self.aimed < inf else None
         decision = Decision(
             stage=Stage.PLACEMENT,
-            decided_by=self.name,
+            decided_by=GreedyOracle.name,
             accepted=True,
             reason=ReasonCode.OK,
-            message=_why(chosen, asked, view),
+            message=self._why(chosen),
             considered=len(chosen) + len(others),
-            candidates=tuple(_shown(choice, view) for choice in shown),
+            candidates=self._candidates([*chosen, *others], ReasonCode.OK),
             numbers={
                 **needed(chosen[0].given),
-                "waited_seconds": request.waited_seconds,
+                "waited_seconds": self._request.waited_seconds,
             },
-            predicted=Prediction(pace, pace, pace, 1.0) if pace is not None else None,
+            predicted=Prediction(share, share, share, 1.0) if share is not None else None,
         )
-        return Plan(tuple(Placement(view.names[c.row], c.given) for c in chosen), decision)
+        names = self._view.names
+        return Plan(tuple(Placement(names[c.row], c.given) for c in chosen), decision)
 
-    def _refuse(self, asked: _Asked, request: PlacementRequest, view: ClusterView) -> Refusal:
-        sizes = [self._least(asked, platform) for platform in view.platforms]
-        by_row = np.array(sizes, dtype=np.int64)[view.platform]
-        need = asked.given(min(sizes, default=0))
-        return refuse(self.name, request, need, view, by_row)
+    def refusal(self) -> Refusal:
+        """No server has room."""
+        need = self._given(int(min(self._smallest, default=0)))
+        by_row = self._smallest[self._view.platform]
+        return refuse(GreedyOracle.name, self._request, need, self._view, by_row)
 
-    def _disturbs(self, tried: list[Choice], view: ClusterView) -> Refusal:
+    def disturbing(self, tried: list[Choice]) -> Refusal:
+        """Best-effort work would make others miss their targets everywhere."""
         best = tried[0]
         return Refusal(
             Decision(
                 Stage.PLACEMENT,
-                self.name,
+                GreedyOracle.name,
                 accepted=False,
                 reason=ReasonCode.INTERFERENCE,
                 message=(
-                    f"{best.disturbed} of those on {view.names[best.row]} would miss their targets "
-                    "for it, and fewer nowhere"
+                    f"{best.effect.missed} of those on {self._view.names[best.row]} would miss "
+                    "their targets for it, and fewer nowhere"
                 ),
                 would_change="fewer or less sensitive neighbors, or another server",
                 considered=len(tried),
-                candidates=tuple(
-                    _shown(choice, view, ReasonCode.INTERFERENCE)
-                    for choice in tried[:CANDIDATES_KEPT]
-                ),
+                candidates=self._candidates(tried, ReasonCode.INTERFERENCE),
             )
         )
 
+    def _candidates(self, choices: list[Choice], reason: ReasonCode) -> tuple[Candidate, ...]:
+        return tuple(self._shown(choice, reason) for choice in choices[:CANDIDATES_KEPT])
 
-def _shown(choice: Choice, view: ClusterView, reason: ReasonCode = ReasonCode.OK) -> Candidate:
-    known = candidate(view, choice.row, choice.score, reason)
-    numbers = {
-        **known.numbers,
-        "cpu_needed_millicpus": float(choice.given.cpu_millicpus),
-        "own_target_missed": float(choice.short),
-        "residents_targets_missed": float(choice.disturbed),
-        "residents_lost_log": choice.lost,
-        "performance_beside_residents": choice.value / choice.alone if choice.alone > 0 else 0.0,
-    }
-    return replace(known, numbers=numbers)
+    def _shown(self, choice: Choice, reason: ReasonCode) -> Candidate:
+        shown = candidate(self._view, choice.row, choice.score, reason)
+        numbers = {
+            **shown.numbers,
+            "cpu_needed_millicpus": float(choice.given.cpu_millicpus),
+            "own_target_missed": float(choice.short),
+            "residents_targets_missed": float(choice.effect.missed),
+            "residents_lost_log": choice.effect.lost,
+            "performance_beside_residents": (
+                choice.value / choice.alone if choice.alone > 0 else 0.0
+            ),
+        }
+        return replace(shown, numbers=numbers)
 
-
-def _why(chosen: list[Choice], asked: _Asked, view: ClusterView) -> str:
-    best = chosen[0]
-    name = view.names[best.row]
-    if asked.best_effort:
-        return f"{name} gives it the most for what that takes from others"
-    given = f"{best.given.cpu_millicpus}m CPU on {name}"
-    if len(chosen) > 1:
-        given = f"{given} and {len(chosen) - 1} more"
-    kept = asked.together([choice.value for choice in chosen]) >= asked.needed
-    own = "keep its target" if kept else "are the least loss, its target can't be kept for less"
-    disturbed = sum(choice.disturbed for choice in chosen)
-    if disturbed:
-        return f"{given} {own}; {disturbed} there miss theirs for it, as few as can be"
-    return f"{given} {own}, and no target there is missed for it"
+    def _why(self, chosen: list[Choice]) -> str:
+        name = self._view.names[chosen[0].row]
+        if self._best_effort:
+            return f"{name} gives it the most for what that takes from others"
+        given = f"{chosen[0].given.cpu_millicpus}m CPU on {name}"
+        if len(chosen) > 1:
+            given = f"{given} and {len(chosen) - 1} more"
+        own = "are the least loss, its target can't be kept for less"
+        if self._together(chosen) >= self.needed:
+            own = "keep its target"
+        missed = sum(choice.effect.missed for choice in chosen)
+        if missed:
+            return f"{given} {own}; {missed} there miss theirs for it, as few as can be"
+        return f"{given} {own}, and no target there is missed for it"

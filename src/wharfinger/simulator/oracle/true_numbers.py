@@ -1,9 +1,7 @@
 """The oracle: the default policy, told the true numbers in place of estimates.
 
-It decides as ``quasar`` does, by the same rules and one workload at a time; it only has nothing to
-estimate, no runs for profiling to wait for, and no doubt. So it is a bound on what better
-estimates can give, and none on what another rule could: where something beats it, the rule is what
-was beaten. The only part of the simulation that both knows the ground truth and decides.
+It decides by the rules of ``quasar``, with nothing to estimate, no profiling to wait for and no
+doubt. So it bounds what better estimates can give, and not what another rule could.
 """
 
 import numpy as np
@@ -18,10 +16,11 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import ClusterView
 from wharfinger.model.workload import Workload
-from wharfinger.policies.placement.quasar import Quasar
+from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
+from wharfinger.policies.registry import Bundle, Part
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import TrueResident
+from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
 NEVER = 1e-9
 """Stands for a rate of 0, of which there is no logarithm."""
@@ -33,6 +32,10 @@ class Oracle(Quasar):
     """``quasar``, by true numbers."""
 
     name = "oracle"
+
+
+ESTIMATING = Bundle(Part(Oracle, QuasarSettings), contention="combined", needs_measurements=True)
+"""The oracle where contention is known between pairs."""
 
 
 class NothingToProfile:
@@ -49,23 +52,16 @@ class NothingToProfile:
 
 
 class TrueNumbers:
-    """Answers what an estimator would estimate.
-
-    Args:
-        setup: With the ground truth.
-    """
+    """Answers what an estimator would estimate."""
 
     def __init__(self, setup: Setup) -> None:
         self._truth = setup.truth
         self._jobs = {job.name: job for job in setup.jobs}
         self._fractional = setup.fractional_cpu
         self._max_servers = setup.max_servers
-        self._platforms = tuple(dict.fromkeys(server.platform.name for server in setup.servers))
-        sizes: dict[str, int] = {}
-        for server in setup.servers:
-            sizes[server.platform.name] = server.cpu_millicpus
-        self._sizes = sizes
+        self._sizes = {server.platform.name: server.cpu_millicpus for server in setup.servers}
         self._basis = self._truth.references
+        self._platforms = tuple(self._sizes)
         self._pairs: dict[str, dict[str, PairProfile]] = {}
 
     def classify(self, action: act.ClassifyWorkload) -> ev.Report:
@@ -143,21 +139,23 @@ class TrueNumbers:
 
     def _profiles(self, platform: str) -> dict[str, PairProfile]:
         if platform not in self._pairs:
-            matrix = np.array([self._row(name, platform) for name in self._basis])
+            rows = [
+                [pair_rate(self._truth, platform, name, other) for other in self._basis]
+                for name in self._basis
+            ]
+            matrix = np.array(rows)
             self._pairs[platform] = exact_profiles(f"true/{platform}", self._basis, matrix)
         return self._pairs[platform]
 
-    def _row(self, application: str, platform: str) -> list[float]:
-        """Performance beside each, relative to alone; 0 = the two do not fit."""
-        own = TrueResident(application, 1000.0, 1)
-        alone = self._truth.alone(platform, own)
-        pairs = [[own, TrueResident(other, 1000.0, 1)] for other in self._basis]
-        return [
-            self._truth.rates(platform, pair)[0] / alone
-            if alone > 0 and self._truth.fits(platform, pair)
-            else 0.0
-            for pair in pairs
-        ]
+
+def pair_rate(truth: GroundTruth, platform: str, application: str, other: str) -> float:
+    """Rate of an application beside another over that alone; 0 = the two do not fit."""
+    own = TrueResident(application, 1000.0, 1)
+    alone = truth.alone(platform, own)
+    pair = [own, TrueResident(other, 1000.0, 1)]
+    if alone <= 0 or not truth.fits(platform, pair):
+        return 0.0
+    return truth.rates(platform, pair)[0] / alone
 
 
 def _exact(columns: tuple[int, ...], values: list[float]) -> Curve:

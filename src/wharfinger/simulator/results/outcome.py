@@ -25,9 +25,6 @@ class Fate:
     """What became of one workload.
 
     Attributes:
-        name: The workload's.
-        application: What it was.
-        type: Of workload.
         end: The phase in which the manager has it at the end of the run; ``"unfinished"`` where
             it had not ended.
         platform: On which it did most; empty = it never ran.
@@ -37,8 +34,7 @@ class Fate:
         performance: 1 = alone on its best platform; 0 where it failed.
         target_performance: Achieved over target, at most 1; ``None`` = it has no target.
         kept: Whether its target was kept within the tolerance.
-        platform_loss: As above; so are ``allocation_loss``, ``interference_loss`` and
-            ``waiting_loss``.
+        platform_loss: As above; so are the other losses.
     """
 
     name: str
@@ -93,8 +89,6 @@ class Outcome:
     """One run.
 
     Attributes:
-        scenario: Its name; so are ``policy`` and ``admission``.
-        seed: Of its streams.
         summary: The report's numbers by their stable keys, in the order in which they are shown.
         fates: In order of arrival.
         series: Over time; ``None`` = it was not asked for.

@@ -6,11 +6,10 @@ that reads JSON lines.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from wharfinger import __version__
 from wharfinger.core import events as ev
@@ -18,27 +17,24 @@ from wharfinger.core.codec import encode_event
 from wharfinger.errors import InvalidInput
 from wharfinger.runtime.replay import LogEntry
 
-if TYPE_CHECKING:
-    from wharfinger.simulator.run import RunSpec
-
 FORMAT = 1
 _EVENT = b'"event":'
 
 
 class Recording:
-    """A log that is being written.
-
-    Args:
-        file: Open for writing bytes.
-    """
+    """A log that is being written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, spec: "RunSpec") -> "Iterator[Recording]":
+    def open(cls, path: Path, run: Mapping[str, object]) -> "Iterator[Recording]":
         """Write to a file, which is there under its name only once all is written.
+
+        Args:
+            path: The file.
+            run: What the run is, as ``read_recording`` gives it back.
 
         Raises:
             InvalidInput: It can't be written there.
@@ -46,8 +42,7 @@ class Recording:
         if not path.name or path.is_dir():
             raise InvalidInput(f"--record {path}: that is a directory; name a file")
         part = path.with_name(path.name + ".part")
-        told = {key: value for key, value in asdict(spec).items() if key not in _NOT_TOLD}
-        head = {"wharfinger": __version__, "format": FORMAT, "run": told}
+        head = {"wharfinger": __version__, "format": FORMAT, "run": dict(run)}
         try:
             with part.open("wb") as file:
                 file.write(json.dumps(head).encode() + b"\n")
@@ -65,9 +60,6 @@ class Recording:
             kind, payload = encode_event(event)
             head = f'{{"time":{time!r},"kind":"{kind}","event":'.encode()
             self._file.write(head + payload + b"}\n")
-
-
-_NOT_TOLD = frozenset({"record", "series", "explain"})
 
 
 def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[LogEntry]]:

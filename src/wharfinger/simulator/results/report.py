@@ -3,7 +3,7 @@
 ``outcome`` says what each number means; here is how it comes about. Called at the end of a run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -18,19 +18,14 @@ from wharfinger.simulator.scenario.jobs import Job
 UNFINISHED = "unfinished"
 IDLE_POWER = 0.5
 """Of a server that does nothing, as a share of its peak."""
+Losses = tuple[float, float, float, float]
+"""Of performance, to platform, allocation, co-runners and waiting."""
 _FAILED = frozenset({"failed", "vanished", "rejected", "revoked"})
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What the run itself has cost.
-
-    Attributes:
-        decisions_seconds: Of each placement that was decided, or refused.
-        events: In the simulation's loop.
-        wall_seconds: From the first event to the last.
-        peak_rss_bytes: Of the process.
-    """
+    """What the run itself has cost; ``decisions_seconds`` of each placement decided or refused."""
 
     decisions_seconds: Sequence[float]
     events: int
@@ -41,18 +36,15 @@ class Effort:
 def fate_of(account: Account, end: str, now: float) -> Fate:
     """What became of one job.
 
-    Args:
-        account: Its.
-        end: The manager's phase; not an ended one where the run was over first.
-        now: The end of the run.
+    ``end`` is the manager's phase at the end of the run, or ``UNFINISHED``.
     """
     job = account.job
-    ended_at = now if account.ended_at is None else account.ended_at
     failed = account.failed or end in _FAILED
     if job.is_service:
         performance, losses = _service(account, now, failed=failed)
         target = performance
     else:
+        ended_at = now if account.ended_at is None else account.ended_at
         seconds = ended_at - account.submitted_at
         performance, losses = _batch(account, seconds, failed=failed)
         target = 0.0 if failed else _over_target(account, seconds, finished=end == "completed")
@@ -79,10 +71,7 @@ def fate_of(account: Account, end: str, now: float) -> Fate:
     )
 
 
-def _batch(
-    account: Account, seconds: float, *, failed: bool
-) -> tuple[float, tuple[float, float, float, float]]:
-    """Performance, and what was lost to platform, allocation, neighbors and waiting."""
+def _batch(account: Account, seconds: float, *, failed: bool) -> tuple[float, Losses]:
     spans = (account.most_seconds, account.alone_seconds, account.running_seconds, seconds)
     if failed or min(account.best) <= 0 or min(spans) <= 0:
         return 0.0, (0.0, 0.0, 0.0, 1.0)
@@ -105,19 +94,14 @@ def _over_target(account: Account, seconds: float, *, finished: bool) -> float:
     return min(parts, default=0.0)
 
 
-def _service(
-    account: Account, now: float, *, failed: bool
-) -> tuple[float, tuple[float, float, float, float]]:
-    """The same of a service, over the time for which it is wanted."""
+def _service(account: Account, now: float, *, failed: bool) -> tuple[float, Losses]:
+    """Over the time for which it is wanted."""
     wanted = min(account.job.lifetime_seconds, now - account.submitted_at)
     if wanted <= 0 or (failed and account.running_seconds <= 0):
         return 0.0, (0.0, 0.0, 0.0, 1.0)
-    parts = (
-        account.kept_most_seconds,
-        account.kept_alone_seconds,
-        account.kept_seconds,
-    )
-    most, alone, kept = (part / wanted for part in parts)
+    most = account.kept_most_seconds / wanted
+    alone = account.kept_alone_seconds / wanted
+    kept = account.kept_seconds / wanted
     served = account.running_seconds / wanted
     return kept, (served - most, most - alone, alone - kept, 1.0 - served)
 
@@ -184,24 +168,20 @@ def summarise(
 
 
 def ideal_seconds(
-    jobs: Iterable[Job], best: Mapping[str, float], began: float, until: float
+    jobs: Iterable[Job], best: Callable[[str], float], began: float, until: float
 ) -> float:
     """From the first arrival to the last end, had each run alone on its best platform at once.
 
-    Args:
-        jobs: Those that have arrived.
-        best: Rate alone on the best platform, by application.
-        began: The first arrival.
-        until: The run was over then, whoever had not ended.
+    ``best`` gives an application's rate alone there; ``began`` is the first arrival.
     """
     ends = [min(until, job.arrives_at + _ideal(job, best)) for job in jobs]
     return max(ends, default=began) - began
 
 
-def _ideal(job: Job, best: Mapping[str, float]) -> float:
+def _ideal(job: Job, best: Callable[[str], float]) -> float:
     """Seconds that a job takes, or is wanted, where every phase is at its best."""
     phases = job.all_phases
-    rates = [best.get(phase.application, 0.0) for phase in phases]
+    rates = [best(phase.application) for phase in phases]
     if job.work == inf or min(rates) <= 0:
         return job.lifetime_seconds
     ends = [*(phase.from_work for phase in phases[1:]), job.work]

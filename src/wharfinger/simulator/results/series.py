@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.cluster.servers import SimulatedServer
 from wharfinger.simulator.results.outcome import Fate, Series
 from wharfinger.simulator.scenario.jobs import Job
 
@@ -61,22 +60,22 @@ class Recorder:
 
     def __init__(self) -> None:
         self._allocated = Changes()
-        self._machines: dict[str, Changes] = {}
+        self._used: dict[str, Changes] = {}
         self._capacity: dict[str, float] = {}
         self._latency: dict[str, NDArray[np.float64]] = {}
 
-    def capacity(self, now: float, machine: SimulatedServer, *, present: bool) -> None:
-        """A server comes or leaves."""
-        self._capacity[machine.server.name] = machine.cpu_millicpus
-        self._machines.setdefault(machine.server.name, Changes())
+    def capacity(self, server: str, cpu_millicpus: float) -> None:
+        """A server comes or leaves, with so much CPU."""
+        self._capacity[server] = cpu_millicpus
+        self._used.setdefault(server, Changes())
 
     def allocated(self, now: float, level: float) -> None:
         """CPU that is given away in all."""
         self._allocated.put(now, level)
 
-    def used(self, now: float, machine: SimulatedServer) -> None:
+    def used(self, now: float, server: str, cpu_millicpus: float) -> None:
         """CPU of a server that does something."""
-        self._machines[machine.server.name].put(now, machine.used_millicpus)
+        self._used[server].put(now, cpu_millicpus)
 
     def latency(self, service: str, seconds: float, latency_seconds: float) -> None:
         """A service's latency was this for so long."""
@@ -94,8 +93,8 @@ class Recorder:
             ended: The end of the run, in seconds.
         """
         edges = np.linspace(0.0, max(ended, 1e-9), BINS + 1)
-        names = list(self._machines)
-        per_server = np.array([self._machines[name].means(edges) for name in names])
+        names = list(self._used)
+        per_server = np.array([self._used[name].means(edges) for name in names])
         per_server = per_server.reshape(len(names), BINS)
         capacities = np.array([self._capacity[name] for name in names])
         groups, rows = _grouped(names, per_server, capacities)
