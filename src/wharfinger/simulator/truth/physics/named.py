@@ -3,11 +3,11 @@
 A row of ``programs.csv`` is what characterisations say, rounded: misses of a 256 KB cache per 1,000
 instructions and the size at which they go down (Jaleel, SPEC CPU2006 memory characterization, 2007;
 Bienia, Kumar, Singh and Li, PACT 2008, for PARSEC; Woo et al., ISCA 1995, for SPLASH-2), the share
-of them that streams, memory taken (Gove, SIGARCH News 35(1), 2007; Henning, same issue), instruction
-mix and cycles in the core (Phansalkar, Joshi and John, ISCA 2007), overlap of misses (Eyerman and
-Eeckhout's interval analyses, as orders of magnitude), and the universal scalability law's contention
-and coherence of those with several threads. What a row does not say, such as the effect of the
-compiler, is drawn (``pools``).
+of them that streams, memory taken (Gove, SIGARCH News 35(1), 2007; Henning, same issue),
+instruction mix and cycles in the core (Phansalkar, Joshi and John, ISCA 2007), overlap of misses
+(Eyerman and Eeckhout's interval analyses, as orders of magnitude), and contention and coherence in
+the universal scalability law. What a row does not say, such as the effect of the compiler, is drawn
+(``pools``).
 
 A row of ``services.csv`` adds what a query takes. Services answer from memory that no cache keeps,
 and run much of the kernel's code (Ferdman et al., ASPLOS 2012; Kanev et al., ISCA 2015).

@@ -1,11 +1,10 @@
-"""Populations: the pools of applications from which the papers' scenarios draw.
+"""The pools of applications from which the papers' scenarios draw.
 
 Paragon 5: 29 single-threaded, 22 multithreaded, 350 mixes of four single-threaded and 25 I/O-bound
 programs (12 in ARQ and Quasar). Quasar 5: jobs of Hadoop, Spark and Storm with data sets and
-parameters, services like memcached, a web server and Cassandra. Named programs have what was
-published of them and a little of their own; the rest is drawn from the ranges that
-``docs/decisions/0033-physics.md`` justifies. A pool is drawn by a seed's streams, so that a result
-over seeds is one over populations.
+parameters, services such as memcached, a web server and Cassandra. Published programs are varied a
+little; the rest is drawn from the ranges that ``docs/decisions/0033-physics.md`` justifies. Each
+seed draws its own pools, so that results over seeds are results over populations.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,21 +71,15 @@ class _Draw:
 
 
 def draw_pool(pool: Pool, regime: Regime, streams: Streams) -> tuple[Application, ...]:
-    """The applications of a pool, the same for the same seed and regime.
-
-    Args:
-        pool: Which.
-        regime: That scales what it draws.
-        streams: Of the run: its seed is what counts.
-    """
-    own = Streams(streams.seed)  # Whoever drew before, and however often.
+    """The applications of a pool, the same for the same seed of ``streams`` and regime."""
+    own = Streams(streams.seed)  # whatever was drawn from these before
     random = own.of(f"physics/{pool}")
     salt = str(own.of("physics/salt").integers(2**62))
     return tuple(_MAKERS[pool](_Draw(random, regime, salt)))
 
 
 def memory_load(application: Application) -> float:
-    """Misses of a cache of 2 MiB per instruction: by which programs load memory."""
+    """Misses per instruction of a cache of 2 MiB; ranks programs by their pressure on memory."""
     return application.misses(2.0 * MIB)
 
 
@@ -98,8 +91,7 @@ def _published(names: Sequence[str], draw: _Draw) -> Iterator[Application]:
 
 
 def _varied(known: Application, draw: _Draw) -> Application:
-    """A published program with an input of its own: a tenth around what was published."""
-    random = draw.random
+    """A published program with another input: about a tenth off what was published."""
     misses = draw.regime.misses * draw.around(0.1)
     size = draw.around(0.2)
     return replace(
@@ -121,11 +113,11 @@ def _mixes(count: int, draw: _Draw) -> Iterator[Application]:
     parts = list(_published(SINGLE_THREADED, draw))
     for number in range(count):
         four = [parts[at] for at in draw.random.integers(0, len(parts), 4)]
-        yield mix_of(f"mix-{number + 1:03}", four, draw.salt)
+        yield _mix_of(f"mix-{number + 1:03}", four, draw.salt)
 
 
-def mix_of(name: str, parts: list[Application], salt: str) -> Application:
-    """Programs that run side by side and count as one: the sum of their instructions."""
+def _mix_of(name: str, parts: list[Application], salt: str) -> Application:
+    """Programs that run together and count as one: the sum of their instructions."""
     n = len(parts)
 
     def mean(value: Callable[[Application], float]) -> float:
@@ -156,7 +148,7 @@ def mix_of(name: str, parts: list[Application], salt: str) -> Application:
 
 
 def _shared_size(each: WorkingSet, n: int) -> float:
-    """What stands in the caches of one core is not shared with the others."""
+    """Data in the private caches of one core are not shared with the others."""
     return each.size_bytes * n if each.size_bytes > 256 * KIB else each.size_bytes
 
 
@@ -174,7 +166,6 @@ def _io_bound(count: int, draw: _Draw) -> Iterator[Application]:
 def _program(
     name: str, draw: _Draw, threads: int, footprint_gib: tuple[float, float]
 ) -> Application:
-    """A program of which nothing was published."""
     random = draw.random
     intensive = random.random() < draw.regime.intensive
     low, high = (9.0, 30.0) if intensive else (0.4, 5.0)
@@ -228,12 +219,12 @@ def _hadoop(count: int, draw: _Draw) -> Iterator[Application]:
             gossip=draw.log_uniform(1e-4, 5e-3),
             reread=reads * draw.uniform(0.1, 0.6),
         )
-        # Of more than this a round's tasks have most done before the next begins.
+        # With more data, most tasks of a round are done before the next begins.
         yield replace(on_data(job, DataSet("", data)), data_bytes=min(data, 64.0 * GIB))
 
 
 def _spark(count: int, draw: _Draw) -> Iterator[Application]:
-    """Holds its data in memory where it can: what it can't, it reads again."""
+    """Jobs that hold their data in memory where they can, and read the rest again."""
     random = draw.random
     for number in range(count):
         drawn = _program(f"spark-{number + 1}", draw, int(random.choice([4, 8])), (1.0, 3.0))
@@ -250,7 +241,7 @@ def _spark(count: int, draw: _Draw) -> Iterator[Application]:
 
 
 def _storm(count: int, draw: _Draw) -> Iterator[Application]:
-    """Streams: little memory, much network."""
+    """Jobs on streams: little memory, much network."""
     random = draw.random
     for number in range(count):
         drawn = _program(f"storm-{number + 1}", draw, int(random.choice([4, 8])), (0.5, 2.0))
@@ -272,7 +263,7 @@ def _share_of_time(application: Application, share: float, own_bandwidth: float)
 
 
 def _service(name: str, draw: _Draw) -> Iterator[Application]:
-    """One that is published, whose servers do not depend on one another."""
+    """A published service, whose servers do not depend on one another."""
     first, *rest = NAMED[name].sets
     yield replace(
         NAMED[name],
