@@ -5,8 +5,7 @@ import pytest
 
 from wharfinger.errors import InvalidInput
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.scenario.faults import draw_faults
-from wharfinger.simulator.scenario.scenario_types import FaultModel
+from wharfinger.simulator.scenario.faults import FaultModel, draw_faults
 from wharfinger.simulator.scenario.setup import Outage
 
 SERVERS = [f"s-{number}" for number in range(50)]

@@ -15,22 +15,24 @@ from wharfinger.model.workload import LatencyBound, ProfileMode, Scale, Workload
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape, constant
+from wharfinger.simulator.scenario.faults import FaultModel
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
 from wharfinger.simulator.scenario.scenario_files import load_scenario, measured_scenario
 from wharfinger.simulator.scenario.scenario_types import (
-    FaultModel,
     MeasuredTruth,
     PopulationClass,
-    Reservations,
     Scenario,
     ServerGroup,
+)
+from wharfinger.simulator.scenario.swf import Larger, SwfTrace
+from wharfinger.simulator.scenario.targets import (
+    Reservations,
     Share,
     TargetKind,
     TargetOf,
     Targets,
+    misjudged,
 )
-from wharfinger.simulator.scenario.submission import misjudged
-from wharfinger.simulator.scenario.swf import Larger, SwfTrace
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
 GIB = 1024**3
@@ -425,7 +427,7 @@ def test_wide_jobs_of_the_standard_format_start_on_several_servers_at_once(tmp_p
     scenario = load_scenario(f"trace:{tmp_path / 'a.swf'}")
     setup = build(scenario, 1)
     (job,) = setup.jobs
-    assert job.workload.scale == Scale(3, gang=True)
+    assert job.workload.scale == Scale(3)
     assert job.cpu_millicpus == -(-20_000 // 3)
     part = TrueResident(job.application, job.cpu_millicpus, 1, servers=3)
     assert 3 * setup.truth.alone("node", part) == pytest.approx(1.0, rel=1e-3)

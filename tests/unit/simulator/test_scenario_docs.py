@@ -8,13 +8,13 @@ import pytest
 from wharfinger.errors import InvalidManifest
 from wharfinger.manifest.output import with_reference
 from wharfinger.simulator.scenario.build import build
-from wharfinger.simulator.scenario.scenario_fields import SCENARIO
 from wharfinger.simulator.scenario.scenario_files import (
     SHIPPED,
     load_scenario,
     read_scenario,
     shipped,
 )
+from wharfinger.simulator.scenario.scenario_types import SCENARIO
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "scenarios.md"

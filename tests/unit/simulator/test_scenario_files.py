@@ -9,18 +9,12 @@ from wharfinger.errors import InvalidInput, InvalidManifest
 from wharfinger.model.workload import LatencyBound, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
+from wharfinger.simulator.scenario.faults import FaultModel
 from wharfinger.simulator.scenario.scenario_files import load_scenario, read_scenario, shipped
-from wharfinger.simulator.scenario.scenario_types import (
-    FaultModel,
-    MeasuredTruth,
-    Reservations,
-    ServerGroup,
-    Share,
-    TargetKind,
-    TargetOf,
-)
+from wharfinger.simulator.scenario.scenario_types import MeasuredTruth, ServerGroup
 from wharfinger.simulator.scenario.setup import Outage
 from wharfinger.simulator.scenario.swf import SwfTrace
+from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf
 
 HEAD = "apiVersion: wharfinger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: shop}\nspec:\n"
 SERVERS = "  servers: [{platform: big, count: 3, cpus: 8, memory: 16Gi, speed: 1.5, zones: 2}]\n"

@@ -11,10 +11,10 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import read_table
-from wharfinger.manifest.kinds import DURATION, FILE, choice
+from wharfinger.manifest.kinds import DURATION, FILE, choice, number
 from wharfinger.manifest.sections import section
 from wharfinger.model.arrays import Array
-from wharfinger.simulator.scenario.scenario_kinds import COUNT, LOAD, TEXT
+from wharfinger.simulator.scenario.scenario_kinds import COUNT, TEXT
 
 
 class Pattern(StrEnum):
@@ -57,7 +57,7 @@ class Arrivals:
     every_seconds: Annotated[float | None, DURATION("Mean gap between two.")] = None
     load: Annotated[
         float | None,
-        LOAD(
+        number(0.001, 1000, 0.8)(
             "Instead: CPU time of all workloads, alone at their best, over what the cluster has "
             "while they come; 1 = all of it."
         ),

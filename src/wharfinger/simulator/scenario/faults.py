@@ -1,38 +1,56 @@
-"""Draws when servers fail and are back."""
+"""Faults, as a scenario states them, and drawn: when servers fail and are back."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.simulator.scenario.scenario_types import FaultModel
+from wharfinger.manifest.kinds import DURATION
+from wharfinger.manifest.sections import section
+from wharfinger.simulator.scenario.scenario_kinds import FRACTION
 from wharfinger.simulator.scenario.setup import Faults, Outage
 
-_MOST_OUTAGES = 1_000_000
+_MAX_OUTAGES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FaultModel:
+    """What goes wrong. Times between failures are exponentially distributed."""
+
+    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
+    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
+    outages: Annotated[
+        tuple[Outage, ...],
+        section(
+            Outage, "Those listed besides. Servers are named by platform and number.", many=True
+        ),
+    ] = ()
+    start_failures: Annotated[float, FRACTION("Share of starts that fail.")] = 0.0
+    lost_answers: Annotated[float, FRACTION("Share of answers that are lost.")] = 0.0
+    found_seconds: Annotated[float, DURATION("Until a lost one is noticed.", name="foundAfter")] = (
+        30.0
+    )
 
 
 def draw_faults(
     model: FaultModel, servers: Sequence[str], horizon_seconds: float, random: np.random.Generator
 ) -> Faults:
-    """What goes wrong in a run.
-
-    Args:
-        model: As stated.
-        servers: Their names.
-        horizon_seconds: Nothing is drawn beyond it.
-        random: Of faults alone.
+    """The faults of a run until the horizon.
 
     Raises:
         InvalidInput: A listed outage names no server, or far too many would be drawn.
     """
-    known = set(servers)
+    names = set(servers)
     for outage in model.outages:
-        if outage.server not in known:
-            raise InvalidInput(f"faults: no server {outage.server!r}; they are {_some(servers)}")
+        if outage.server not in names:
+            some = ", ".join(servers) if len(servers) <= 3 else f"{servers[0]} to {servers[-1]}"
+            raise InvalidInput(f"faults: no server {outage.server!r}; they are {some}")
     outages = [*model.outages]
     if model.mtbf_seconds is not None:
         expected = len(servers) * horizon_seconds / (model.mtbf_seconds + model.repair_seconds)
-        if expected > _MOST_OUTAGES:
+        if expected > _MAX_OUTAGES:
             raise InvalidInput(f"faults: about {expected:.0f} failures in all; raise mtbf")
         for server in servers:
             outages += _of_server(server, model.mtbf_seconds, model, horizon_seconds, random)
@@ -44,14 +62,9 @@ def draw_faults(
     )
 
 
-def _some(servers: Sequence[str]) -> str:
-    return ", ".join(servers) if len(servers) <= 3 else f"{servers[0]} to {servers[-1]}"
-
-
 def _of_server(
     server: str, mtbf: float, model: FaultModel, horizon: float, random: np.random.Generator
 ) -> Iterator[Outage]:
-    """It is there, and away, for exponentially distributed times."""
     at = random.exponential(mtbf)
     while at < horizon:
         away = random.exponential(model.repair_seconds)

@@ -17,17 +17,14 @@ from wharfinger.manifest.sections import Document, read_document
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
-from wharfinger.simulator.scenario.scenario_fields import SCENARIO
 from wharfinger.simulator.scenario.scenario_types import (
+    SCENARIO,
     MeasuredTruth,
     PopulationClass,
     Scenario,
-    Share,
-    TargetKind,
-    TargetOf,
-    Targets,
 )
 from wharfinger.simulator.scenario.swf import SwfTrace
+from wharfinger.simulator.scenario.targets import Share, TargetKind, TargetOf, Targets
 from wharfinger.simulator.scenario.trace_population import slug
 from wharfinger.simulator.scenario.traces import CsvTrace
 from wharfinger.simulator.truth.physics.regimes import find_regime

@@ -14,21 +14,34 @@ from typing import Annotated
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import TableLine, read_table
+from wharfinger.manifest import kinds
 from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, TIME
 from wharfinger.manifest.sections import section
-from wharfinger.model.units import format_bytes
+from wharfinger.model import units
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.scenario.scenario_kinds import (
-    BYTES,
     FRACTION,
     NUMBER,
     TEXT,
     TEXTS,
     TYPE,
-    TYPES,
 )
 
 MIB = 1024**2
+_BYTES = kinds.quantity(
+    "bytes",
+    units.parse_bytes,
+    units.format_bytes,
+    units.BYTES_PATTERN,
+    "1Mi",
+    bare={"type": "integer", "minimum": 1, "maximum": units.MAX_BYTES},
+)
+_TYPES = kinds.mapping(
+    "type by text",
+    lambda node: TYPE.read(node, ""),
+    {"additionalProperties": dict(TYPE.schema)},
+    "{BE: best-effort}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +155,7 @@ class Units:
 
     seconds: Annotated[float, DURATION("What 1 means.", name="time")] = 1.0
     millicpus: Annotated[int, CPU("What 1 means.", name="cpu")] = 1000
-    memory_bytes: Annotated[int, BYTES("What 1 means.")] = 1
+    memory_bytes: Annotated[int, _BYTES("What 1 means.")] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,7 @@ class CsvTrace:
     units: Annotated[Units, section(Units, "Of both files.")] = field(default_factory=Units)
     types: Annotated[
         Mapping[str, WorkloadType],
-        TYPES("Kind of workload by what the column says.", default="none"),
+        _TYPES("Kind of workload by what the column says.", default="none"),
     ] = field(default_factory=dict)
     default_type: Annotated[
         WorkloadType, TYPE("Where it says something else.", name="otherType")
@@ -311,7 +324,7 @@ def _server(line: TableLine, columns: NodeColumns, units: Units) -> TraceServer:
         raise line.wrong(columns.cpu, "is no CPU", "leave the server out")
     if memory < MIB:
         raise line.wrong(
-            columns.memory, f"is less than {format_bytes(MIB)}", "leave the server out"
+            columns.memory, f"is less than {units.format_bytes(MIB)}", "leave the server out"
         )
     return TraceServer(
         "-".join(text for text in (line[name].strip() for name in columns.platform) if text),
