@@ -1,7 +1,8 @@
 """Makes a population of a trace: the servers, and the application and draft of each row.
 
-``build`` calls this with what ``traces`` or ``swf`` has read. A trace states requests and durations,
-so its ground truth has no interference, and a job with what it requested takes as long as it took.
+``build`` calls this with what ``traces`` or ``swf`` has read. A trace states requests and
+durations, so its ground truth has no interference, and a job with what it requested takes as long
+as it took.
 """
 
 import re
