@@ -1,7 +1,6 @@
-"""What a scenario and a seed make: servers, population, ground truth, costs, faults.
+"""All that a scenario and a seed give for one run: servers, jobs, ground truth, costs, faults.
 
-Everything here is drawn before the run begins, or by streams of its own, so that two policies see
-the same.
+Everything is drawn before the run begins, so that two policies see the same.
 """
 
 from collections.abc import Mapping
@@ -45,13 +44,13 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong.
+    """Faults of a run.
 
     Attributes:
         outages: In order of time.
-        start_failures: Share of starts that fail and may be tried again.
-        lost_answers: Share of the engine's answers about workloads that are lost on their way.
-        found_seconds: After these the engine looks again and tells what was lost.
+        start_failures: Share of starts that fail and may be retried.
+        lost_answers: Share of the engine's answers about workloads that are lost.
+        found_seconds: After these the engine looks again and reports what was lost.
     """
 
     outages: tuple[Outage, ...] = ()
@@ -71,24 +70,18 @@ class Measuring:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One run's world.
+    """Input of one run.
 
     Attributes:
-        name: The scenario's.
-        servers: Those that are there from the beginning.
+        servers: At the beginning.
         jobs: In order of arrival.
-        truth: How fast they really are.
-        costs: What takes time besides running.
-        faults: What goes wrong.
-        measuring: How well performance is seen.
-        training: Applications that were profiled exhaustively before, for policies that classify;
-            none of the rest is known to them.
-        until_seconds: The run ends then; ``None`` = when nothing more happens.
-        fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
-        max_servers: On how many servers one workload may run.
-        notes: What a reader of results should know of how this was made, a sentence each.
-        needs: Of applications that say so themselves: thousandths of a CPU that they can use on a
-            server, and memory that they take.
+        training: Applications that were profiled exhaustively before, for policies that classify.
+        until_seconds: End of the run; ``None`` = when nothing more happens.
+        fractional_cpu: Whether CPU is allocated in thousandths; else whole CPUs.
+        max_servers: Of one workload.
+        notes: For readers of results, a sentence each.
+        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
+            memory that it takes.
     """
 
     name: str

@@ -28,6 +28,11 @@ from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpu
 
 _NOT_PROFILED = Profile(ProfileMode.NONE)
 _ONE_SERVER = Scale()
+# Equal values of many jobs are one object each: less memory, and less to collect.
+_run = lru_cache(maxsize=10_000)(Run)
+_measure = lru_cache(maxsize=10_000)(Measure)
+_reservation = lru_cache(maxsize=10_000)(Reservation)
+_target_of = lru_cache(maxsize=10_000)(Target)
 
 
 def hand_in(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> Iterator[Job]:
@@ -63,42 +68,16 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
     return Workload(
         name,
         type_,
-        _run(draft.application, restartable=each.restartable),
+        _run((APPLICATION, draft.application), restartable=each.restartable),
         _target(world, draft),
         each.tolerance,
         each.priority,
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
         _reservation(_needed(world, draft), draft.memory_bytes),
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
-        _MEASURE if draft.load is None else _measured_under_load(draft.application),
+        # A service has a load generator, so that profiling runs can measure it.
+        _measure(load_command=draft.load and (APPLICATION, draft.application, "load")),
     )
-
-
-# Values that many jobs have alike are one object each: less memory, and less to collect.
-
-
-@lru_cache(maxsize=10_000)
-def _run(application: str, *, restartable: bool) -> Run:
-    return Run((APPLICATION, application), restartable=restartable)
-
-
-_MEASURE = Measure()
-
-
-@lru_cache(maxsize=10_000)
-def _measured_under_load(application: str) -> Measure:
-    """With a load generator, so that a profiling run can measure it."""
-    return Measure(load_command=(APPLICATION, application, "load"))
-
-
-@lru_cache(maxsize=10_000)
-def _reservation(cpu_millicpus: int, memory_bytes: int) -> Reservation:
-    return Reservation(cpu_millicpus, memory_bytes)
-
-
-@lru_cache(maxsize=10_000)
-def _rate(rate: float) -> Target:
-    return Target(rate_per_second=rate)
 
 
 def _target(world: World, draft: Draft) -> Target | None:
@@ -113,7 +92,7 @@ def _target(world: World, draft: Draft) -> Target | None:
         return None
     rate = _aimed_at(world, draft, targets)
     if targets.kind is TargetKind.RATE:
-        return _rate(rate)
+        return _target_of(rate_per_second=rate)
     return Target(completion_seconds=draft.work / rate + targets.room_seconds)
 
 

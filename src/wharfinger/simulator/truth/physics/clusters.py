@@ -14,14 +14,8 @@ are off in the last digit: recorded runs depend on every bit.
 from pathlib import Path
 from types import MappingProxyType
 
-from wharfinger.files.tabular import TableLine, read_table
+from wharfinger.files.tabular import Table, TableLine
 from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB, Family, Hardware
-
-_COLUMNS = (
-    "cluster", "platform", "servers", "processor", "family", "clock_ghz", "cores", "sockets", "smt",
-    "l1_kib", "l2_kib", "llc_mib", "llc_ns", "memory_gib", "memory_ns", "memory_bandwidth",
-    "disk_bandwidth", "network_bandwidth",
-)  # fmt: skip
 
 
 def _hardware(line: TableLine) -> Hardware:
@@ -50,7 +44,7 @@ def _hardware(line: TableLine) -> Hardware:
     )
 
 
-_LINES = tuple(read_table(Path(__file__).with_name("hardware.csv"), _COLUMNS))
+_LINES = tuple(Table(Path(__file__).with_name("hardware.csv")).lines())
 HARDWARE = MappingProxyType({line["platform"]: _hardware(line) for line in _LINES})
 """Every platform by its name."""
 

@@ -24,7 +24,7 @@ and run much of the kernel's code (Ferdman et al., ASPLOS 2012; Kanev et al., IS
 from pathlib import Path
 from types import MappingProxyType
 
-from wharfinger.files.tabular import TableLine, read_table
+from wharfinger.files.tabular import Table, TableLine
 from wharfinger.simulator.truth.physics.application import (
     Application,
     Mix,
@@ -34,15 +34,6 @@ from wharfinger.simulator.truth.physics.application import (
 )
 from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB
 
-_COMMON = (
-    "name", "cycles", "integer", "misses_per_thousand", "size_mib", "overlap", "code_kib",
-    "threads", "contention", "coherence",
-)  # fmt: skip
-_OF_PROGRAMS = ("suite", "floating", "vector", "streams", "footprint_mib")
-_OF_SERVICES = (
-    "steepness", "floor", "l2_misses_per_thousand", "footprint_gib", "paging",
-    "instructions", "variation", "network_bytes", "disk_bytes",
-)  # fmt: skip
 _KEPT_BY_L2 = 0.12  # of a row's misses, as many more that a 256 KB cache keeps
 
 
@@ -93,8 +84,8 @@ def _service(line: TableLine) -> Application:
 
 
 _FOLDER = Path(__file__).parent
-_PROGRAMS = tuple(read_table(_FOLDER / "programs.csv", (*_COMMON, *_OF_PROGRAMS)))
-_SERVICES = tuple(read_table(_FOLDER / "services.csv", (*_COMMON, *_OF_SERVICES)))
+_PROGRAMS = tuple(Table(_FOLDER / "programs.csv").lines())
+_SERVICES = Table(_FOLDER / "services.csv").lines()
 
 NAMED = MappingProxyType(
     {each.name: each for each in (*map(_program, _PROGRAMS), *map(_service, _SERVICES))}
