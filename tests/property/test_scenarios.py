@@ -10,11 +10,11 @@ from wharfinger.model.workload import LatencyBound, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
-from wharfinger.simulator.scenario.faults import FaultModel
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
+from wharfinger.simulator.scenario.population import apportion
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
+from wharfinger.simulator.scenario.setup import FaultModel
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf, Targets
-from wharfinger.simulator.scenario.world import apportion
 
 SECONDS = st.floats(1.0, 10_000.0)
 FRACTION = st.floats(0.0, 1.0)

@@ -5,8 +5,7 @@ import pytest
 
 from wharfinger.errors import InvalidInput
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.scenario.faults import FaultModel, draw_faults
-from wharfinger.simulator.scenario.setup import Outage
+from wharfinger.simulator.scenario.setup import FaultModel, Outage, draw_faults
 
 SERVERS = [f"s-{number}" for number in range(50)]
 

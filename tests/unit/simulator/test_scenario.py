@@ -15,7 +15,6 @@ from wharfinger.model.workload import LatencyBound, ProfileMode, Scale, Workload
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape, constant
-from wharfinger.simulator.scenario.faults import FaultModel
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
 from wharfinger.simulator.scenario.scenario_files import load_scenario, measured_scenario
 from wharfinger.simulator.scenario.scenario_types import (
@@ -24,6 +23,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     Scenario,
     ServerGroup,
 )
+from wharfinger.simulator.scenario.setup import FaultModel
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace
 from wharfinger.simulator.scenario.targets import (
     Reservations,

@@ -9,10 +9,9 @@ from wharfinger.errors import InvalidInput, InvalidManifest
 from wharfinger.model.workload import LatencyBound, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
-from wharfinger.simulator.scenario.faults import FaultModel
 from wharfinger.simulator.scenario.scenario_files import load_scenario, read_scenario, shipped
 from wharfinger.simulator.scenario.scenario_types import MeasuredTruth, ServerGroup
-from wharfinger.simulator.scenario.setup import Outage
+from wharfinger.simulator.scenario.setup import FaultModel, Outage
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf
 

@@ -16,14 +16,16 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern, arrival_times, base_gap
-from wharfinger.simulator.scenario.faults import draw_faults
 from wharfinger.simulator.scenario.physical import physical_world
 from wharfinger.simulator.scenario.population import (
     Draft,
+    World,
     applications_of,
     cpu_seconds,
     draw_population,
+    listed_servers,
     mean_gap,
+    scaled,
 )
 from wharfinger.simulator.scenario.scenario_types import (
     MeasuredTruth,
@@ -31,7 +33,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     Scenario,
     ServerGroup,
 )
-from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.scenario.setup import Setup, draw_faults
 from wharfinger.simulator.scenario.submission import hand_in
 from wharfinger.simulator.scenario.swf import SwfTrace, read_swf
 from wharfinger.simulator.scenario.trace_population import (
@@ -42,7 +44,6 @@ from wharfinger.simulator.scenario.trace_population import (
     slug,
 )
 from wharfinger.simulator.scenario.traces import CsvTrace, read_csv_trace, tell
-from wharfinger.simulator.scenario.world import World, listed_servers, scaled
 from wharfinger.simulator.truth.ground_truth import Undisturbed
 from wharfinger.simulator.truth.measured import Measured, log_additive
 from wharfinger.simulator.truth.tables import Tables, read_tables

@@ -11,8 +11,8 @@ from wharfinger.errors import InvalidInput
 from wharfinger.manifest.kinds import closest
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.scenario.population import World, listed_servers, scaled
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
-from wharfinger.simulator.scenario.world import World, listed_servers, scaled
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import Hardware

@@ -26,7 +26,6 @@ from wharfinger.manifest.sections import Section, fields_of, section
 from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals
 from wharfinger.simulator.scenario.distributions import Distribution, constant, distribution_fields
-from wharfinger.simulator.scenario.faults import FaultModel
 from wharfinger.simulator.scenario.loads import LoadModel
 from wharfinger.simulator.scenario.scenario_kinds import (
     COUNT,
@@ -39,7 +38,7 @@ from wharfinger.simulator.scenario.scenario_kinds import (
     TYPE,
     one_or_list,
 )
-from wharfinger.simulator.scenario.setup import Costs, Measuring
+from wharfinger.simulator.scenario.setup import Costs, FaultModel, Measuring
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import (
     RESERVATIONS,

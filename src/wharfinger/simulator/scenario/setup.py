@@ -3,15 +3,21 @@
 Everything is drawn before the run begins, so that two policies see the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
+import numpy as np
+
+from wharfinger.errors import InvalidInput
 from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME
+from wharfinger.manifest.sections import section
 from wharfinger.model.platform import Server
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_kinds import FRACTION, SIGMA
 from wharfinger.simulator.truth.ground_truth import GroundTruth
+
+_MAX_OUTAGES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,45 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
+class Measuring:
+    """How well performance is seen."""
+
+    every_seconds: Annotated[float, DURATION("Between two measurements of a server.")] = 30.0
+    noise: Annotated[float, FRACTION("Standard deviation of a measurement's logarithm.")] = 0.03
+    delay_seconds: Annotated[float, TIME("Until it is told.")] = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Outage:
     """One server that is away for a while."""
 
     server: Annotated[str, NAME("E.g. `big-01`.")]
     at_seconds: Annotated[float, TIME("When.")]
     for_seconds: Annotated[float, DURATION("How long.")]
+
+    @property
+    def end_seconds(self) -> float:
+        """When it is back."""
+        return self.at_seconds + self.for_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class FaultModel:
+    """What goes wrong. Times between failures are exponentially distributed."""
+
+    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
+    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
+    outages: Annotated[
+        tuple[Outage, ...],
+        section(
+            Outage, "Those listed besides. Servers are named by platform and number.", many=True
+        ),
+    ] = ()
+    start_failures: Annotated[float, FRACTION("Share of starts that fail.")] = 0.0
+    lost_answers: Annotated[float, FRACTION("Share of answers that are lost.")] = 0.0
+    found_seconds: Annotated[float, DURATION("Until a lost one is noticed.", name="foundAfter")] = (
+        30.0
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +98,58 @@ class Faults:
     found_seconds: float = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Measuring:
-    """How well performance is seen."""
+def draw_faults(
+    model: FaultModel, servers: Sequence[str], horizon_seconds: float, random: np.random.Generator
+) -> Faults:
+    """The faults of a run until the horizon.
 
-    every_seconds: Annotated[float, DURATION("Between two measurements of a server.")] = 30.0
-    noise: Annotated[float, FRACTION("Standard deviation of a measurement's logarithm.")] = 0.03
-    delay_seconds: Annotated[float, TIME("Until it is told.")] = 1.0
+    Raises:
+        InvalidInput: A listed outage names no server, or far too many would be drawn.
+    """
+    names = set(servers)
+    for outage in model.outages:
+        if outage.server not in names:
+            some = ", ".join(servers) if len(servers) <= 3 else f"{servers[0]} to {servers[-1]}"
+            raise InvalidInput(f"faults: no server {outage.server!r}; they are {some}")
+    outages = [*model.outages]
+    if model.mtbf_seconds is not None:
+        expected = len(servers) * horizon_seconds / (model.mtbf_seconds + model.repair_seconds)
+        if expected > _MAX_OUTAGES:
+            raise InvalidInput(f"faults: about {expected:.0f} failures in all; raise mtbf")
+        for server in servers:
+            outages += _of_server(server, model.mtbf_seconds, model, horizon_seconds, random)
+    return Faults(
+        tuple(sorted(_merged(outages), key=lambda outage: (outage.at_seconds, outage.server))),
+        model.start_failures,
+        model.lost_answers,
+        model.found_seconds,
+    )
+
+
+def _of_server(
+    server: str, mtbf: float, model: FaultModel, horizon: float, random: np.random.Generator
+) -> Iterator[Outage]:
+    at = random.exponential(mtbf)
+    while at < horizon:
+        away = random.exponential(model.repair_seconds)
+        yield Outage(server, at, away)
+        at += away + random.exponential(mtbf)
+
+
+def _merged(outages: Iterable[Outage]) -> Iterator[Outage]:
+    """One where several of a server overlap."""
+    last: Outage | None = None
+    for outage in sorted(outages, key=lambda outage: (outage.server, outage.at_seconds)):
+        if last is None:
+            last = outage
+        elif outage.server != last.server or outage.at_seconds > last.end_seconds:
+            yield last
+            last = outage
+        else:
+            end = max(last.end_seconds, outage.end_seconds)
+            last = Outage(last.server, last.at_seconds, end - last.at_seconds)
+    if last is not None:
+        yield last
 
 
 @dataclass(frozen=True, slots=True)

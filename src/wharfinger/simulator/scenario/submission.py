@@ -20,10 +20,9 @@ from wharfinger.model.workload import (
     WorkloadType,
 )
 from wharfinger.simulator.scenario.jobs import APPLICATION, Job
-from wharfinger.simulator.scenario.population import Draft
+from wharfinger.simulator.scenario.population import Draft, World
 from wharfinger.simulator.scenario.scenario_types import Scenario
 from wharfinger.simulator.scenario.targets import TargetKind, TargetOf, Targets, misjudged
-from wharfinger.simulator.scenario.world import World
 from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 
 _NOT_PROFILED = Profile(ProfileMode.NONE)

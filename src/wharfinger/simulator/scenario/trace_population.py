@@ -14,7 +14,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.units import format_bytes, format_cpu
 from wharfinger.model.workload import Scale, WorkloadType
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.scenario.population import Draft
+from wharfinger.simulator.scenario.population import Draft, apportion
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, ServerGroup
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace, fitted
 from wharfinger.simulator.scenario.traces import (
@@ -24,7 +24,6 @@ from wharfinger.simulator.scenario.traces import (
     TraceServer,
     tell,
 )
-from wharfinger.simulator.scenario.world import apportion
 
 _MAX_NAME = 50
 

@@ -81,20 +81,6 @@ class GroundTruth(Protocol):
         """
 
 
-def busy(residents: Sequence[TrueResident], rates: Sequence[float]) -> list[float]:
-    """``used_millicpus`` where nothing waits: the allocation; of a service, what its load takes.
-
-    >>> busy([TrueResident("a", 1500.0, 1), TrueResident("s", 2000.0, 1, 50.0)], [7.0, 200.0])
-    [1500.0, 500.0]
-    """
-    return [
-        resident.cpu_millicpus
-        if resident.load_per_second is None
-        else resident.cpu_millicpus * min(1.0, resident.load_per_second / rate if rate > 0 else 0.0)
-        for resident, rate in zip(residents, rates, strict=True)
-    ]
-
-
 def busy_cpus(resident: TrueResident, could_per_second: float, used_millicpus: float) -> float:
     """CPUs that a service uses where it answers all that it could.
 
@@ -126,8 +112,14 @@ class Untouched:
     def used_millicpus(
         self, _platform: str, residents: Sequence[TrueResident], rates: Sequence[float]
     ) -> list[float]:
-        """See ``busy``."""
-        return busy(residents, rates)
+        """Each allocation; of a service, what its load takes."""
+        return [
+            resident.cpu_millicpus
+            if resident.load_per_second is None
+            else resident.cpu_millicpus
+            * min(1.0, resident.load_per_second / rate if rate > 0 else 0.0)
+            for resident, rate in zip(residents, rates, strict=True)
+        ]
 
     def queue(self, _application: str) -> Queue:
         """An M/M/1 queue."""
