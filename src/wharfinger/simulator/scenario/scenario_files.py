@@ -160,8 +160,7 @@ def measured_scenario(directory: str) -> Scenario:
         truth=MeasuredTruth(directory),
         population=(
             PopulationClass(
-                "job",
-                duration=Distribution(Shape.LOGNORMAL, 1500.0, 0.8, 120.0, 14_400.0),
+                "job", duration=Distribution(Shape.LOGNORMAL, 1500.0, 0.8, 120.0, 14_400.0)
             ),
         ),
         workloads=300,

@@ -40,12 +40,7 @@ from wharfinger.simulator.scenario.scenario_kinds import (
 )
 from wharfinger.simulator.scenario.setup import Costs, FaultModel, Measuring
 from wharfinger.simulator.scenario.swf import SwfTrace
-from wharfinger.simulator.scenario.targets import (
-    RESERVATIONS,
-    TARGETS,
-    Reservations,
-    Targets,
-)
+from wharfinger.simulator.scenario.targets import RESERVATIONS, TARGETS, Reservations, Targets
 from wharfinger.simulator.scenario.traces import CsvTrace
 from wharfinger.simulator.truth.measured import Rule
 from wharfinger.simulator.truth.physics.pools import Pool

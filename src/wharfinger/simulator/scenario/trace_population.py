@@ -17,13 +17,7 @@ from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.population import Draft, apportion
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, ServerGroup
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace, fitted
-from wharfinger.simulator.scenario.traces import (
-    CsvTrace,
-    Trace,
-    TraceJob,
-    TraceServer,
-    tell,
-)
+from wharfinger.simulator.scenario.traces import CsvTrace, Trace, TraceJob, TraceServer, tell
 
 _MAX_NAME = 50
 

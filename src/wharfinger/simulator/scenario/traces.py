@@ -19,13 +19,7 @@ from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, TIME
 from wharfinger.manifest.sections import section
 from wharfinger.model import units
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.scenario.scenario_kinds import (
-    FRACTION,
-    NUMBER,
-    TEXT,
-    TEXTS,
-    TYPE,
-)
+from wharfinger.simulator.scenario.scenario_kinds import FRACTION, NUMBER, TEXT, TEXTS, TYPE
 
 MIB = 1024**2
 _BYTES = kinds.quantity(

@@ -73,8 +73,5 @@ def with_mappers(job: Application, mappers: int) -> Application:
     """The same job with so many tasks at once on a server, each with a heap."""
     heap = job.footprint_bytes / job.threads
     return replace(
-        job,
-        name=f"{job.name}x{mappers}",
-        threads=mappers,
-        footprint_bytes=int(heap * mappers),
+        job, name=f"{job.name}x{mappers}", threads=mappers, footprint_bytes=int(heap * mappers)
     )

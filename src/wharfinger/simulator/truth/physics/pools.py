@@ -17,12 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.truth.physics.application import (
-    Application,
-    Mix,
-    Streaming,
-    WorkingSet,
-)
+from wharfinger.simulator.truth.physics.application import Application, Mix, Streaming, WorkingSet
 from wharfinger.simulator.truth.physics.datasets import DataSet, on_data
 from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB
 from wharfinger.simulator.truth.physics.named import (
