@@ -13,7 +13,7 @@ from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
 from wharfinger.simulator.scenario.population import apportion
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
-from wharfinger.simulator.scenario.setup import FaultModel
+from wharfinger.simulator.scenario.setup import Faults
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf, Targets
 
 SECONDS = st.floats(1.0, 10_000.0)
@@ -101,7 +101,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         ),
         reservations=draw(st.none() | st.just(Reservations())),
         training=draw(FRACTION),
-        faults=FaultModel(mtbf_seconds=draw(st.none() | st.floats(1e4, 1e6))),
+        faults=Faults(mtbf_seconds=draw(st.none() | st.floats(1e4, 1e6))),
         fractional_cpu=draw(st.booleans()),
     )
 

@@ -23,7 +23,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     Scenario,
     ServerGroup,
 )
-from wharfinger.simulator.scenario.setup import FaultModel
+from wharfinger.simulator.scenario.setup import Faults
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace
 from wharfinger.simulator.scenario.targets import (
     Reservations,
@@ -264,7 +264,9 @@ def test_one_change_leaves_other_draws_as_they_were():
     two = of_class(PopulationClass("a", best_effort=0.5), PopulationClass("b", best_effort=0.5))
     varied = Distribution(Shape.EXPONENTIAL, 50.0)
     changed = of_class(
-        replace(two.population[0], duration=varied), two.population[1], faults=FaultModel(1000.0)
+        replace(two.population[0], duration=varied),
+        two.population[1],
+        faults=Faults(mtbf_seconds=1000.0),
     )
     kinds = [[job.best_effort for job in build(each, 1).jobs] for each in (two, changed)]
     assert kinds[0] == kinds[1]
@@ -302,9 +304,9 @@ def test_training_is_a_share_of_the_applications():
 
 
 def test_faults_go_on_while_workloads_may_be_there():
-    setup = build(replace(PLAIN, faults=FaultModel(mtbf_seconds=50.0, repair_seconds=5.0)), 1)
+    setup = build(replace(PLAIN, faults=Faults(mtbf_seconds=50.0, repair_seconds=5.0)), 1)
     assert setup.faults.outages[-1].at_seconds > setup.jobs[-1].arrives_at
-    ended = build(replace(PLAIN, faults=FaultModel(mtbf_seconds=50.0), until_seconds=60.0), 1)
+    ended = build(replace(PLAIN, faults=Faults(mtbf_seconds=50.0), until_seconds=60.0), 1)
     assert all(each.at_seconds < 60 for each in ended.faults.outages)
 
 

@@ -11,7 +11,7 @@ from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.scenario_files import load_scenario, read_scenario, shipped
 from wharfinger.simulator.scenario.scenario_types import MeasuredTruth, ServerGroup
-from wharfinger.simulator.scenario.setup import FaultModel, Outage
+from wharfinger.simulator.scenario.setup import Faults, Outage
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf
 
@@ -89,7 +89,7 @@ def test_a_whole_scenario_is_read():
     )
     assert scenario.reservations == Reservations(0.5, 4.0, 0.0)
     assert (scenario.training, scenario.until_seconds) == (0.5, 86_400.0)
-    assert scenario.faults == FaultModel(7 * 86_400.0, outages=(Outage("big-1", 3600.0, 600.0),))
+    assert scenario.faults == Faults((Outage("big-1", 3600.0, 600.0),), mtbf_seconds=7 * 86_400.0)
     assert not scenario.fractional_cpu
 
 

@@ -38,7 +38,7 @@ from wharfinger.simulator.scenario.scenario_kinds import (
     TYPE,
     one_or_list,
 )
-from wharfinger.simulator.scenario.setup import Costs, FaultModel, Measuring
+from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import RESERVATIONS, TARGETS, Reservations, Targets
 from wharfinger.simulator.scenario.traces import CsvTrace
@@ -234,9 +234,7 @@ class Scenario:
     measuring: Annotated[Measuring, section(Measuring, "How well performance is seen.")] = field(
         default_factory=Measuring
     )
-    faults: Annotated[FaultModel, section(FaultModel, "What goes wrong.")] = field(
-        default_factory=FaultModel
-    )
+    faults: Annotated[Faults, section(Faults, "What goes wrong.")] = field(default_factory=Faults)
     until_seconds: Annotated[float | None, DURATION("The end.", default="when all is done")] = None
     fractional_cpu: Annotated[bool, BOOLEAN("Else whole CPUs are given.")] = True
     max_servers: Annotated[int, fields.SERVERS("Of one workload.")] = 8

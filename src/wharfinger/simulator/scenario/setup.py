@@ -4,7 +4,7 @@ Everything is drawn before the run begins, so that two policies see the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
@@ -63,11 +63,12 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultModel:
-    """What goes wrong. Times between failures are exponentially distributed."""
+class Faults:
+    """What goes wrong. Times between failures are exponentially distributed.
 
-    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
-    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
+    Those of a run have listed outages only, in order of time (``draw_faults``).
+    """
+
     outages: Annotated[
         tuple[Outage, ...],
         section(
@@ -79,27 +80,12 @@ class FaultModel:
     found_seconds: Annotated[float, DURATION("Until a lost one is noticed.", name="foundAfter")] = (
         30.0
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Faults:
-    """Faults of a run.
-
-    Attributes:
-        outages: In order of time.
-        start_failures: Share of starts that fail and may be retried.
-        lost_answers: Share of the engine's answers about workloads that are lost.
-        found_seconds: After these the engine looks again and reports what was lost.
-    """
-
-    outages: tuple[Outage, ...] = ()
-    start_failures: float = 0.0
-    lost_answers: float = 0.0
-    found_seconds: float = 30.0
+    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
+    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
 
 
 def draw_faults(
-    model: FaultModel, servers: Sequence[str], horizon_seconds: float, random: np.random.Generator
+    faults: Faults, servers: Sequence[str], horizon_seconds: float, random: np.random.Generator
 ) -> Faults:
     """The faults of a run until the horizon.
 
@@ -107,33 +93,24 @@ def draw_faults(
         InvalidInput: A listed outage names no server, or far too many would be drawn.
     """
     names = set(servers)
-    for outage in model.outages:
+    for outage in faults.outages:
         if outage.server not in names:
             some = ", ".join(servers) if len(servers) <= 3 else f"{servers[0]} to {servers[-1]}"
             raise InvalidInput(f"faults: no server {outage.server!r}; they are {some}")
-    outages = [*model.outages]
-    if model.mtbf_seconds is not None:
-        expected = len(servers) * horizon_seconds / (model.mtbf_seconds + model.repair_seconds)
+    outages = [*faults.outages]
+    mtbf, repair = faults.mtbf_seconds, faults.repair_seconds
+    if mtbf is not None:
+        expected = len(servers) * horizon_seconds / (mtbf + repair)
         if expected > _MAX_OUTAGES:
             raise InvalidInput(f"faults: about {expected:.0f} failures in all; raise mtbf")
         for server in servers:
-            outages += _of_server(server, model.mtbf_seconds, model, horizon_seconds, random)
-    return Faults(
-        tuple(sorted(_merged(outages), key=lambda outage: (outage.at_seconds, outage.server))),
-        model.start_failures,
-        model.lost_answers,
-        model.found_seconds,
-    )
-
-
-def _of_server(
-    server: str, mtbf: float, model: FaultModel, horizon: float, random: np.random.Generator
-) -> Iterator[Outage]:
-    at = random.exponential(mtbf)
-    while at < horizon:
-        away = random.exponential(model.repair_seconds)
-        yield Outage(server, at, away)
-        at += away + random.exponential(mtbf)
+            at = random.exponential(mtbf)
+            while at < horizon_seconds:
+                away = random.exponential(repair)
+                outages.append(Outage(server, at, away))
+                at += away + random.exponential(mtbf)
+    in_order = sorted(_merged(outages), key=lambda outage: (outage.at_seconds, outage.server))
+    return replace(faults, outages=tuple(in_order), mtbf_seconds=None)
 
 
 def _merged(outages: Iterable[Outage]) -> Iterator[Outage]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from math import log
+from operator import attrgetter
 from types import MappingProxyType
 
 import numpy as np
@@ -60,6 +61,9 @@ class _Draw:
     def log_uniform(self, low: float, high: float) -> float:
         return float(np.exp(self.random.uniform(log(low), log(high))))
 
+    def one_of(self, *choices: int) -> int:
+        return int(self.random.choice(choices))
+
     def around(self, sigma: float) -> float:
         """A factor with median 1."""
         return float(self.random.lognormal(0.0, sigma))
@@ -103,42 +107,37 @@ def _varied(known: Application, draw: _Draw) -> Application:
     )
 
 
-def _mixes(count: int, draw: _Draw) -> Iterator[Application]:
+def _mixes(draw: _Draw) -> Iterator[Application]:
     """Four programs at once (Sanchez and Kozyrakis, ISCA 2011), as one workload of four threads."""
     parts = list(_published(SINGLE_THREADED, draw))
-    for number in range(count):
-        four = [parts[at] for at in draw.random.integers(0, len(parts), 4)]
-        yield _mix_of(f"mix-{number + 1:03}", four, draw.salt)
+    return _numbered("mix", 350, partial(_mix_of, parts), draw)
 
 
-def _mix_of(name: str, parts: list[Application], salt: str) -> Application:
-    """Programs that run together and count as one: the sum of their instructions."""
-    n = len(parts)
+def _mix_of(programs: Sequence[Application], name: str, draw: _Draw) -> Application:
+    """Four of the programs that run together and count as one: the sum of their instructions."""
+    n = 4
+    parts = [programs[at] for at in draw.random.integers(0, len(programs), n)]
 
-    def mean(value: Callable[[Application], float]) -> float:
-        return sum(value(part) for part in parts) / n
+    def mean(attribute: str) -> float:
+        return float(sum(map(attrgetter(attribute), parts)) / n)
 
     return Application(
         name,
-        cycles=mean(lambda p: p.cycles),
-        mix=Mix(
-            mean(lambda p: p.mix.integer),
-            mean(lambda p: p.mix.floating),
-            mean(lambda p: p.mix.vector),
-        ),
+        cycles=mean("cycles"),
+        mix=Mix(mean("mix.integer"), mean("mix.floating"), mean("mix.vector")),
         # A cache that all share has about a quarter for each.
         sets=tuple(
             replace(each, misses=each.misses / n, size_bytes=_shared_size(each, n))
             for part in parts
             for each in part.sets
         ),
-        parallelism=mean(lambda p: p.parallelism),
-        code_bytes=mean(lambda p: p.code_bytes),
+        parallelism=mean("parallelism"),
+        code_bytes=mean("code_bytes"),
         footprint_bytes=sum(p.footprint_bytes for p in parts),
-        paging=mean(lambda p: p.paging),
+        paging=mean("paging"),
         threads=sum(p.threads for p in parts),
-        whim=mean(lambda p: p.whim) / n**0.5,
-        salt=salt,
+        whim=mean("whim") / n**0.5,
+        salt=draw.salt,
     )
 
 
@@ -147,15 +146,19 @@ def _shared_size(each: WorkingSet, n: int) -> float:
     return each.size_bytes * n if each.size_bytes > 256 * KIB else each.size_bytes
 
 
-def _io_bound(count: int, draw: _Draw) -> Iterator[Application]:
+def _numbered(
+    prefix: str, count: int, make: Callable[[str, _Draw], Application], draw: _Draw
+) -> Iterator[Application]:
+    width = len(str(count))
+    return (make(f"{prefix}-{number:0{width}}", draw) for number in range(1, count + 1))
+
+
+def _io_bound(name: str, draw: _Draw) -> Application:
     """Data mining on one node: 30 to 80% of its time it reads or writes."""
-    random = draw.random
-    for number in range(count):
-        threads = int(random.choice([1, 2, 4]))
-        waits, own = draw.uniform(0.3, 0.8), draw.uniform(0.07, 0.4)
-        drawn = _program(f"io-{number + 1:02}", draw, threads, footprint_gib=(0.3, 6.0))
-        per_instruction = waits / (1 - waits) * _typical_time(drawn) * own
-        yield replace(drawn, disk=Streaming(per_instruction, own))
+    threads = draw.one_of(1, 2, 4)
+    waits, own = draw.uniform(0.3, 0.8), draw.uniform(0.07, 0.4)
+    drawn = _program(name, draw, threads, footprint_gib=(0.3, 6.0))
+    return replace(drawn, disk=Streaming(_share_of_time(drawn, waits, own), own))
 
 
 def _program(
@@ -196,57 +199,50 @@ def _typical_time(application: Application) -> float:
 # --- frameworks -----------------------------------------------------------------------------
 
 
-def _hadoop(count: int, draw: _Draw) -> Iterator[Application]:
+def _hadoop(name: str, draw: _Draw) -> Application:
     """Mahout's jobs: mappers that read their blocks, spill and shuffle (Quasar 5)."""
-    random = draw.random
-    for number in range(count):
-        mappers = int(random.choice([4, 8, 12]))
-        heap = draw.uniform(0.4, 1.2)
-        data = GIB * draw.log_uniform(1, 900)
-        drawn = _program(f"hadoop-{number + 1:02}", draw, mappers, (0.5, 2.0))
-        reads = _share_of_time(drawn, draw.uniform(0.2, 0.5), 0.35)
-        job = replace(
-            drawn,
-            footprint_bytes=int(GIB * heap * mappers / 2),
-            disk=Streaming(reads, 0.35),
-            network=Streaming(reads * draw.uniform(0.05, 0.3), 0.3),
-            spread=draw.uniform(0.01, 0.08),
-            gossip=draw.log_uniform(1e-4, 5e-3),
-            reread=reads * draw.uniform(0.1, 0.6),
-        )
-        # With more data, most tasks of a round are done before the next begins.
-        yield replace(on_data(job, DataSet("", data)), data_bytes=min(data, 64.0 * GIB))
+    mappers, heap = draw.one_of(4, 8, 12), draw.uniform(0.4, 1.2)
+    data = GIB * draw.log_uniform(1, 900)
+    drawn = _program(name, draw, mappers, (0.5, 2.0))
+    reads = _share_of_time(drawn, draw.uniform(0.2, 0.5), 0.35)
+    job = replace(
+        drawn,
+        footprint_bytes=int(GIB * heap * mappers / 2),
+        disk=Streaming(reads, 0.35),
+        network=Streaming(reads * draw.uniform(0.05, 0.3), 0.3),
+        spread=draw.uniform(0.01, 0.08),
+        gossip=draw.log_uniform(1e-4, 5e-3),
+        reread=reads * draw.uniform(0.1, 0.6),
+    )
+    # With more data, most tasks of a round are done before the next begins.
+    return replace(on_data(job, DataSet("", data)), data_bytes=min(data, 64.0 * GIB))
 
 
-def _spark(count: int, draw: _Draw) -> Iterator[Application]:
+def _spark(name: str, draw: _Draw) -> Application:
     """Jobs that hold their data in memory where they can, and read the rest again."""
-    random = draw.random
-    for number in range(count):
-        drawn = _program(f"spark-{number + 1}", draw, int(random.choice([4, 8])), (1.0, 3.0))
-        reads = _share_of_time(drawn, 0.05, 0.3)
-        yield replace(
-            drawn,
-            disk=Streaming(reads, 0.3),
-            network=Streaming(reads, 0.3),
-            spread=draw.uniform(0.02, 0.06),
-            gossip=draw.uniform(5e-4, 3e-3),
-            data_bytes=GIB * draw.uniform(8, 48),
-            reread=_share_of_time(drawn, 0.6, 0.3),
-        )
+    drawn = _program(name, draw, draw.one_of(4, 8), (1.0, 3.0))
+    reads = _share_of_time(drawn, 0.05, 0.3)
+    return replace(
+        drawn,
+        disk=Streaming(reads, 0.3),
+        network=Streaming(reads, 0.3),
+        spread=draw.uniform(0.02, 0.06),
+        gossip=draw.uniform(5e-4, 3e-3),
+        data_bytes=GIB * draw.uniform(8, 48),
+        reread=_share_of_time(drawn, 0.6, 0.3),
+    )
 
 
-def _storm(count: int, draw: _Draw) -> Iterator[Application]:
+def _storm(name: str, draw: _Draw) -> Application:
     """Jobs on streams: little memory, much network."""
-    random = draw.random
-    for number in range(count):
-        drawn = _program(f"storm-{number + 1}", draw, int(random.choice([4, 8])), (0.5, 2.0))
-        sends = _share_of_time(drawn, draw.uniform(0.1, 0.4), 0.12)
-        yield replace(
-            drawn,
-            network=Streaming(sends, 0.12),
-            spread=draw.uniform(0.02, 0.1),
-            gossip=draw.uniform(1e-3, 6e-3),
-        )
+    drawn = _program(name, draw, draw.one_of(4, 8), (0.5, 2.0))
+    sends = _share_of_time(drawn, draw.uniform(0.1, 0.4), 0.12)
+    return replace(
+        drawn,
+        network=Streaming(sends, 0.12),
+        spread=draw.uniform(0.02, 0.1),
+        gossip=draw.uniform(1e-3, 6e-3),
+    )
 
 
 def _share_of_time(application: Application, share: float, own_bandwidth: float) -> float:
@@ -274,11 +270,11 @@ _MAKERS: Mapping[Pool, Callable[[_Draw], Iterator[Application]]] = MappingProxyT
     {
         Pool.SINGLE_THREADED: partial(_published, SINGLE_THREADED),
         Pool.MULTITHREADED: partial(_published, MULTITHREADED),
-        Pool.MIXES: partial(_mixes, 350),
-        Pool.IO_BOUND: partial(_io_bound, 25),
-        Pool.HADOOP: partial(_hadoop, 16),
-        Pool.SPARK: partial(_spark, 4),
-        Pool.STORM: partial(_storm, 4),
+        Pool.MIXES: _mixes,
+        Pool.IO_BOUND: partial(_numbered, "io", 25, _io_bound),
+        Pool.HADOOP: partial(_numbered, "hadoop", 16, _hadoop),
+        Pool.SPARK: partial(_numbered, "spark", 4, _spark),
+        Pool.STORM: partial(_numbered, "storm", 4, _storm),
         Pool.MEMCACHED: partial(_service, "memcached"),
         Pool.WEBSERVER: partial(_service, "webserver"),
         Pool.CASSANDRA: partial(_service, "cassandra"),
