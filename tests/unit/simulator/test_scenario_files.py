@@ -260,7 +260,7 @@ def test_a_file_behind_trace_is_in_the_standard_format(tmp_path: Path):
         ("sinthetic", "no scenario 'sinthetic': did you mean synthetic?"),
         ("zzz", "write a file, measured:DIR, trace:DIR, or one that `simulate --list` shows"),
         ("a/b.yaml", "there is no such file; check the path"),
-        ("trace:/nowhere", "/nowhere: there is no such; name a directory, or an SWF file"),
+        ("trace:/nowhere", "/nowhere: does not exist; name a directory, or an SWF file"),
     ],
 )
 def test_what_is_no_scenario(name: str, says: str):

@@ -84,13 +84,7 @@ class Arrivals:
 def arrival_times(
     arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator
 ) -> Array:
-    """(count,) seconds from the beginning, ascending.
-
-    Args:
-        arrivals: As stated.
-        count: Of workloads.
-        gap_seconds: Mean between two, without bursts.
-        random: The stream of arrivals.
+    """(count,) seconds from the beginning, ascending; the mean gap is that outside of bursts.
 
     Raises:
         InvalidInput: Recorded ones can't be read, or are fewer than the workloads.

@@ -6,26 +6,25 @@ has its own random stream.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 
 from wharfinger.contention.completing import completed_pairs
 from wharfinger.errors import InvalidInput
-from wharfinger.model.arrays import Array
-from wharfinger.model.platform import Platform, Server
+from wharfinger.manifest.kinds import closest
+from wharfinger.model.platform import MILLICPUS_PER_CPU, Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern, arrival_times, base_gap
-from wharfinger.simulator.scenario.physical import physical_world
 from wharfinger.simulator.scenario.population import (
     Draft,
     World,
     applications_of,
+    apportion,
     cpu_seconds,
     draw_population,
-    listed_servers,
     mean_gap,
-    scaled,
 )
 from wharfinger.simulator.scenario.scenario_types import (
     MeasuredTruth,
@@ -34,7 +33,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     ServerGroup,
 )
 from wharfinger.simulator.scenario.setup import Setup, draw_faults
-from wharfinger.simulator.scenario.submission import hand_in
+from wharfinger.simulator.scenario.submission import submitted_jobs
 from wharfinger.simulator.scenario.swf import SwfTrace, read_swf
 from wharfinger.simulator.scenario.trace_population import (
     application_of,
@@ -46,8 +45,15 @@ from wharfinger.simulator.scenario.trace_population import (
 from wharfinger.simulator.scenario.traces import CsvTrace, read_csv_trace, tell
 from wharfinger.simulator.truth.ground_truth import Undisturbed
 from wharfinger.simulator.truth.measured import Measured, log_additive
+from wharfinger.simulator.truth.physics.application import Application
+from wharfinger.simulator.truth.physics.clusters import HARDWARE
+from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.pools import draw_pool, memory_load
+from wharfinger.simulator.truth.physics.regimes import Regime, find_regime
+from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.tables import Tables, read_tables
 
+_MAX_OF_A_SERVER = 0.75  # of the largest server's memory, for a job that holds data
 _AFTER = 4.0  # times the longest workload, for which faults are drawn after the last arrival
 
 
@@ -74,7 +80,7 @@ def build(
     return Setup(
         scenario.name,
         cluster,
-        tuple(hand_in(world, drafts, times)),
+        tuple(submitted_jobs(world, drafts, times)),
         world.truth,
         scenario.costs,
         draw_faults(
@@ -101,8 +107,8 @@ def _read(
     if scenario.measured is not None:
         return _from_tables(scenario, scenario.measured, servers, streams)
     if scenario.is_physical:
-        return physical_world(scenario, servers, streams)
-    groups = scaled(listed_servers(scenario), servers)
+        return _from_physics(scenario, servers, streams)
+    groups = _scaled(_listed_servers(scenario), servers)
     return World(scenario, streams, groups, _undisturbed(scenario, groups), _applications(scenario))
 
 
@@ -125,6 +131,21 @@ def _servers(world: World) -> Iterator[Server]:
             yield Server(name, platform, *promised, zone)
 
 
+def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
+    """So many servers in the same proportions; platforms that get none are left out."""
+    if servers is None:
+        return tuple(groups)
+    counts = apportion([float(group.count) for group in groups], servers)
+    pairs = zip(groups, counts, strict=True)
+    return tuple(replace(group, count=count) for group, count in pairs if count)
+
+
+def _listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:
+    if not scenario.servers:
+        raise InvalidInput(f"scenario {scenario.name}: no servers; list them under spec.servers")
+    return scenario.servers
+
+
 # --- worlds of files ------------------------------------------------------------------------
 
 
@@ -141,8 +162,9 @@ def _from_tables(
                 f"scenario {scenario.name}: platform {group.platform!r} is not in the tables of "
                 f"{tables.directory}, which have {', '.join(tables.platforms)}"
             )
-    groups = scaled(scenario.servers, servers)
-    truth = Measured(tables, rule=stated.rule, unit=stated.unit, fill=_filled)
+    groups = _scaled(scenario.servers, servers)
+    fill = partial(completed_pairs, otherwise=log_additive)
+    truth = Measured(tables, rule=stated.rule, unit=stated.unit, fill=fill)
     classes = tuple(_in_tables(scenario.population, tables, truth, groups))
     scenario = replace(scenario, population=classes)
     notes = tuple(_holes(tables, truth))
@@ -171,10 +193,6 @@ def _in_tables(
         yield replace(each, applications=each.applications or runs)
 
 
-def _filled(ratios: Array) -> Array:
-    return completed_pairs(ratios, log_additive)
-
-
 def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
     total = len(tables.platforms) * len(tables.workloads) ** 2
     if truth.filled_pairs:
@@ -196,7 +214,7 @@ def _from_trace(
         raise InvalidInput(
             f"scenario {scenario.name}: its trace tells of no servers; list them under spec.servers"
         )
-    groups = scaled(groups, servers)
+    groups = _scaled(groups, servers)
     jobs, skipped = chosen_jobs(trace, source, groups, workloads, streams)
     cpus = {application_of(job): job.cpu_millicpus for job in jobs}
     span = {application_of(job): job.servers for job in jobs if job.servers > 1}
@@ -243,6 +261,78 @@ def _applications(scenario: Scenario) -> tuple[str, ...]:
             name for each in scenario.population for name, _ in applications_of(scenario, each)
         )
     )
+
+
+# --- worlds of the physics ------------------------------------------------------------------
+
+
+def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> World:
+    """Of named platforms, and of pools drawn from the streams' seed."""
+    regime = find_regime(scenario.regime)
+    groups = tuple(_of_hardware(scenario))
+    hardware = [HARDWARE[group.platform] for group in groups]
+    applications: dict[str, Application] = {}
+    needs: dict[str, tuple[int, int]] = {}
+    classes = []
+    for each in scenario.population:
+        pool = _pool(each, regime, streams)
+        for app in pool:
+            needed = _needs(app, each, hardware)
+            first = applications.setdefault(app.name, app), needs.setdefault(app.name, needed)
+            if first != (app, needed):
+                raise InvalidInput(
+                    f"class {each.name}: its {app.name} is another than in a class above, by its "
+                    "pool or by maxServers; leave it out by applications, or make the two alike"
+                )
+        names = tuple(app.name for app in pool)
+        duration = each.duration.scaled(regime.durations)
+        classes.append(replace(each, applications=names, duration=duration))
+    return World(
+        replace(scenario, population=tuple(classes), servers=groups),
+        streams,
+        _scaled(groups, servers),
+        Physics(hardware, applications.values(), regime.constants),
+        tuple(needs),
+        notes=(f"regime {regime.name}: {regime.about}",),
+        needs=needs,
+        loads={app.name: memory_load(app) for app in applications.values()},
+        promised=(regime.cpu_overcommit, regime.memory_overcommit),
+    )
+
+
+def _of_hardware(scenario: Scenario) -> Iterator[ServerGroup]:
+    for group in _listed_servers(scenario):
+        hardware = HARDWARE.get(group.platform)
+        if hardware is None:
+            raise InvalidInput(
+                f"scenario {scenario.name}: platform {group.platform!r} is unknown; there are "
+                f"{', '.join(HARDWARE)}"
+            )
+        cpu, memory = hardware.cpu_millicpus, hardware.memory_bytes
+        yield replace(group, cpu_millicpus=cpu, memory_bytes=memory, speed=1.0)
+
+
+def _pool(each: PopulationClass, regime: Regime, streams: Streams) -> tuple[Application, ...]:
+    assert each.pool is not None
+    drawn = draw_pool(each.pool, regime, streams)[: each.pool_size]
+    names = {app.name for app in drawn}
+    for name in each.applications:
+        if name not in names:
+            near = closest(name, sorted(names))
+            mend = f"did you mean {near}?" if near else f"it has {len(names)}, e.g. {min(names)}"
+            raise InvalidInput(
+                f"class {each.name}: application {name!r} is not in pool {each.pool}; {mend}"
+            )
+    return tuple(app for app in drawn if not each.applications or app.name in each.applications)
+
+
+def _needs(app: Application, each: PopulationClass, hardware: list[Hardware]) -> tuple[int, int]:
+    """CPU and memory that it can use of one server, at most those of the largest."""
+    threads = min(app.threads, max(one.cores for one in hardware))
+    largest = max(one.memory_bytes for one in hardware)
+    data = app.data_bytes / max(1, each.scale.max_servers)
+    memory = min(app.footprint_bytes + data, max(app.footprint_bytes, _MAX_OF_A_SERVER * largest))
+    return threads * MILLICPUS_PER_CPU, int(min(memory, largest))
 
 
 # --- population -----------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The world of one run, and the population drawn in it from the classes of its scenario.
 
-``build`` makes a world of a scenario and its files, ``physical`` that of the physics; in
-``submission`` the drafts become jobs. Each class and each purpose has its own stream, and each
-workload the same number of draws, so that a change of one number in a scenario changes no others.
+``build`` makes a world of a scenario and its files; in ``submission`` the drafts become jobs. Each
+class and each purpose has its own stream, and each workload the same number of draws, so that a
+change of one number in a scenario changes no other draw.
 """
 
 from collections import Counter
@@ -98,26 +98,6 @@ def apportion(weights: Sequence[float], total: int) -> list[int]:
     return counts
 
 
-def scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
-    """So many servers in the same proportions; platforms that get none are left out."""
-    if servers is None:
-        return tuple(groups)
-    counts = apportion([float(group.count) for group in groups], servers)
-    pairs = zip(groups, counts, strict=True)
-    return tuple(replace(group, count=count) for group, count in pairs if count)
-
-
-def listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:
-    """The servers that a scenario lists.
-
-    Raises:
-        InvalidInput: It lists none.
-    """
-    if not scenario.servers:
-        raise InvalidInput(f"scenario {scenario.name}: no servers; list them under spec.servers")
-    return scenario.servers
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """One workload, drawn, but without name, arrival, target and reservation; see also ``Job``.
@@ -149,7 +129,7 @@ class Draft:
 
 
 def _class_counts(scenario: Scenario, workloads: int | None) -> list[int]:
-    """How many of each class; ``workloads`` in all, if that is given."""
+    """How many of each class; ``workloads`` in all, unless ``None``."""
     shares = [each.share for each in scenario.population]
     total = scenario.workloads
     if scenario.population[0].count is not None:

@@ -181,7 +181,7 @@ def _trace_scenario(where: str) -> Scenario:
             raise InvalidInput(f"{own}: it has no trace in CSV; write spec.trace.csv")
         return replace(scenario, trace=replace(scenario.trace, directory=str(path)))
     if not path.is_file():
-        raise InvalidInput(f"{where}: there is no such; name a directory, or an SWF file")
+        raise InvalidInput(f"{where}: does not exist; name a directory, or an SWF file")
     return Scenario(
         slug(path.name.split(".")[0]),
         "a trace in the Standard Workload Format",

@@ -34,7 +34,7 @@ _reservation = lru_cache(maxsize=10_000)(Reservation)
 _target_of = lru_cache(maxsize=10_000)(Target)
 
 
-def hand_in(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> Iterator[Job]:
+def submitted_jobs(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> Iterator[Job]:
     """The jobs of the drafts, which arrive at ``times``, ascending."""
     stated = _stated(world, drafts)
     for draft, name, at, reserved in zip(drafts, _names(drafts), times, stated, strict=True):
@@ -127,10 +127,10 @@ def _whole(scenario: Scenario, cpu_millicpus: float) -> int:
 
 def _needed(world: World, draft: Draft) -> int:
     """CPU that it can use on the largest server; of a service of the physics, for its load."""
-    most = min(world.max_cpu_millicpus, _whole(world.scenario, draft.cpu_millicpus))
+    usable = min(world.max_cpu_millicpus, _whole(world.scenario, draft.cpu_millicpus))
     if draft.load is None or draft.application not in world.needs:
-        return most
-    return min(most, _for_its_load(world, draft))
+        return usable
+    return min(usable, _for_its_load(world, draft))
 
 
 def _for_its_load(world: World, draft: Draft) -> int:

@@ -10,16 +10,15 @@ over several or left out, as the scenario states.
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Annotated
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import text_lines
-from wharfinger.manifest.kinds import FILE, MEMORY, choice
+from wharfinger.manifest.kinds import FILE, MEMORY, MIN_MEMORY_BYTES, choice
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.traces import (
-    MIB,
     WINDOW,
     Trace,
     TraceJob,
@@ -97,7 +96,9 @@ def _spread(job: TraceJob, cpu_millicpus: int) -> TraceJob:
     servers = -(-job.cpu_millicpus // cpu_millicpus)
     if servers == 1 or job.servers > 1:
         return job
-    return replace(job, servers=servers, memory_bytes=max(MIB, -(-job.memory_bytes // servers)))
+    return replace(
+        job, servers=servers, memory_bytes=max(MIN_MEMORY_BYTES, -(-job.memory_bytes // servers))
+    )
 
 
 def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
@@ -121,7 +122,7 @@ def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
         values[_SUBMIT],
         values[_RUN_TIME],
         round(processors * 1000),
-        max(MIB, round(kib * 1024 * processors)),  # both are stated for one processor
+        max(MIN_MEMORY_BYTES, round(kib * 1024 * processors)),  # both are stated for one processor
         application=f"executable-{executable}" if executable >= 0 else "",
     )
 
@@ -129,19 +130,17 @@ def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
 def _values(path: Path, number: int, fields: list[str]) -> list[float]:
     if len(fields) != _FIELDS:
         raise InvalidInput(f"{path}:{number}: {len(fields)} fields; a job has {_FIELDS}")
-    wrong = next((text for text in fields if not _is_number(text)), None)
-    if wrong is not None:
-        raise InvalidInput(
-            f"{path}:{number}: {quoted(wrong)} is not a number; write -1 for what is not known"
-        )
-    return [float(text) for text in fields]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return isfinite(float(text))
-    except ValueError:
-        return False
+    values = []
+    for text in fields:
+        try:
+            value = float(text)
+        except ValueError:
+            value = nan
+        if not isfinite(value):
+            words = f"{quoted(text)} is not a number; write -1 for unknown"
+            raise InvalidInput(f"{path}:{number}: {words}")
+        values.append(value)
+    return values
 
 
 def _servers(path: Path, header: dict[str, str], memory_bytes: int) -> tuple[TraceServer, ...]:

@@ -97,7 +97,7 @@ class Reservations:
 
     def __post_init__(self) -> None:
         if self.over + self.under > 1 + 1e-9:
-            raise InvalidInput("those who reserve too much and too little are more than 100%")
+            raise InvalidInput("tooMuch and tooLittle are more than 100% together")
 
 
 def _misjudged(doc: str, attribute: str) -> Section:

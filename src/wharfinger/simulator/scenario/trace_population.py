@@ -86,13 +86,12 @@ def application_of(job: TraceJob) -> str:
 def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
     """The rows as drafts, with their names in the trace."""
     goals = streams.of("trace/targets").random((len(jobs), 2)).tolist()
-    classes = cache(_class)
     names: Counter[str] = Counter()
     drafts = []
     for job, goal in zip(jobs, goals, strict=True):
         drafts.append(
             Draft(
-                classes(job.type, job.servers),
+                _class(job.type, job.servers),
                 application_of(job),
                 -(-job.cpu_millicpus // job.servers),
                 job.memory_bytes,
@@ -105,6 +104,7 @@ def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
     return drafts
 
 
+@cache
 def _class(kind: WorkloadType, servers: int) -> PopulationClass:
     return PopulationClass(kind.value, type=kind, scale=Scale(servers))
 

@@ -15,13 +15,12 @@ from typing import Annotated
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import TableLine, read_table
 from wharfinger.manifest import kinds
-from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, TIME
+from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, MIN_MEMORY_BYTES, TIME
 from wharfinger.manifest.sections import section
 from wharfinger.model import units
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.scenario.scenario_kinds import FRACTION, NUMBER, TEXT, TEXTS, TYPE
 
-MIB = 1024**2
 _BYTES = kinds.quantity(
     "bytes",
     units.parse_bytes,
@@ -188,12 +187,9 @@ def read_csv_trace(trace: CsvTrace) -> Trace:
 def usable(
     path: Path, rows: Iterable[TraceJob | str], window: Window
 ) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
-    """The jobs that come within a window, by arrival on the run's clock, and the rest by reason.
+    """The jobs of a window, by arrival on the run's clock, and the number of other rows by reason.
 
-    Args:
-        path: The file, for messages.
-        rows: Of it: jobs, and reasons why rows are none.
-        window: Of the trace.
+    ``rows`` are those of the file ``path``: jobs, or the reasons why they can't be used.
 
     Raises:
         InvalidInput: No row can be used.
@@ -252,7 +248,7 @@ def _job(line: TableLine, trace: CsvTrace) -> TraceJob | str:
         arrival * units_of.seconds,
         duration * units_of.seconds,
         round(cpu * units_of.millicpus),
-        MIB if isnan(memory) else max(MIB, round(memory * units_of.memory_bytes)),
+        max(MIN_MEMORY_BYTES, 0 if isnan(memory) else round(memory * units_of.memory_bytes)),
         trace.types.get(line[columns.type] if columns.type else "", trace.default_type),
     )
 
@@ -278,8 +274,8 @@ def _servers(trace: CsvTrace, directory: Path) -> Iterator[TraceServer]:
         memory = round(line.number_of(columns.memory) * trace.units.memory_bytes)
         if cpu < 1:
             raise line.wrong(columns.cpu, "is no CPU", "leave the server out")
-        if memory < MIB:
-            words = f"is less than {units.format_bytes(MIB)}"
+        if memory < MIN_MEMORY_BYTES:
+            words = f"is less than {units.format_bytes(MIN_MEMORY_BYTES)}"
             raise line.wrong(columns.memory, words, "leave the server out")
         parts = (line[name].strip() for name in columns.platform)
         yield TraceServer("-".join(filter(None, parts)), cpu, memory)

@@ -71,13 +71,9 @@ class GroundTruth(Protocol):
     def source(
         self, platform: str, resource: SharedResource, intensity: float, beside: TrueResident
     ) -> TrueResident | None:
-        """A source of interference for a workload; ``None`` = it has no effect.
+        """A source of interference beside a workload, which takes 0 to 100% of what there is.
 
-        Args:
-            platform: Of the server.
-            resource: What it presses on.
-            intensity: 0 to 100 percent of what the platform has.
-            beside: The workload.
+        ``None`` = it has no effect.
         """
 
 

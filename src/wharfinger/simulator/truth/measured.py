@@ -219,19 +219,15 @@ def _total(points: _Points, servers: int) -> float:
 
 def _totals(tables: Tables) -> dict[tuple[str, str], _Points]:
     """By workload and platform; that of one server defaults to ``isolated.csv``'s."""
-    points: dict[tuple[str, str], dict[int, float]] = {}
+    measured: dict[tuple[str, str], dict[int, float]] = {}
     for (workload, platform, scale), value in tables.scale_out.items():
-        points.setdefault((workload, platform), {})[scale] = value
-    return {key: _relative(totals, tables.isolated[key]) for key, totals in points.items()}
-
-
-def _relative(totals: dict[int, float], isolated: float) -> _Points:
-    one = totals.get(1, isolated)
-    if not one:
-        return _ONE
-    whole = {1: 1.0} | {scale: value / one for scale, value in totals.items()}
-    scales = tuple(sorted(whole))
-    return scales, tuple(whole[scale] for scale in scales)
+        key = workload, platform
+        measured.setdefault(key, {1: tables.isolated[key]})[scale] = value
+    return {
+        key: (tuple(sorted(totals)), tuple(totals[scale] / totals[1] for scale in sorted(totals)))
+        for key, totals in measured.items()
+        if totals[1]
+    }
 
 
 def _isolated(tables: Tables) -> tuple[Array, int]:

@@ -114,13 +114,7 @@ class Queue:
 
 
 def beyond(load: float, workers: float, variation: float, units: float) -> float:
-    """Probability that a query takes longer than ``units`` mean service times.
-
-    Args:
-        load: ρ, below 1.
-        workers: c.
-        variation: v.
-        units: Time.
+    """Probability that a query takes longer than ``units`` mean service times, at a load ρ below 1.
 
     >>> round(beyond(0.5, 1.0, 1.0, 9.21), 4)
     0.01

@@ -103,8 +103,8 @@ class Application:
         data_bytes: Of a framework's job: its data, which all servers together hold in memory, if
             they can; a server reads the rest from its disk again.
         reread: Bytes per instruction that are read again where none of the data are in memory.
-        presses: On a sibling thread, by ``coefficients.Private``; ``None`` = as its instructions
-            and its data say.
+        presses: Pressure on ``coefficients.CORE_RESOURCES``; ``None`` = that of its instructions
+            and its data.
         salt: Of the population: the same name is drawn differently in two populations.
         source: Which of iBench's sources it is; empty = none.
     """
@@ -132,6 +132,11 @@ class Application:
     presses: tuple[float, ...] | None = None
     salt: str = ""
     source: str = ""
+
+    @property
+    def query_instructions(self) -> float:
+        """Of a query; 1 where there are no queries."""
+        return self.serving.instructions if self.serving else 1.0
 
     def misses(self, cache_bytes: float) -> float:
         """Misses per instruction of a cache of that size."""

@@ -5,7 +5,6 @@ rates in instructions per nanosecond.
 """
 
 from dataclasses import dataclass, fields
-from enum import IntEnum
 from hashlib import blake2b
 from math import exp, sqrt
 from statistics import NormalDist
@@ -13,6 +12,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import GRID_BYTES, Application, Streaming
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
@@ -21,21 +21,16 @@ SOURCE = 1 << 62
 """Bit in the identity of sources of interference."""
 _PLATFORM_PART = 0.8  # of the idiosyncratic noise: that of the configuration, not of the family
 _SOURCE_SENSITIVITY = 0.6  # of a source's time, lost to a sibling that takes all that it takes
-
-
-class Private(IntEnum):
-    """Resources that the threads of one core share (iBench's core sources)."""
-
-    L1_INSTRUCTION = 0
-    L1_DATA = 1
-    L2 = 2
-    TLB = 3
-    INTEGER = 4
-    FLOATING = 5
-    VECTOR = 6
-
-
-PRIVATE = len(Private)
+CORE_RESOURCES = (
+    SharedResource.L1_INSTRUCTION_CACHE,
+    SharedResource.L1_DATA_CACHE,
+    SharedResource.L2_CACHE,
+    SharedResource.TLB,
+    SharedResource.INTEGER,
+    SharedResource.FLOATING_POINT,
+    SharedResource.VECTOR,
+)
+"""Those that the threads of one core share, in the order of pressures and sensitivities."""
 
 
 @dataclass(frozen=True, slots=True)

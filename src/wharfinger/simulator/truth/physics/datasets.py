@@ -37,7 +37,7 @@ DATA_SETS = (NETFLIX, DataSet("mahout", 10.0 * GIB), DataSet("wikipedia", 55.0 *
 
 
 def on_data(job: Application, data: DataSet) -> Application:
-    """The same job on other data; the given one is on ``REFERENCE_BYTES``."""
+    """The same job on other data; the original is on ``REFERENCE_BYTES``."""
     ratio = data.size_bytes / REFERENCE_BYTES
     passes = merge_passes(data.size_bytes) / merge_passes(REFERENCE_BYTES)
     first, *rest = job.sets

@@ -89,19 +89,19 @@ def _published(names: Sequence[str], draw: _Draw) -> Iterator[Application]:
     return (_varied(NAMED[name], draw) for name in names)
 
 
-def _varied(known: Application, draw: _Draw) -> Application:
+def _varied(published: Application, draw: _Draw) -> Application:
     """A published program with another input: about a tenth off what was published."""
     misses = draw.regime.misses * draw.around(0.1)
     size = draw.around(0.2)
     return replace(
-        known,
-        cycles=known.cycles * draw.around(0.05),
+        published,
+        cycles=published.cycles * draw.around(0.05),
         sets=tuple(
             replace(each, misses=each.misses * misses, size_bytes=each.size_bytes * size)
-            for each in known.sets
+            for each in published.sets
         ),
-        parallelism=1 + (known.parallelism - 1) * draw.around(0.1),
-        footprint_bytes=int(known.footprint_bytes * draw.around(0.1)),
+        parallelism=1 + (published.parallelism - 1) * draw.around(0.1),
+        footprint_bytes=int(published.footprint_bytes * draw.around(0.1)),
         whim=draw.uniform(0.08, 0.25),
         salt=draw.salt,
     )

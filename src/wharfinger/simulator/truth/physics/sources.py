@@ -12,7 +12,7 @@ from math import ceil
 
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
-from wharfinger.simulator.truth.physics.coefficients import PRIVATE, Private, row_of
+from wharfinger.simulator.truth.physics.coefficients import CORE_RESOURCES, row_of
 from wharfinger.simulator.truth.physics.hardware import KIB, MIB, Hardware
 
 _MIN_SHARE = 1e-3
@@ -20,16 +20,7 @@ _NO_DATA = WorkingSet(1e-9, 16 * KIB)
 _DISK_DEPTH, _NETWORK_DEPTH = 8.0, 64.0
 """Requests under way: a disk's queue is short; nothing limits what is sent, so that it starves its
 co-runners (dissertation 5.3, SoI5)."""
-_PER_CORE = {
-    SharedResource.L1_INSTRUCTION_CACHE: Private.L1_INSTRUCTION,
-    SharedResource.L1_DATA_CACHE: Private.L1_DATA,
-    SharedResource.L2_CACHE: Private.L2,
-    SharedResource.TLB: Private.TLB,
-    SharedResource.INTEGER: Private.INTEGER,
-    SharedResource.FLOATING_POINT: Private.FLOATING,
-    SharedResource.VECTOR: Private.VECTOR,
-}
-CORE_SOURCES = frozenset(_PER_CORE)
+CORE_SOURCES = frozenset(CORE_RESOURCES)
 """Those that press on what only the threads of one core share."""
 
 
@@ -38,16 +29,13 @@ def source_of(
 ) -> tuple[Application, float]:
     """A source of interference, and instructions per ns that it does at most; negative = no limit.
 
-    Args:
-        resource: What it presses on.
-        intensity: 0 to 100.
-        hardware: The platform.
-        cpus: Of the workload under test: a core's source runs beside each of its threads.
+    The intensity is 0 to 100, ``cpus`` those of the workload under test: a source of a core's
+    resource runs beside each of its threads.
     """
     share = max(_MIN_SHARE, min(intensity, 100.0) / 100)
     source = Application(f"{resource.value}@{intensity:g}", source=resource.value)
-    if resource in _PER_CORE:
-        return _on_a_core(source, _PER_CORE[resource], share, cpus), -1.0
+    if resource in CORE_SOURCES:
+        return _on_a_core(source, resource, share, cpus), -1.0
     small = replace(source, cycles=1e-4, sets=(_NO_DATA,), footprint_bytes=16 * MIB)
     disk = replace(small, disk=Streaming(1.0, hardware.disk_bandwidth, _DISK_DEPTH))
     match resource:
@@ -67,7 +55,9 @@ def source_of(
             return replace(small, network=stream), share * hardware.network_bandwidth
 
 
-def _on_a_core(source: Application, at: Private, share: float, cpus: float) -> Application:
+def _on_a_core(
+    source: Application, resource: SharedResource, share: float, cpus: float
+) -> Application:
     threads = max(1, ceil(cpus))
     return replace(
         source,
@@ -76,7 +66,7 @@ def _on_a_core(source: Application, at: Private, share: float, cpus: float) -> A
         sets=(WorkingSet(1e-6, 16 * KIB),),
         footprint_bytes=MIB,
         threads=threads,
-        presses=tuple(share if index == at else 0.0 for index in range(PRIVATE)),
+        presses=tuple(share if each is resource else 0.0 for each in CORE_RESOURCES),
     )
 
 

@@ -17,10 +17,8 @@ from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution
 from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
 from wharfinger.simulator.truth.queueing import Queue
 
-PER_SECOND = 1e9
-"""Instructions per ns to instructions per second."""
-SWAP = 1.1
-"""Demand for memory over what a server has, at which the kernel kills; beyond 1 it pages."""
+_PER_SECOND = 1e9  # per nanosecond
+_SWAP = 1.1  # demand for memory over what a server has, at which the kernel kills; over 1 it pages
 _PREFIX = "ibench/"
 _MAX_CACHED = 200_000
 
@@ -48,7 +46,7 @@ class Physics:
     def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Whether they are within memory and what may be paged; sources take what is left."""
         memory = sum(r.memory_bytes for r in residents if not r.application.startswith(_PREFIX))
-        return memory <= self.hardware[platform].memory_bytes * SWAP
+        return memory <= self.hardware[platform].memory_bytes * _SWAP
 
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Instructions per second; of a service, queries that it could answer."""
@@ -106,7 +104,7 @@ class Physics:
             name,
             MILLICPUS_PER_CPU * float(application.threads),
             application.footprint_bytes,
-            None if cap < 0 else cap * PER_SECOND,
+            None if cap < 0 else cap * _PER_SECOND,
             core_of=beside.application if resource in CORE_SOURCES else "",
         )
 
@@ -116,7 +114,7 @@ class Physics:
         return self._solvers[platform].kernel.utilisation()
 
     def _scaled(self, platform: str) -> Hardware:
-        """With the bandwidth of this regime: a source takes a share of what there is."""
+        """With the bandwidth of this regime, of which sources take a share."""
         hardware = self.hardware[platform]
         return replace(hardware, memory_bandwidth=bandwidths(hardware, self.constants)[0])
 
@@ -135,7 +133,7 @@ class Physics:
     def _asked(self, at: int, resident: TrueResident, residents: Sequence[TrueResident]) -> Asked:
         application = self._application(resident.application)
         load, servers = resident.load_per_second, resident.servers
-        cap = -1.0 if load is None else load * query_instructions(application) / PER_SECOND
+        cap = -1.0 if load is None else load * application.query_instructions / _PER_SECOND
         return Asked(
             application,
             resident.cpu_millicpus / MILLICPUS_PER_CPU,
@@ -148,13 +146,7 @@ class Physics:
 
     def _in_units(self, resident: TrueResident, instructions_per_ns: float) -> float:
         application = self._application(resident.application)
-        rate = instructions_per_ns * PER_SECOND
-        return rate / query_instructions(application) if application.serving else rate
-
-
-def query_instructions(application: Application) -> float:
-    """Instructions of a query; 1 where there are no queries."""
-    return application.serving.instructions if application.serving else 1.0
+        return instructions_per_ns * _PER_SECOND / application.query_instructions
 
 
 def rereads(application: Application, memory_bytes: float, servers: int) -> float:
@@ -167,7 +159,7 @@ def rereads(application: Application, memory_bytes: float, servers: int) -> floa
 
 
 def held_bytes(application: Application, hardware: Hardware, servers: int = 1) -> int:
-    """Memory that it takes of a server: its own, and of its data what there is room for."""
+    """Memory that it takes of a server: its own, and as much of its data as fits."""
     wanted = application.footprint_bytes + application.data_bytes / servers
     return int(min(wanted, hardware.memory_bytes))
 
