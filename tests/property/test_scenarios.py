@@ -12,17 +12,9 @@ from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
 from wharfinger.simulator.scenario.population import apportion
-from wharfinger.simulator.scenario.scenario_types import (
-    FaultModel,
-    PopulationClass,
-    Reservations,
-    Scenario,
-    ServerGroup,
-    Share,
-    TargetKind,
-    TargetOf,
-    Targets,
-)
+from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
+from wharfinger.simulator.scenario.setup import Faults
+from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf, Targets
 
 SECONDS = st.floats(1.0, 10_000.0)
 FRACTION = st.floats(0.0, 1.0)
@@ -109,7 +101,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         ),
         reservations=draw(st.none() | st.just(Reservations())),
         training=draw(FRACTION),
-        faults=FaultModel(mtbf_seconds=draw(st.none() | st.floats(1e4, 1e6))),
+        faults=Faults(mtbf_seconds=draw(st.none() | st.floats(1e4, 1e6))),
         fractional_cpu=draw(st.booleans()),
     )
 

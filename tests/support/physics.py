@@ -93,9 +93,9 @@ def source_beside(
     resource: SharedResource, intensity: float, hardware: Hardware, group: list[Asked], near: int
 ) -> Asked:
     """A source of interference beside the residents; a core's is bound to that one."""
-    found = source_of(resource, intensity, hardware, group[near].cpus if group else 1.0)
-    at = near if found.bound and group else -1
-    return Asked(found.application, found.cpus, float(found.memory_bytes), found.cap, beside=at)
+    source, cap = source_of(resource, intensity, hardware, group[near].cpus if group else 1.0)
+    at = near if resource in CORE_SOURCES and group else -1
+    return Asked(source, float(source.threads), float(source.footprint_bytes), cap, beside=at)
 
 
 def group(hardware: Hardware, count: int, pick: Pick) -> list[Asked]:

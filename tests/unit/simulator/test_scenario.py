@@ -18,19 +18,21 @@ from wharfinger.simulator.scenario.distributions import Distribution, Shape, con
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
 from wharfinger.simulator.scenario.scenario_files import load_scenario, measured_scenario
 from wharfinger.simulator.scenario.scenario_types import (
-    FaultModel,
     MeasuredTruth,
     PopulationClass,
-    Reservations,
     Scenario,
     ServerGroup,
+)
+from wharfinger.simulator.scenario.setup import Faults
+from wharfinger.simulator.scenario.swf import Larger, SwfTrace
+from wharfinger.simulator.scenario.targets import (
+    Reservations,
     Share,
     TargetKind,
     TargetOf,
     Targets,
+    misjudged,
 )
-from wharfinger.simulator.scenario.submission import misjudged
-from wharfinger.simulator.scenario.swf import Larger, SwfTrace
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
 GIB = 1024**3
@@ -262,7 +264,9 @@ def test_one_change_leaves_other_draws_as_they_were():
     two = of_class(PopulationClass("a", best_effort=0.5), PopulationClass("b", best_effort=0.5))
     varied = Distribution(Shape.EXPONENTIAL, 50.0)
     changed = of_class(
-        replace(two.population[0], duration=varied), two.population[1], faults=FaultModel(1000.0)
+        replace(two.population[0], duration=varied),
+        two.population[1],
+        faults=Faults(mtbf_seconds=1000.0),
     )
     kinds = [[job.best_effort for job in build(each, 1).jobs] for each in (two, changed)]
     assert kinds[0] == kinds[1]
@@ -300,9 +304,9 @@ def test_training_is_a_share_of_the_applications():
 
 
 def test_faults_go_on_while_workloads_may_be_there():
-    setup = build(replace(PLAIN, faults=FaultModel(mtbf_seconds=50.0, repair_seconds=5.0)), 1)
+    setup = build(replace(PLAIN, faults=Faults(mtbf_seconds=50.0, repair_seconds=5.0)), 1)
     assert setup.faults.outages[-1].at_seconds > setup.jobs[-1].arrives_at
-    ended = build(replace(PLAIN, faults=FaultModel(mtbf_seconds=50.0), until_seconds=60.0), 1)
+    ended = build(replace(PLAIN, faults=Faults(mtbf_seconds=50.0), until_seconds=60.0), 1)
     assert all(each.at_seconds < 60 for each in ended.faults.outages)
 
 
@@ -425,7 +429,7 @@ def test_wide_jobs_of_the_standard_format_start_on_several_servers_at_once(tmp_p
     scenario = load_scenario(f"trace:{tmp_path / 'a.swf'}")
     setup = build(scenario, 1)
     (job,) = setup.jobs
-    assert job.workload.scale == Scale(3, gang=True)
+    assert job.workload.scale == Scale(3)
     assert job.cpu_millicpus == -(-20_000 // 3)
     part = TrueResident(job.application, job.cpu_millicpus, 1, servers=3)
     assert 3 * setup.truth.alone("node", part) == pytest.approx(1.0, rel=1e-3)

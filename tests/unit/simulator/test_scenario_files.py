@@ -10,17 +10,10 @@ from wharfinger.model.workload import LatencyBound, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.scenario_files import load_scenario, read_scenario, shipped
-from wharfinger.simulator.scenario.scenario_types import (
-    FaultModel,
-    MeasuredTruth,
-    Reservations,
-    ServerGroup,
-    Share,
-    TargetKind,
-    TargetOf,
-)
-from wharfinger.simulator.scenario.setup import Outage
+from wharfinger.simulator.scenario.scenario_types import MeasuredTruth, ServerGroup
+from wharfinger.simulator.scenario.setup import Faults, Outage
 from wharfinger.simulator.scenario.swf import SwfTrace
+from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf
 
 HEAD = "apiVersion: wharfinger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: shop}\nspec:\n"
 SERVERS = "  servers: [{platform: big, count: 3, cpus: 8, memory: 16Gi, speed: 1.5, zones: 2}]\n"
@@ -96,7 +89,7 @@ def test_a_whole_scenario_is_read():
     )
     assert scenario.reservations == Reservations(0.5, 4.0, 0.0)
     assert (scenario.training, scenario.until_seconds) == (0.5, 86_400.0)
-    assert scenario.faults == FaultModel(7 * 86_400.0, outages=(Outage("big-1", 3600.0, 600.0),))
+    assert scenario.faults == Faults((Outage("big-1", 3600.0, 600.0),), mtbf_seconds=7 * 86_400.0)
     assert not scenario.fractional_cpu
 
 
@@ -267,7 +260,7 @@ def test_a_file_behind_trace_is_in_the_standard_format(tmp_path: Path):
         ("sinthetic", "no scenario 'sinthetic': did you mean synthetic?"),
         ("zzz", "write a file, measured:DIR, trace:DIR, or one that `simulate --list` shows"),
         ("a/b.yaml", "there is no such file; check the path"),
-        ("trace:/nowhere", "/nowhere: there is no such; name a directory, or an SWF file"),
+        ("trace:/nowhere", "/nowhere: does not exist; name a directory, or an SWF file"),
     ],
 )
 def test_what_is_no_scenario(name: str, says: str):

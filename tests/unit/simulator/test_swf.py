@@ -95,7 +95,7 @@ def test_the_window_is_on_the_clock_of_the_trace(tmp_path: Path):
         ("1 2 3\n", ":1: 3 fields; a job has 18"),
         (job(1, 1, 1).replace("-1", "x", 1), ":1: 'x' is not a number; write -1"),
         (job(1, 1, 1).replace("-1", "nan", 1), ":1: 'nan' is not a number; write -1"),
-        (HEADER, "no job can be used: there is none"),
+        (HEADER, "no row can be used: there is none"),
     ],
 )
 def test_what_is_no_trace_is_refused(tmp_path: Path, text: str, says: str):

@@ -1,12 +1,11 @@
-"""Chance, by purpose: what is drawn for one purpose changes nothing that is drawn for another.
+"""Random numbers by purpose: draws for one purpose do not change those for another.
 
-Called wherever the simulation needs chance; the policy under test never draws from here. So two
-policies see the same arrivals, the same faults, and the same noise where they measure the same.
+All randomness of a simulation comes from here, and the policy under test never draws. So two
+policies see the same arrivals, faults, and measurement noise.
 
-There are two ways to draw. A *stream* (``of``) is a sequence: right for what is drawn before the
-run, or always in the same order. A draw *by name* (``uniform``, ``normal``, ``lognormal``) depends
-on its name alone: right where the order hangs on decisions, as with the n-th measurement of a
-workload.
+A *stream* (``of``) is a sequence, for draws in a fixed order. A draw *by name* (``uniform``,
+``normal``, ``lognormal``) depends on its name only, for draws whose order depends on decisions,
+such as the n-th measurement of a workload.
 """
 
 from hashlib import blake2b, sha256
@@ -23,15 +22,11 @@ _normal_quantile = NormalDist().inv_cdf
 
 
 class Streams:
-    """All chance of one run.
+    """All randomness of one run, the same for the same seed, whatever the order of purposes.
 
-    Nothing depends on the order in which purposes are asked for, nor on Python's hash seed.
     Streams are NumPy's Philox generators (Salmon et al., Parallel random numbers: as easy as 1, 2,
     3, SC 2011), keyed by SHA-256 of seed and purpose; draws by name are BLAKE2b of the name, keyed
-    likewise. NumPy may draw some distributions differently in a later version; draws by name stay.
-
-    Args:
-        seed: Any integer.
+    likewise. A later NumPy may change distributions of streams, but no draws by name.
 
     Example:
         >>> streams = Streams(7)
@@ -47,7 +42,7 @@ class Streams:
         self._hashes: dict[str, blake2b] = {}
 
     def of(self, purpose: str) -> np.random.Generator:
-        """The stream of a purpose; asked for again, it goes on where it was."""
+        """The stream of a purpose, which continues from call to call."""
         generator = self._generators.get(purpose)
         if generator is None:
             key = int.from_bytes(self._key("stream", purpose)[:16], "little")
@@ -56,24 +51,19 @@ class Streams:
         return generator
 
     def uniform(self, purpose: str, *name: str | int) -> float:
-        """A draw between 0 and 1, both left out, for this purpose and name.
-
-        Args:
-            purpose: Of the draw.
-            name: Tells it from other draws of the purpose; ``1`` and ``"1"`` are two names.
-        """
-        begun = self._hashes.get(purpose)
-        if begun is None:
+        """A draw in the open interval from 0 to 1; ``1`` and ``"1"`` are two names."""
+        keyed = self._hashes.get(purpose)
+        if keyed is None:
             key = self._key("name", purpose)
-            begun = self._hashes[purpose] = blake2b(digest_size=8, salt=key[:16], person=key[16:])
-        hashed = begun.copy()
+            keyed = self._hashes[purpose] = blake2b(digest_size=8, salt=key[:16], person=key[16:])
+        hashed = keyed.copy()
         hashed.update(_encode(name))
         # The middles of 2**52 equal intervals: each is a double, and none is 0 or 1.
         interval = _first_word(hashed.digest())[0] >> 12
         return (2 * interval + 1) * 2.0**-53  # type: ignore[no-any-return]  # of a Struct
 
     def normal(self, purpose: str, *name: str | int) -> float:
-        """A draw with mean 0 and standard deviation 1; named as in ``uniform``."""
+        """A draw with mean 0 and standard deviation 1."""
         return _normal_quantile(self.uniform(purpose, *name))
 
     def lognormal(self, purpose: str, *name: str | int, sigma: float) -> float:
@@ -81,5 +71,5 @@ class Streams:
         return exp(sigma * self.normal(purpose, *name))
 
     def _key(self, kind: str, purpose: str) -> bytes:
-        """32 bytes; the seed is a number, so no two of these texts are alike."""
+        """32 bytes; no two texts are equal, as the seed is a number."""
         return sha256(f"{kind}:{self.seed}:{purpose}".encode()).digest()

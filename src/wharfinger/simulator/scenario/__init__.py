@@ -1,1 +1,1 @@
-"""Scenarios: who arrives when, on which servers, and what fails; read from files."""
+"""Scenarios: servers, workloads, arrivals and faults; read from files and drawn."""

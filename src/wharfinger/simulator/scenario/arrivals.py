@@ -1,6 +1,6 @@
-"""When workloads are handed in.
+"""Arrivals of workloads: as a scenario states them, and drawn.
 
-``scenario.build`` calls this with the mean gap, which it knows where a scenario states a load.
+``build`` calls this with the mean gap between two arrivals.
 """
 
 from dataclasses import dataclass
@@ -11,28 +11,27 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import read_table
-from wharfinger.manifest.kinds import DURATION, FILE, choice
+from wharfinger.manifest.kinds import DURATION, FILE, choice, number
 from wharfinger.manifest.sections import section
 from wharfinger.model.arrays import Array
-from wharfinger.simulator.scenario.scenario_kinds import COUNT, LOAD, TEXT
+from wharfinger.simulator.scenario.scenario_kinds import COUNT, TEXT
 
 
 class Pattern(StrEnum):
-    """How workloads follow one another."""
+    """Distribution of the gaps between arrivals."""
 
     REGULAR = "regular"
-    """One after each gap."""
     GAUSSIAN = "gaussian"
-    """Gaps are normally distributed, none below 0."""
+    """Normally distributed, none below 0."""
     POISSON = "poisson"
-    """Gaps are exponentially distributed."""
+    """Exponentially distributed."""
     AT_ONCE = "at-once"
-    """All at the beginning."""
+    """All workloads arrive at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Many at once, on top of what comes anyway; the first after one gap."""
+    """Many arrivals at once, in addition to the others; the first after one gap."""
 
     every_seconds: Annotated[float, DURATION("From one to the next.")]
     size: Annotated[int, COUNT("Workloads of each.")]
@@ -42,7 +41,7 @@ class Bursts:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals that were recorded."""
+    """Recorded arrivals."""
 
     path: Annotated[str, FILE("A CSV file.", name="file")]
     column: Annotated[str, TEXT("Of the times.")]
@@ -51,13 +50,13 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When workloads are submitted. Where it is recorded, the rest says nothing."""
+    """When workloads are submitted; all else is ignored where it is recorded."""
 
     pattern: Annotated[Pattern, choice(Pattern, "poisson")("How they follow.")] = Pattern.POISSON
     every_seconds: Annotated[float | None, DURATION("Mean gap between two.")] = None
     load: Annotated[
         float | None,
-        LOAD(
+        number(0.001, 1000, 0.8)(
             "Instead: CPU time of all workloads, alone at their best, over what the cluster has "
             "while they come; 1 = all of it."
         ),
@@ -85,16 +84,10 @@ class Arrivals:
 def arrival_times(
     arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.Generator
 ) -> Array:
-    """(count,) seconds from the beginning, ascending.
-
-    Args:
-        arrivals: How.
-        count: Of workloads.
-        gap_seconds: Mean between two, those of bursts left out.
-        random: Of arrivals alone.
+    """(count,) seconds from the beginning, ascending; the mean gap is that outside of bursts.
 
     Raises:
-        InvalidInput: Those that were recorded can't be read, or are fewer than the workloads.
+        InvalidInput: Recorded ones can't be read, or are fewer than the workloads.
     """
     if arrivals.recorded is not None:
         return _recorded(arrivals.recorded, count)
@@ -106,7 +99,6 @@ def arrival_times(
 
 
 def _recorded(recorded: Recorded, count: int) -> Array:
-    """The first of them, from the first."""
     column = recorded.column
     lines = read_table(recorded.path, [column], exact=False)
     times = np.sort(np.array([line.number_of(column) for line in lines]))
@@ -119,10 +111,10 @@ def _recorded(recorded: Recorded, count: int) -> Array:
 
 
 def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
-    """Mean gap of what comes between bursts, where both together are to come with this one.
+    """Mean gap between arrivals outside of bursts, for a mean gap of both together.
 
     Raises:
-        InvalidInput: Bursts alone are more.
+        InvalidInput: The bursts alone are more.
     """
     if bursts is None:
         return gap_seconds
@@ -151,8 +143,7 @@ def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.
 
 
 def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Array:
-    """Of all that begin before the last of the base."""
-    # No more than can come into the population are drawn.
+    # Only those before the last other arrival, and no more than the population can have.
     number = min(int(base[-1] // bursts.every_seconds), len(base) // bursts.size + 1)
     number = number if bursts.times is None else min(number, bursts.times)
     starts = (1 + np.arange(number)) * bursts.every_seconds

@@ -1,49 +1,60 @@
-"""From a scenario and a seed to one run's world, the ``Setup``.
+"""From a scenario and a seed to the ``Setup`` of one run.
 
-Reads from top to bottom: what is on disk, the servers, the ground truth, the population, its
-arrivals, what goes wrong. Whatever is drawn comes from a stream of its own, by purpose.
+Reads from top to bottom: files, servers, ground truth, population, arrivals, faults. Each purpose
+has its own random stream.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 
 from wharfinger.contention.pairs import completed_pairs
 from wharfinger.errors import InvalidInput
-from wharfinger.model.arrays import Array
-from wharfinger.model.platform import Platform, Server
+from wharfinger.manifest.kinds import closest
+from wharfinger.model.platform import MILLICPUS_PER_CPU, Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern, arrival_times, base_gap
-from wharfinger.simulator.scenario.faults import draw_faults
-from wharfinger.simulator.scenario.physical import physical
 from wharfinger.simulator.scenario.population import (
     Draft,
-    PopulationContext,
+    World,
     applications_of,
     apportion,
     cpu_seconds,
     draw_population,
     mean_gap,
 )
-from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
-from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.scenario.submission import hand_in
+from wharfinger.simulator.scenario.scenario_types import (
+    MeasuredTruth,
+    PopulationClass,
+    Scenario,
+    ServerGroup,
+)
+from wharfinger.simulator.scenario.setup import Setup, draw_faults
+from wharfinger.simulator.scenario.submission import submitted_jobs
+from wharfinger.simulator.scenario.swf import SwfTrace, read_swf
 from wharfinger.simulator.scenario.trace_population import (
     application_of,
     chosen_jobs,
     drafts_of,
     groups_of,
-    read_trace,
     slug,
 )
-from wharfinger.simulator.scenario.traces import TraceJob, tell
-from wharfinger.simulator.truth.ground_truth import GroundTruth, Undisturbed
+from wharfinger.simulator.scenario.traces import CsvTrace, read_csv_trace, tell
+from wharfinger.simulator.truth.ground_truth import Undisturbed
 from wharfinger.simulator.truth.measured import Measured, log_additive
+from wharfinger.simulator.truth.physics.application import Application
+from wharfinger.simulator.truth.physics.clusters import HARDWARE
+from wharfinger.simulator.truth.physics.hardware import Hardware
+from wharfinger.simulator.truth.physics.pools import draw_pool, memory_load
+from wharfinger.simulator.truth.physics.regimes import Regime, find_regime
+from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.tables import Tables, read_tables
 
-_AFTER = 4.0  # faults are drawn for so many times the longest workload after the last arrival
+_MAX_OF_A_SERVER = 0.75  # of the largest server's memory, for a job that holds data
+_AFTER = 4.0  # times the longest workload, for which faults are drawn after the last arrival
 
 
 def build(
@@ -52,119 +63,62 @@ def build(
     """One run's world: the same for the same arguments, on every machine.
 
     Args:
-        scenario: What is stated.
+        scenario: As stated.
         seed: Of all that is drawn.
-        servers: So many instead of what is stated, in the same proportions.
+        servers: Number of servers instead of the stated one, in the same proportions.
         workloads: Likewise.
 
     Raises:
         InvalidInput: Files that it names are wrong, or it contradicts them.
     """
     streams = Streams(seed)
-    contents = _read(scenario, servers, workloads, streams)
-    scenario, truth = contents.scenario, contents.truth
-    platforms = tuple(_platforms(contents.groups))
-    world = PopulationContext(
-        scenario, truth, platforms, streams, {}, contents.needs, contents.loads
-    )
-    _check_memory(contents)
-    drafts, times = _population(world, contents, workloads)
-    jobs = tuple(hand_in(world, drafts, times))
-    there = tuple(_servers(contents.groups, *contents.promised))
+    world = _read(scenario, servers, workloads, streams)
+    _check_memory(world)
+    drafts, times = _population(world, workloads)
+    cluster = tuple(_servers(world))
+    scenario = world.scenario
     return Setup(
         scenario.name,
-        there,
-        jobs,
-        truth,
+        cluster,
+        tuple(submitted_jobs(world, drafts, times)),
+        world.truth,
         scenario.costs,
         draw_faults(
             scenario.faults,
-            [server.name for server in there],
+            [server.name for server in cluster],
             _horizon(world, drafts, times),
             streams.of("faults/outages"),
         ),
         scenario.measuring,
-        _training(contents, scenario.training, streams),
+        _training(world),
         scenario.until_seconds,
         scenario.fractional_cpu,
         max([scenario.max_servers, *(draft.of.scale.max_servers for draft in drafts)]),
-        contents.notes,
-        contents.needs,
+        world.notes,
+        world.needs,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    """A scenario with what the files that it names hold.
-
-    Attributes:
-        scenario: With classes and servers filled in.
-        groups: Of servers, as many as run.
-        truth: How fast everything is.
-        applications: All that may come.
-        trace_jobs: What comes, where a trace says it.
-        notes: What a reader of results should know.
-        needs: CPU and memory of applications that say so themselves.
-        loads: Of these, how much they load memory.
-        promised: CPU and memory that servers promise over what they have.
-    """
-
-    scenario: Scenario
-    groups: tuple[ServerGroup, ...]
-    truth: GroundTruth
-    applications: tuple[str, ...]
-    trace_jobs: tuple[TraceJob, ...] = ()
-    notes: tuple[str, ...] = ()
-    needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    loads: Mapping[str, float] = field(default_factory=dict)
-    promised: tuple[float, float] = (1.0, 1.0)
 
 
 def _read(
     scenario: Scenario, servers: int | None, workloads: int | None, streams: Streams
-) -> _Contents:
+) -> World:
     if scenario.trace is not None:
-        return _from_trace(scenario, servers, workloads, streams)
+        return _from_trace(scenario, scenario.trace, servers, workloads, streams)
     if scenario.measured is not None:
-        return _from_tables(scenario, servers)
+        return _from_tables(scenario, scenario.measured, servers, streams)
     if scenario.is_physical:
         return _from_physics(scenario, servers, streams)
-    groups = _scaled(_listed(scenario), servers)
-    return _Contents(scenario, groups, _undisturbed(scenario, groups), _applications(scenario))
+    groups = _scaled(_listed_servers(scenario), servers)
+    return World(scenario, streams, groups, _undisturbed(scenario, groups), _applications(scenario))
 
 
-# --- servers --------------------------------------------------------------------------------
-
-
-def _listed(scenario: Scenario) -> tuple[ServerGroup, ...]:
-    if not scenario.servers:
-        raise InvalidInput(f"scenario {scenario.name}: no servers; list them under spec.servers")
-    return scenario.servers
-
-
-def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
-    """So many servers in all, in the same proportions; platforms that get none are left out."""
-    if servers is None:
-        return tuple(groups)
-    counts = apportion([float(group.count) for group in groups], servers)
-    pairs = zip(groups, counts, strict=True)
-    return tuple(replace(group, count=count) for group, count in pairs if count)
-
-
-def _platforms(groups: Sequence[ServerGroup]) -> Iterator[tuple[Platform, int]]:
-    for group in groups:
-        yield (
-            Platform(group.platform, "simulated", "", group.cpu_millicpus, group.memory_bytes),
-            group.count,
-        )
-
-
-def _servers(
-    groups: Sequence[ServerGroup], cpu_promised: float, memory_promised: float
-) -> Iterator[Server]:
+def _servers(world: World) -> Iterator[Server]:
     """Named by platform and number."""
+    cpu_promised, memory_promised = world.promised
     taken: set[str] = set()
-    for group, (platform, count) in zip(groups, _platforms(groups), strict=True):
+    for group in world.groups:
+        cpu, memory, count = group.cpu_millicpus, group.memory_bytes, group.count
+        platform = Platform(group.platform, "simulated", "", cpu, memory)
         prefix = slug(group.platform)
         while prefix in taken:
             prefix += "x"
@@ -173,46 +127,57 @@ def _servers(
         for number in range(1, count + 1):
             zone = f"zone-{(number - 1) % group.zones + 1}" if group.zones > 1 else ""
             name = f"{prefix}-{number:0{width}}"
-            cpu = round(group.cpu_millicpus * cpu_promised)
-            yield Server(name, platform, cpu, round(group.memory_bytes * memory_promised), zone)
+            promised = round(cpu * cpu_promised), round(memory * memory_promised)
+            yield Server(name, platform, *promised, zone)
 
 
-# --- what is on disk ------------------------------------------------------------------------
+def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
+    """So many servers in the same proportions; platforms that get none are left out."""
+    if servers is None:
+        return tuple(groups)
+    counts = apportion([float(group.count) for group in groups], servers)
+    pairs = zip(groups, counts, strict=True)
+    return tuple(replace(group, count=count) for group, count in pairs if count)
 
 
-def _from_tables(scenario: Scenario, servers: int | None) -> _Contents:
-    stated = scenario.measured
-    assert stated is not None
+def _listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:
+    if not scenario.servers:
+        raise InvalidInput(f"scenario {scenario.name}: no servers; list them under spec.servers")
+    return scenario.servers
+
+
+# --- worlds of files ------------------------------------------------------------------------
+
+
+def _from_tables(
+    scenario: Scenario, stated: MeasuredTruth, servers: int | None, streams: Streams
+) -> World:
     tables = read_tables(Path(stated.directory))
     scenario = replace(
         scenario, servers=scenario.servers or tuple(map(ServerGroup, tables.platforms))
     )
-    _check_platforms(scenario, tables)
-    groups = _scaled(scenario.servers, servers)
-    truth = Measured(tables, rule=stated.rule, unit=stated.unit, fill=_filled)
-    scenario = replace(
-        scenario, population=tuple(_known(scenario.population, tables, truth, groups))
-    )
-    notes = tuple(_holes(tables, truth))
-    return _Contents(scenario, groups, truth, _applications(scenario), notes=notes)
-
-
-def _check_platforms(scenario: Scenario, tables: Tables) -> None:
     for group in scenario.servers:
         if group.platform not in tables.platforms:
             raise InvalidInput(
                 f"scenario {scenario.name}: platform {group.platform!r} is not in the tables of "
                 f"{tables.directory}, which have {', '.join(tables.platforms)}"
             )
+    groups = _scaled(scenario.servers, servers)
+    fill = partial(completed_pairs, otherwise=log_additive)
+    truth = Measured(tables, rule=stated.rule, unit=stated.unit, fill=fill)
+    classes = tuple(_in_tables(scenario.population, tables, truth, groups))
+    scenario = replace(scenario, population=classes)
+    notes = tuple(_holes(tables, truth))
+    return World(scenario, streams, groups, truth, _applications(scenario), notes=notes)
 
 
-def _known(
+def _in_tables(
     classes: Sequence[PopulationClass],
     tables: Tables,
     truth: Measured,
     groups: Sequence[ServerGroup],
 ) -> Iterator[PopulationClass]:
-    """Classes that name no applications have all that run somewhere in the cluster."""
+    """The classes; those that name no applications have all that run in the cluster."""
     runs = tuple(
         name for name in tables.workloads if any(truth.most(g.platform, name) for g in groups)
     )
@@ -228,26 +193,6 @@ def _known(
         yield replace(each, applications=each.applications or runs)
 
 
-def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> _Contents:
-    made = physical(scenario, streams)
-    groups = _scaled(made.groups, servers)
-    scenario = replace(scenario, population=made.population, servers=made.groups)
-    return _Contents(
-        scenario,
-        groups,
-        made.truth,
-        tuple(made.needs),
-        notes=made.notes,
-        needs=made.needs,
-        loads=made.loads,
-        promised=made.promised,
-    )
-
-
-def _filled(ratios: Array) -> Array:
-    return completed_pairs(ratios, log_additive)
-
-
 def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
     total = len(tables.platforms) * len(tables.workloads) ** 2
     if truth.filled_pairs:
@@ -257,11 +202,13 @@ def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
 
 
 def _from_trace(
-    scenario: Scenario, servers: int | None, workloads: int | None, streams: Streams
-) -> _Contents:
-    source = scenario.trace
-    assert source is not None
-    trace = read_trace(source)
+    scenario: Scenario,
+    source: CsvTrace | SwfTrace,
+    servers: int | None,
+    workloads: int | None,
+    streams: Streams,
+) -> World:
+    trace = read_swf(source) if isinstance(source, SwfTrace) else read_csv_trace(source)
     groups = scenario.servers or groups_of(trace.servers, source.window.sample)
     if not groups:
         raise InvalidInput(
@@ -274,11 +221,11 @@ def _from_trace(
     truth = _plain(groups, cpus, span=span)
     notes = (f"rows of the trace that were left out: {tell(skipped)}",) if skipped else ()
     applications = tuple(dict.fromkeys(map(application_of, jobs)))
-    return _Contents(scenario, groups, truth, applications, jobs, notes)
+    return World(scenario, streams, groups, truth, applications, jobs, notes)
 
 
 def _undisturbed(scenario: Scenario, groups: Sequence[ServerGroup]) -> Undisturbed:
-    """The ground truth of classes, whose applications must mean one thing."""
+    """The ground truth of classes, in which an application has the same numbers everywhere."""
     meant: dict[str, tuple[int, float | None]] = {}
     for each in scenario.population:
         per_cpu = None if each.load is None else each.per_cpu
@@ -308,9 +255,6 @@ def _plain(
     )
 
 
-# --- who comes, and when --------------------------------------------------------------------
-
-
 def _applications(scenario: Scenario) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
@@ -319,31 +263,104 @@ def _applications(scenario: Scenario) -> tuple[str, ...]:
     )
 
 
-def _population(
-    world: PopulationContext, contents: _Contents, workloads: int | None
-) -> tuple[list[Draft], list[float]]:
-    if contents.scenario.trace is not None:
-        drafts = drafts_of(contents.trace_jobs, world.streams)
-        return drafts, [job.arrives_at for job in contents.trace_jobs]
+# --- worlds of the physics ------------------------------------------------------------------
+
+
+def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> World:
+    """Of named platforms, and of pools drawn from the streams' seed."""
+    regime = find_regime(scenario.regime)
+    groups = tuple(_of_hardware(scenario))
+    hardware = [HARDWARE[group.platform] for group in groups]
+    applications: dict[str, Application] = {}
+    needs: dict[str, tuple[int, int]] = {}
+    classes = []
+    for each in scenario.population:
+        pool = _pool(each, regime, streams)
+        for app in pool:
+            needed = _needs(app, each, hardware)
+            first = applications.setdefault(app.name, app), needs.setdefault(app.name, needed)
+            if first != (app, needed):
+                raise InvalidInput(
+                    f"class {each.name}: its {app.name} is another than in a class above, by its "
+                    "pool or by maxServers; leave it out by applications, or make the two alike"
+                )
+        names = tuple(app.name for app in pool)
+        duration = each.duration.scaled(regime.durations)
+        classes.append(replace(each, applications=names, duration=duration))
+    return World(
+        replace(scenario, population=tuple(classes), servers=groups),
+        streams,
+        _scaled(groups, servers),
+        Physics(hardware, applications.values(), regime.constants),
+        tuple(needs),
+        notes=(f"regime {regime.name}: {regime.about}",),
+        needs=needs,
+        loads={app.name: memory_load(app) for app in applications.values()},
+        promised=(regime.cpu_overcommit, regime.memory_overcommit),
+    )
+
+
+def _of_hardware(scenario: Scenario) -> Iterator[ServerGroup]:
+    for group in _listed_servers(scenario):
+        hardware = HARDWARE.get(group.platform)
+        if hardware is None:
+            raise InvalidInput(
+                f"scenario {scenario.name}: platform {group.platform!r} is unknown; there are "
+                f"{', '.join(HARDWARE)}"
+            )
+        cpu, memory = hardware.cpu_millicpus, hardware.memory_bytes
+        yield replace(group, cpu_millicpus=cpu, memory_bytes=memory, speed=1.0)
+
+
+def _pool(each: PopulationClass, regime: Regime, streams: Streams) -> tuple[Application, ...]:
+    assert each.pool is not None
+    drawn = draw_pool(each.pool, regime, streams)[: each.pool_size]
+    names = {app.name for app in drawn}
+    for name in each.applications:
+        if name not in names:
+            near = closest(name, sorted(names))
+            mend = f"did you mean {near}?" if near else f"it has {len(names)}, e.g. {min(names)}"
+            raise InvalidInput(
+                f"class {each.name}: application {name!r} is not in pool {each.pool}; {mend}"
+            )
+    return tuple(app for app in drawn if not each.applications or app.name in each.applications)
+
+
+def _needs(app: Application, each: PopulationClass, hardware: list[Hardware]) -> tuple[int, int]:
+    """CPU and memory that it can use of one server, at most those of the largest."""
+    threads = min(app.threads, max(one.cores for one in hardware))
+    largest = max(one.memory_bytes for one in hardware)
+    data = app.data_bytes / max(1, each.scale.max_servers)
+    memory = min(app.footprint_bytes + data, max(app.footprint_bytes, _MAX_OF_A_SERVER * largest))
+    return threads * MILLICPUS_PER_CPU, int(min(memory, largest))
+
+
+# --- population -----------------------------------------------------------------------------
+
+
+def _check_memory(world: World) -> None:
+    """Refuse a class with workloads that no server holds."""
+    largest = max(group.memory_bytes for group in world.groups)
+    for each in world.scenario.population:
+        if max(each.memory_bytes) > largest:
+            raise InvalidInput(
+                f"class {each.name}: {format_bytes(max(each.memory_bytes))} of memory, and the "
+                f"largest server has {format_bytes(largest)}; write less, or add a larger server"
+            )
+
+
+def _population(world: World, workloads: int | None) -> tuple[list[Draft], list[float]]:
+    if world.scenario.trace is not None:
+        drafts = drafts_of(world.trace_jobs, world.streams)
+        return drafts, [job.arrives_at for job in world.trace_jobs]
     drafts = draw_population(world, workloads)
-    arrivals = contents.scenario.arrivals
+    arrivals = world.scenario.arrivals
     gap = _gap(world, drafts, arrivals)
     random = world.streams.of("arrivals")
     return drafts, arrival_times(arrivals, len(drafts), gap, random).tolist()
 
 
-def _check_memory(contents: _Contents) -> None:
-    """Refuse a class of which some could never be placed."""
-    most = max(group.memory_bytes for group in contents.groups)
-    for each in contents.scenario.population:
-        if max(each.memory_bytes) > most:
-            raise InvalidInput(
-                f"class {each.name}: {format_bytes(max(each.memory_bytes))} of memory, and the "
-                f"largest server has {format_bytes(most)}; write less, or add a larger server"
-            )
-
-
-def _gap(world: PopulationContext, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
+def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
     if arrivals.pattern is Pattern.AT_ONCE or arrivals.recorded or not drafts:
         return 0.0
     if arrivals.every_seconds is not None:
@@ -351,8 +368,8 @@ def _gap(world: PopulationContext, drafts: Sequence[Draft], arrivals: Arrivals) 
     return base_gap(mean_gap(world, drafts, arrivals.load or 1.0), arrivals.bursts)
 
 
-def _horizon(world: PopulationContext, drafts: Sequence[Draft], times: Sequence[float]) -> float:
-    """How long faults are drawn for."""
+def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:
+    """End of the time for which faults are drawn."""
     if world.scenario.until_seconds is not None:
         return world.scenario.until_seconds
     if world.scenario.faults.mtbf_seconds is None or not drafts:
@@ -366,15 +383,15 @@ def _horizon(world: PopulationContext, drafts: Sequence[Draft], times: Sequence[
     return times[-1] + _AFTER * longest
 
 
-def _training(contents: "_Contents", share: float, streams: Streams) -> tuple[str, ...]:
-    """Those that were profiled before, in the order of all; of each pool of the physics some."""
-    random, applications = streams.of("training"), contents.applications
+def _training(world: World) -> tuple[str, ...]:
+    """Applications that were profiled before, in the order of all; at least one of each pool."""
+    random, applications = world.streams.of("training"), world.applications
     groups = [applications]
-    if contents.scenario.is_physical:
-        groups = [each.applications for each in contents.scenario.population]
+    if world.scenario.is_physical:
+        groups = [each.applications for each in world.scenario.population]
     drawn: set[str] = set()
     for names in dict.fromkeys(groups):
-        count = round(share * len(names))
+        count = round(world.scenario.training * len(names))
         count = count if len(groups) == 1 else max(1, count)
         drawn.update(names[at] for at in random.choice(len(names), count, replace=False).tolist())
     return tuple(name for name in applications if name in drawn)

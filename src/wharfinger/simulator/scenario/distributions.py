@@ -1,4 +1,4 @@
-"""Random durations, as a scenario states them."""
+"""Random durations, as a scenario states them, and drawn."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,21 +15,19 @@ from wharfinger.simulator.scenario.scenario_kinds import SIGMA, mapped
 
 
 class Shape(StrEnum):
-    """How the values lie."""
+    """Families of distributions."""
 
     CONSTANT = "constant"
-    """All are the mean."""
     UNIFORM = "uniform"
-    """Evenly between the two ends."""
+    """Between the two ends."""
     EXPONENTIAL = "exponential"
-    """By its mean."""
     LOGNORMAL = "lognormal"
     """By its mean, and sigma, the standard deviation of its logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution of positive numbers; what lies beyond an end becomes that end."""
+    """A distribution of positive numbers, clipped to its two ends."""
 
     shape: Annotated[Shape, choice(Shape, "lognormal")("Which.")]
     mean: Annotated[float, DURATION("Before anything is cut.", default="none")] = 0.0
@@ -48,7 +46,7 @@ class Distribution:
             raise InvalidInput(f"{self.shape} needs its mean; write e.g. mean: 25m")
 
     def scaled(self, factor: float) -> "Distribution":
-        """The same with all values so many times as long."""
+        """The same with all values multiplied."""
         low, high = self.low * factor, self.high * factor
         return replace(self, mean=self.mean * factor, low=low, high=high)
 
@@ -75,10 +73,10 @@ class Distribution:
 
 
 def constant(value: float) -> Distribution:
-    """Always the same."""
+    """A distribution of one value."""
     return Distribution(Shape.CONSTANT, value)
 
 
 def distribution_fields(doc: str) -> Section:
-    """The fields of a distribution; a duration alone is one too, a constant."""
+    """The fields of a distribution; a duration alone is a constant."""
     return section(Distribution, doc, short=mapped(DURATION, constant))

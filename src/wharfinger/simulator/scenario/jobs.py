@@ -1,8 +1,7 @@
-"""Workloads as they really are: what their users hand in, and what only the ground truth knows.
+"""Workloads of a simulation: as their users submit them, and as only the ground truth knows them.
 
-A scenario makes a population of these (``simulator.scenario.build``), the cluster runs them,
-the report compares what became of them with what was possible. A policy sees of one no more than
-its ``workload``.
+``simulator.scenario.build`` makes a population of these, the cluster runs them, the report compares
+their performance with what was possible. A policy sees only a job's ``workload``.
 """
 
 from bisect import bisect_right
@@ -17,10 +16,10 @@ APPLICATION = "application"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a service is asked, constant between changes.
+    """Load of a service, constant between changes.
 
     Attributes:
-        times: Seconds since the service was handed in, ascending, the first 0.
+        times: Seconds since submission, ascending, the first 0.
         per_second: Queries per second from each of these on.
 
     >>> load = Load((0.0, 60.0), (100.0, 250.0))
@@ -36,12 +35,12 @@ class Load:
         return self.per_second[max(0, bisect_right(self.times, seconds) - 1)]
 
     def next_change(self, seconds: float) -> float | None:
-        """The first change after a moment; ``None`` = there is none."""
+        """Time of the first change after a moment."""
         after = bisect_right(self.times, seconds)
         return self.times[after] if after < len(self.times) else None
 
     def mean(self, seconds: float) -> float:
-        """Over so many seconds from the beginning."""
+        """Mean over so many seconds from the beginning."""
         ends = [*self.times[1:], inf]
         parts = zip(self.times, ends, self.per_second, strict=True)
         total = sum(
@@ -52,12 +51,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class JobPhase:
-    """A part of a job's work that is done by other code, on other data (Paragon 3.4).
-
-    Attributes:
-        from_work: Work that is done when it begins.
-        application: What the ground truth knows it by.
-    """
+    """A part of a job's work, done by another application from ``from_work`` on (Paragon 3.4)."""
 
     from_work: float
     application: str
@@ -68,19 +62,18 @@ class Job:
     """One workload of a population.
 
     Attributes:
-        workload: As its user hands it in. Its reservation is what it really needs.
-        application: What the ground truth knows it by.
+        workload: As its user submits it. Its reservation is what it really needs.
+        application: Its name in the ground truth.
         arrives_at: Seconds from the run's beginning.
-        work: Until it is complete, in the ground truth's unit; infinite for what serves.
-        lifetime_seconds: How long a service is wanted, from when it is handed in, whether it
-            runs or not; infinite for what completes its work.
-        cpu_millicpus: The most that it can make use of on one server.
-        memory_bytes: What it really takes on each server.
-        load: What a service is asked; ``None`` = it is none.
-        exit_code: How it ends when its work is done.
-        output: What it prints.
-        stated: What its user would reserve, who does not know what it needs; ``None`` = just that.
-        phases: After the first, which is ``application``; by the work from which they are.
+        work: In the ground truth's unit; infinite for services.
+        lifetime_seconds: Of a service, from submission, whether it runs or not; else infinite.
+        cpu_millicpus: The most that it can use on one server.
+        memory_bytes: That it takes on each server.
+        load: Of a service; ``None`` = it is none.
+        exit_code: At the end of its work.
+        output: That it prints.
+        stated: What its user would reserve; ``None`` = what it needs.
+        phases: After the first, which is ``application``.
     """
 
     workload: Workload
@@ -98,17 +91,17 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The workload's."""
+        """Of the workload."""
         return self.workload.name
 
     @property
     def all_phases(self) -> tuple[JobPhase, ...]:
-        """With the first."""
+        """The first and the rest."""
         return (JobPhase(0.0, self.application), *self.phases)
 
     @property
     def is_service(self) -> bool:
-        """Whether it answers queries, and has no work to complete."""
+        """Whether it answers queries instead of completing work."""
         return self.load is not None
 
     @property

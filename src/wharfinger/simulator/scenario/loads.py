@@ -1,5 +1,6 @@
-"""What services are asked over time: shapes that an operator would draw on a napkin."""
+"""Load of services over time: as a scenario states it, by its shape, and for one service."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, cos, inf, pi, sin
@@ -11,18 +12,17 @@ from wharfinger.manifest.sections import Section
 from wharfinger.simulator.scenario.jobs import Load
 
 _STEPS = 24  # of a period: the load is constant over each
-_MOST_STEPS = 10_000  # of one service; a longer life repeats no finer
+_MAX_STEPS = 10_000  # of one service
 
 
 class LoadShape(StrEnum):
-    """How it changes."""
+    """How a load changes."""
 
     FLAT = "flat"
-    """Not at all."""
     FLUCTUATING = "fluctuating"
     """A sine from the base to the peak, once a period, from its middle upward."""
     SPIKE = "spike"
-    """The base, but for a while the peak."""
+    """The base, and once the peak."""
     DIURNAL = "diurnal"
     """Nights at the base, and days that rise to the peak, once a period."""
     STEPS = "steps"
@@ -42,7 +42,7 @@ _STEPS_FIELDS = Section(
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """What a service is asked."""
+    """Load of a service."""
 
     shape: Annotated[
         LoadShape, choice(LoadShape, "flat")("How it changes over time.", required=True)
@@ -70,7 +70,7 @@ class LoadModel:
 
     @property
     def most_per_second(self) -> float:
-        """The highest that it comes to."""
+        """Its maximum."""
         if self.shape is LoadShape.FLAT:
             return self.base_per_second
         if self.shape is LoadShape.STEPS:
@@ -79,47 +79,35 @@ class LoadModel:
 
 
 def make_load(model: LoadModel, lifetime_seconds: float) -> Load:
-    """The load over a service's life; after it nothing changes.
+    """The load over a service's lifetime; constant afterwards.
 
     >>> spike = LoadModel(LoadShape.SPIKE, 100.0, 500.0, at_seconds=60.0, for_seconds=30.0)
     >>> make_load(spike, 3600.0)
     Load(times=(0.0, 60.0, 90.0), per_second=(100.0, 500.0, 100.0))
     """
+    times, rates = zip(*_steps(model, lifetime_seconds), strict=True)
+    return Load(times, rates)
+
+
+def _steps(model: LoadModel, lifetime_seconds: float) -> Sequence[tuple[float, float]]:
+    """Times with the rates from then on."""
+    base, peak = model.base_per_second, model.peak_per_second
     match model.shape:
         case LoadShape.FLAT:
-            return Load((0.0,), (model.base_per_second,))
+            return [(0.0, base)]
         case LoadShape.STEPS:
-            return Load(*_columns(model.steps))
+            return model.steps
         case LoadShape.SPIKE:
-            return Load(*_columns(_spike(model)))
+            end = (model.at_seconds + model.for_seconds, base)
+            start = [(0.0, base)] if model.at_seconds else []
+            return [*start, (model.at_seconds, peak), end]
         case LoadShape.FLUCTUATING | LoadShape.DIURNAL:
-            return _periodic(model, lifetime_seconds)
-
-
-def _columns(steps: tuple[tuple[float, float], ...]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return tuple(at for at, _ in steps), tuple(rate for _, rate in steps)
-
-
-def _spike(model: LoadModel) -> tuple[tuple[float, float], ...]:
-    base, peak = model.base_per_second, model.peak_per_second
-    end = (model.at_seconds + model.for_seconds, base)
-    if not model.at_seconds:
-        return (0.0, peak), end
-    return (0.0, base), (model.at_seconds, peak), end
-
-
-def _periodic(model: LoadModel, lifetime_seconds: float) -> Load:
-    """Constant over each of ``_STEPS`` parts of a period, with the value of its middle."""
-    step = model.period_seconds / _STEPS
-    life = lifetime_seconds if lifetime_seconds < inf else 7 * model.period_seconds
-    number = max(1, min(_MOST_STEPS, ceil(life / step)))
-    between = model.peak_per_second - model.base_per_second
-    times, rates = [], []
-    for index in range(number):
-        phase = 2 * pi * (index + 0.5) / _STEPS
-        times.append(index * step)
-        rates.append(model.base_per_second + between * _height(model.shape, phase))
-    return Load(tuple(times), tuple(rates))
+            step = model.period_seconds / _STEPS
+            life = lifetime_seconds if lifetime_seconds < inf else 7 * model.period_seconds
+            number = max(1, min(_MAX_STEPS, ceil(life / step)))
+            # The value of each step's middle.
+            heights = (_height(model.shape, 2 * pi * (at + 0.5) / _STEPS) for at in range(number))
+            return [(at * step, base + (peak - base) * each) for at, each in enumerate(heights)]
 
 
 def _height(shape: LoadShape, phase: float) -> float:

@@ -1,10 +1,11 @@
-"""Draws a population from the classes of a scenario: what each workload is, and how much of it.
+"""The world of one run, and the population drawn in it from the classes of its scenario.
 
-``scenario`` calls this, and ``handing_in`` makes the jobs. Each class and each purpose has a stream
-of its own, and each workload the same number of draws, so that a change of one number in a scenario
-leaves all other draws as they were.
+``build`` makes a world of a scenario and its files; in ``submission`` the drafts become jobs. Each
+class and each purpose has its own stream, and each workload the same number of draws, so that a
+change of one number in a scenario changes no other draw.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,105 +14,73 @@ from math import inf
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.model.platform import Platform
 from wharfinger.model.units import format_cpu
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.jobs import JobPhase, Load
 from wharfinger.simulator.scenario.loads import make_load
-from wharfinger.simulator.scenario.scenario_types import MemoryLoad, PopulationClass, Scenario
+from wharfinger.simulator.scenario.scenario_types import (
+    MemoryLoad,
+    PopulationClass,
+    Scenario,
+    ServerGroup,
+)
+from wharfinger.simulator.scenario.traces import TraceJob
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
 
 @dataclass(frozen=True)
-class PopulationContext:
-    """What a population is drawn for.
+class World:
+    """A cluster, its ground truth, and all that its workloads are drawn from.
 
     Attributes:
-        scenario: All that is stated.
-        truth: How fast everything is.
-        platforms: Of the cluster, with how many servers each.
+        scenario: With classes and servers filled in.
         streams: Of the run.
-        rates: Of an application alone on each platform, as ``rates_of`` says; kept here.
-        needs: Of applications that say it themselves, the CPU that they can use and the memory that
-            they take.
-        loads: Of these, how much they load memory: by which phases choose.
+        groups: Of servers, as many as run.
+        applications: All that may come.
+        trace_jobs: The workloads, where a trace states them.
+        notes: What a reader of results should know.
+        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
+            memory that it takes.
+        loads: Of the physics: how much each application loads memory.
+        promised: CPU and memory that servers promise over what they have.
     """
 
     scenario: Scenario
-    truth: GroundTruth
-    platforms: tuple[tuple[Platform, int], ...]
     streams: Streams
-    rates: dict[str, tuple[float, ...]]
+    groups: tuple[ServerGroup, ...]
+    truth: GroundTruth
+    applications: tuple[str, ...]
+    trace_jobs: tuple[TraceJob, ...] = ()
+    notes: tuple[str, ...] = ()
     needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     loads: Mapping[str, float] = field(default_factory=dict)
+    promised: tuple[float, float] = (1.0, 1.0)
+    _rates: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @cached_property
-    def most_cpu_millicpus(self) -> int:
+    def max_cpu_millicpus(self) -> int:
         """Of the largest server."""
-        return max(platform.cpu_millicpus for platform, _ in self.platforms)
-
-    @cached_property
-    def most_memory_bytes(self) -> int:
-        """Likewise."""
-        return max(platform.memory_bytes for platform, _ in self.platforms)
+        return max(group.cpu_millicpus for group in self.groups)
 
     def rates_of(self, application: str) -> tuple[float, ...]:
-        """Alone on each platform, in their order.
+        """Its rates alone on each platform, in their order.
 
         Raises:
             InvalidInput: It runs on none of them.
         """
-        found = self.rates.get(application)
-        if found is None:
-            platforms = [platform.name for platform, _ in self.platforms]
-            found = tuple(self.truth.most(name, application) for name in platforms)
-            if not max(found):
+        rates = self._rates.get(application)
+        if rates is None:
+            names = [group.platform for group in self.groups]
+            rates = tuple(self.truth.most(name, application) for name in names)
+            if not max(rates):
                 raise InvalidInput(
                     f"application {application!r} runs on none of the platforms "
-                    f"{', '.join(platforms)}; leave it out, or add one on which it does (more "
+                    f"{', '.join(names)}; leave it out, or add one on which it does (more "
                     "--servers keep more platforms)"
                 )
-            self.rates[application] = found
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """One workload, drawn, but neither named nor handed in.
-
-    Attributes:
-        of: Its class.
-        application: What the ground truth knows it by.
-        cpu_millicpus: The most that it can make use of on one server.
-        memory_bytes: That it takes on each.
-        work: In the ground truth's unit; infinite for what serves.
-        best_effort: Whether it is handed in as such.
-        lifetime_seconds: That a service is wanted; infinite for the rest.
-        load: What a service is asked.
-        goal: Two even draws, for its target: which platform, which share.
-        name: That it has already; empty = it is numbered.
-        phases: Further parts of its work, by where they begin.
-        seconds: That all of it takes, each part alone on its best platform; of a job with phases.
-    """
-
-    of: PopulationClass
-    application: str
-    cpu_millicpus: int
-    memory_bytes: int
-    work: float
-    best_effort: bool = False
-    lifetime_seconds: float = inf
-    load: Load | None = None
-    goal: tuple[float, float] = (0.0, 0.0)
-    name: str = ""
-    phases: tuple[JobPhase, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def type(self) -> WorkloadType:
-        """As which it is handed in."""
-        return WorkloadType.BEST_EFFORT if self.best_effort else self.of.type
+            self._rates[application] = rates
+        return rates
 
 
 def apportion(weights: Sequence[float], total: int) -> list[int]:
@@ -129,20 +98,50 @@ def apportion(weights: Sequence[float], total: int) -> list[int]:
     return counts
 
 
-def class_counts(scenario: Scenario, workloads: int | None = None) -> list[int]:
-    """How many of each class; ``workloads`` in all, if that is given."""
-    counts = [each.count for each in scenario.population]
-    if None in counts:
-        shares = [each.share for each in scenario.population]
-        return apportion(shares, scenario.workloads if workloads is None else workloads)
-    listed = [float(count or 0) for count in counts]
-    return apportion(listed, int(sum(listed)) if workloads is None else workloads)
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One workload, drawn, but without name, arrival, target and reservation; see also ``Job``.
+
+    Attributes:
+        of: Its class.
+        goal: Two even draws, for its target: which platform, which share.
+        name: In its trace; empty = it is numbered.
+        seconds: Of a job with phases: its duration, each phase alone on its best platform.
+    """
+
+    of: PopulationClass
+    application: str
+    cpu_millicpus: int
+    memory_bytes: int
+    work: float
+    best_effort: bool = False
+    lifetime_seconds: float = inf
+    load: Load | None = None
+    goal: tuple[float, float] = (0.0, 0.0)
+    name: str = ""
+    phases: tuple[JobPhase, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def type(self) -> WorkloadType:
+        """As it is submitted."""
+        return WorkloadType.BEST_EFFORT if self.best_effort else self.of.type
+
+
+def _class_counts(scenario: Scenario, workloads: int | None) -> list[int]:
+    """How many of each class; ``workloads`` in all, unless ``None``."""
+    shares = [each.share for each in scenario.population]
+    total = scenario.workloads
+    if scenario.population[0].count is not None:
+        shares = [float(each.count or 0) for each in scenario.population]
+        total = int(sum(shares))
+    return apportion(shares, total if workloads is None else workloads)
 
 
 def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str, int]]:
-    """What those of a class may be in the ground truth, with the CPU that each can use.
+    """The applications of a class, with the CPU that each can use.
 
-    Without tables programs that use different amounts of CPU are different applications.
+    Without tables, programs that use different amounts of CPU are different applications.
     """
     names = each.applications or (each.name,)
     if scenario.measured is not None or len(each.cpus_millicpus) == 1:
@@ -150,18 +149,18 @@ def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str
     return [(f"{name}-{format_cpu(cpu)}", cpu) for name in names for cpu in each.cpus_millicpus]
 
 
-def draw_population(world: PopulationContext, workloads: int | None) -> list[Draft]:
+def draw_population(world: World, workloads: int | None) -> list[Draft]:
     """All of them, in a random order."""
     drafts: list[Draft] = []
     scenario = world.scenario
-    for each, count in zip(scenario.population, class_counts(scenario, workloads), strict=True):
+    for each, count in zip(scenario.population, _class_counts(scenario, workloads), strict=True):
         made = _of_class(world, each, count)
         drafts += _in_phases(world, each, made) if each.phases else made
     order = world.streams.of("population/order").permutation(len(drafts))
     return [drafts[index] for index in order.tolist()]
 
 
-def _of_class(world: PopulationContext, each: PopulationClass, count: int) -> Iterator[Draft]:
+def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft]:
     def random(purpose: str) -> np.random.Generator:
         return world.streams.of(f"population/{each.name}/{purpose}")
 
@@ -190,18 +189,13 @@ def _of_class(world: PopulationContext, each: PopulationClass, count: int) -> It
         )
 
 
-def _in_phases(
-    world: PopulationContext, each: PopulationClass, made: Iterable[Draft]
-) -> Iterator[Draft]:
-    """Each as a sequence of programs with as many threads, each of which takes as long."""
+def _in_phases(world: World, each: PopulationClass, made: Iterable[Draft]) -> Iterator[Draft]:
+    """Each as a sequence of programs with as many threads and equal durations."""
     random = world.streams.of(f"population/{each.name}/phases")
     for draft in made:
         alike = [name for name in each.applications if world.needs[name][0] == draft.cpu_millicpus]
-        names = [
-            alike[at]
-            for load in each.phases
-            for at in [random.choice(_third(alike, world.loads, load))]
-        ]
+        thirds = [_third(alike, world.loads, load) for load in each.phases]
+        names = [alike[random.choice(third)] for third in thirds]
         seconds = draft.work / max(world.rates_of(draft.application))
         begins, phases = 0.0, []
         for name in names:
@@ -218,18 +212,15 @@ def _in_phases(
 
 
 def _third(names: Sequence[str], loads: Mapping[str, float], load: MemoryLoad) -> list[int]:
-    """Places of those of one third by how much they load memory; at least one."""
+    """Places of one third of the names by how much they load memory; at least one."""
     order = sorted(range(len(names)), key=lambda at: loads[names[at]])
     third = list(MemoryLoad).index(load)
     cut = [round(len(order) * part / 3) for part in (third, third + 1)]
     return order[cut[0] : cut[1]] or order[min(cut[0], len(order) - 1) :][:1]
 
 
-# --- how much it is -------------------------------------------------------------------------
-
-
-def cpu_seconds(world: PopulationContext, draft: Draft) -> float:
-    """CPU time that it takes alone on its best platform."""
+def cpu_seconds(world: World, draft: Draft) -> float:
+    """CPU time alone on its best platform."""
     cpus = draft.cpu_millicpus / 1000
     if draft.seconds:
         return cpus * draft.seconds
@@ -241,21 +232,18 @@ def cpu_seconds(world: PopulationContext, draft: Draft) -> float:
     return cpus * min(1.0, draft.load.mean(life) / best) * life
 
 
-def mean_gap(world: PopulationContext, drafts: Sequence[Draft], load: float) -> float:
+def mean_gap(world: World, drafts: Sequence[Draft], load: float) -> float:
     """Seconds between arrivals at which they take that share of the cluster's CPU time.
 
-    CPU of a platform counts for as much as the workloads get done with it, mean over them.
+    CPU of a platform is weighted by the workloads' rates there, mean over them.
     """
     if not drafts:
         return 0.0
     demand = sum(cpu_seconds(world, draft) for draft in drafts) / len(drafts)
-    counted: dict[str, int] = {}
-    for draft in drafts:
-        counted[draft.application] = counted.get(draft.application, 0) + 1
-    cpus = [platform.cpu_millicpus / 1000 * count for platform, count in world.platforms]
+    cpus = [group.cpu_millicpus / 1000 * group.count for group in world.groups]
     capacity = sum(
         times * _relative(world.rates_of(application), cpus)
-        for application, times in counted.items()
+        for application, times in Counter(draft.application for draft in drafts).items()
     ) / len(drafts)
     return demand / (load * capacity)
 

@@ -1,8 +1,6 @@
-"""Scenarios by what users call them: ``measured:DIR``, ``trace:DIR``, a shipped one, a file.
+"""Scenarios by their names on the command line: ``measured:DIR``, ``trace:DIR``, shipped, a file.
 
-``load_scenario`` is what the command line calls. A file is read as strictly as a manifest, by the
-same code: duplicates are refused, and an unknown field is named with its line and the nearest
-known name.
+Files are read by the code that reads manifests, as strictly.
 """
 
 import re
@@ -17,32 +15,27 @@ from wharfinger.manifest.sections import Document, read_document
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
-from wharfinger.simulator.scenario.scenario_fields import SCENARIO
 from wharfinger.simulator.scenario.scenario_types import (
+    SCENARIO,
     MeasuredTruth,
     PopulationClass,
     Scenario,
-    Share,
-    TargetKind,
-    TargetOf,
-    Targets,
 )
 from wharfinger.simulator.scenario.swf import SwfTrace
+from wharfinger.simulator.scenario.targets import Share, TargetKind, TargetOf, Targets
 from wharfinger.simulator.scenario.trace_population import slug
 from wharfinger.simulator.scenario.traces import CsvTrace
 from wharfinger.simulator.truth.physics.regimes import find_regime
 
 MEASURED, TRACE = "measured:", "trace:"
 SHIPPED = Path(__file__).parent / "scenarios"
-_TRACE_MAPPING = "openb"  # of a directory that has none of its own
-MAPPING = "scenario.yaml"
-"""In a trace's directory: the scenario that says what its columns are."""
-
+_MAPPING = "scenario.yaml"  # in a trace's directory: names its columns
+_DEFAULT_MAPPING = "openb"  # shipped, for a directory without its own
 _DESCRIPTION = re.compile(r"^\s+description:\s*(.+?)\s*$", re.MULTILINE)
 
 
 def load_scenario(text: str) -> Scenario:
-    """A scenario by what a user calls it.
+    """A scenario by its name.
 
     Args:
         text: ``measured:DIR`` for measured tables, ``trace:DIR`` for a trace in a directory,
@@ -50,22 +43,22 @@ def load_scenario(text: str) -> Scenario:
             or a YAML file.
 
     Raises:
-        InvalidInput: There is no such, or it is wrong: file, line, field, value, mend.
+        InvalidInput: It does not exist, or is wrong: file, line, field, value, mend.
     """
     if text.startswith(MEASURED):
         return measured_scenario(text.removeprefix(MEASURED))
     if text.startswith(TRACE):
-        return trace_scenario(text.removeprefix(TRACE))
+        return _trace_scenario(text.removeprefix(TRACE))
     path = Path(text)
     if path.is_file():
-        return scenario_file(path)
+        return _scenario_file(path)
     if text in shipped():
-        return scenario_file(SHIPPED / f"{text}.yaml")
+        return _scenario_file(SHIPPED / f"{text}.yaml")
     raise InvalidInput(f"no scenario {quoted(text)}: {_mend(text)}")
 
 
 def in_regime(scenario: Scenario, name: str | None) -> Scenario:
-    """The scenario under another calibration of the physics; ``None`` = as it is.
+    """The scenario in another regime of the physics; ``None`` = as it is.
 
     Raises:
         InvalidInput: There is no such regime, or the scenario has no physics.
@@ -78,21 +71,15 @@ def in_regime(scenario: Scenario, name: str | None) -> Scenario:
 
 
 def shipped() -> dict[str, str]:
-    """Those that come with wharfinger: name and what it is in one line, by name."""
-    found = {}
+    """Descriptions of the shipped scenarios by name."""
+    descriptions = {}
     for path in sorted(SHIPPED.glob("*.yaml")):
         described = _DESCRIPTION.search(path.read_text(encoding="utf-8"))
-        found[path.stem] = described[1] if described else ""
-    return found
+        descriptions[path.stem] = described[1] if described else ""
+    return descriptions
 
 
-def scenario_file(path: Path) -> Scenario:
-    """The scenario in a YAML file.
-
-    Raises:
-        InvalidInput: It can't be read.
-        InvalidManifest: With all that is wrong in it.
-    """
+def _scenario_file(path: Path) -> Scenario:
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -106,12 +93,12 @@ def scenario_file(path: Path) -> Scenario:
 
 
 def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenario:
-    """A scenario as it is written.
+    """A scenario from YAML 1.2 or JSON in UTF-8, one document.
 
     Args:
-        text: YAML 1.2 or JSON in UTF-8, one document.
-        source: What messages call it.
-        directory: Absolute; what relative paths in it start from.
+        text: The document.
+        source: Its name in messages.
+        directory: Absolute; relative paths start from it.
 
     Raises:
         InvalidManifest: With all that is wrong.
@@ -134,7 +121,7 @@ def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenari
 
 
 def _check_meaning(document: Document) -> None:
-    """What the values alone no longer tell."""
+    """Refuse combinations that the values no longer show."""
     lines = document.lines
     if {"spec.trace.csv", "spec.trace.swf"} <= lines.keys():
         document.wrong("spec.trace.swf", "a trace is either csv or swf; remove one")
@@ -161,11 +148,11 @@ def _mend(text: str) -> str:
 
 
 def measured_scenario(directory: str) -> Scenario:
-    """Population and platforms from the rows of measured tables, and nothing but them.
+    """Population and platforms from the rows of measured tables only.
 
-    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. What
-    comes is half of that, as much as the servers do with one workload each: who places well need
-    not let any two meet that mind each other, and who does not has some that do.
+    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. The
+    load is half of that, one workload per server: a good placement can avoid all pairs with much
+    contention, a bad one has some.
     """
     return Scenario(
         f"measured-{slug(Path(directory).resolve().name)}",
@@ -173,8 +160,7 @@ def measured_scenario(directory: str) -> Scenario:
         truth=MeasuredTruth(directory),
         population=(
             PopulationClass(
-                "job",
-                duration=Distribution(Shape.LOGNORMAL, 1500.0, 0.8, 120.0, 14_400.0),
+                "job", duration=Distribution(Shape.LOGNORMAL, 1500.0, 0.8, 120.0, 14_400.0)
             ),
         ),
         workloads=300,
@@ -185,21 +171,17 @@ def measured_scenario(directory: str) -> Scenario:
     )
 
 
-def trace_scenario(where: str) -> Scenario:
-    """A trace in a directory, by the mapping that lies there or by the shipped one; or in SWF.
-
-    Raises:
-        InvalidInput: There is none, or its mapping is wrong.
-    """
+def _trace_scenario(where: str) -> Scenario:
+    """A trace in a directory, by its own mapping or the shipped one; or in SWF."""
     path = Path(where)
     if path.is_dir():
-        own = path / MAPPING
-        scenario = scenario_file(own if own.is_file() else SHIPPED / f"{_TRACE_MAPPING}.yaml")
+        own = path / _MAPPING
+        scenario = _scenario_file(own if own.is_file() else SHIPPED / f"{_DEFAULT_MAPPING}.yaml")
         if not isinstance(scenario.trace, CsvTrace):
             raise InvalidInput(f"{own}: it has no trace in CSV; write spec.trace.csv")
         return replace(scenario, trace=replace(scenario.trace, directory=str(path)))
     if not path.is_file():
-        raise InvalidInput(f"{where}: there is no such; name a directory, or an SWF file")
+        raise InvalidInput(f"{where}: does not exist; name a directory, or an SWF file")
     return Scenario(
         slug(path.name.split(".")[0]),
         "a trace in the Standard Workload Format",

@@ -1,4 +1,4 @@
-"""The kinds of value that a scenario's fields take, beside those of the manifest."""
+"""Kinds of values of a scenario's fields, in addition to those of the manifest."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ def _read_text(node: Node, _: str) -> object:
 
 
 def one_or_list(kind: Kind, says: str) -> Kind:
-    """One value, or a list of several of which one is drawn; kept as a tuple."""
+    """One value, or a list from which one is drawn; kept as a tuple."""
 
     def read(node: Node, directory: str) -> object:
         if not isinstance(node, Sequence):
@@ -44,7 +44,7 @@ def one_or_list(kind: Kind, says: str) -> Kind:
 
 
 def mapped(kind: Kind, make: Callable[[Any], object]) -> Kind:
-    """A kind whose values become something else; for short forms, which are never written."""
+    """A kind whose values become something else; for short forms, which are only read."""
     return replace(kind, read=lambda node, directory: make(kind.read(node, directory)))
 
 
@@ -53,12 +53,6 @@ TEXT = Kind(
 )
 TEXTS = one_or_list(TEXT, "text, or a list of it")
 TYPE = choice(WorkloadType, "batch")
-TYPES = kinds.mapping(
-    "type by text",
-    "{BE: best-effort}",
-    TYPE.read,
-    {"additionalProperties": dict(TYPE.schema)},
-)
 CPUS = one_or_list(CPU, "CPUs, e.g. `2`, or a list such as `[1, 2, 4]`")
 MEMORIES = one_or_list(MEMORY, "bytes, e.g. `2Gi`, or a list such as `[1Gi, 4Gi]`")
 FRACTION = quantity(
@@ -69,16 +63,6 @@ FRACTION = quantity(
     "20%",
     bare={"type": "number", "minimum": 0, "maximum": 1},
 )
-BYTES = quantity(
-    "bytes",
-    units.parse_bytes,
-    units.format_bytes,
-    units.BYTES_PATTERN,
-    "1Mi",
-    bare={"type": "integer", "minimum": 1, "maximum": units.MAX_BYTES},
-)
 COUNT = number(1, 10_000_000, 500, noun=kinds.WHOLE)
 NUMBER = number(1e-6, 1e6, 1.5)
-LOAD = number(0.001, 1000, 0.8)
 SIGMA = number(0, 10, 0.8)
-FACTOR = number(1, 1000, 10)

@@ -1,7 +1,7 @@
-"""A scenario: what an operator writes down of a cluster and of what comes to it.
+"""A scenario: a cluster and its workloads as an operator states them, and the table of its fields.
 
-``scenario_files`` reads one from YAML, or from a name such as ``measured:DIR``; ``scenario.build``
-draws one run's world of it, the ``Setup``. Nothing here is drawn yet.
+The fields stand at the dataclasses that keep them. ``scenario_files`` reads by ``SCENARIO``, and
+``scripts/generate-manifest-docs`` describes it; ``scenario.build`` draws one run's world.
 """
 
 from dataclasses import dataclass, field
@@ -18,12 +18,10 @@ from wharfinger.manifest.kinds import (
     MEMORY,
     NAME,
     RATE,
-    TIME,
     TOLERANCE,
     choice,
     words,
 )
-from wharfinger.manifest.kinds import constant as constant_word
 from wharfinger.manifest.sections import Section, fields_of, section
 from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals
@@ -32,24 +30,23 @@ from wharfinger.simulator.scenario.loads import LoadModel
 from wharfinger.simulator.scenario.scenario_kinds import (
     COUNT,
     CPUS,
-    FACTOR,
     FRACTION,
     MEMORIES,
     NUMBER,
     TEXT,
     TEXTS,
     TYPE,
-    mapped,
     one_or_list,
 )
-from wharfinger.simulator.scenario.setup import Costs, Measuring, Outage
+from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
 from wharfinger.simulator.scenario.swf import SwfTrace
+from wharfinger.simulator.scenario.targets import RESERVATIONS, TARGETS, Reservations, Targets
 from wharfinger.simulator.scenario.traces import CsvTrace
 from wharfinger.simulator.truth.measured import Rule
 from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import DEFAULT, REGIMES
 
-GIB = 1024**3
+_GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class ServerGroup:
     platform: Annotated[str, TEXT("Its name, once in the list.")]
     count: Annotated[int, COUNT("How many.")] = 4
     cpu_millicpus: Annotated[int, CPU("Of each.", name="cpus")] = 2000
-    memory_bytes: Annotated[int, MEMORY("Of each.")] = 16 * GIB
+    memory_bytes: Annotated[int, MEMORY("Of each.")] = 16 * _GIB
     speed: Annotated[float, NUMBER("Of work, without tables; 1 = as its duration says.")] = 1.0
     zones: Annotated[int, fields.SERVERS("Failure zones that they are in, in turn.")] = 1
 
@@ -75,156 +72,25 @@ class MeasuredTruth:
     unit: Annotated[str, TEXT("Of work, per second of which performance is.")] = "operations"
 
 
-@dataclass(frozen=True, slots=True)
-class PhysicsTruth:
-    """A ground truth of hardware and applications (``wharfinger.simulator.truth.physics``)."""
-
-
 class TruthWord(StrEnum):
-    """A ground truth that one word says."""
+    """A ground truth that one word states."""
 
     UNDISTURBED = "undisturbed"
     PHYSICS = "physics"
-
-
-TRUTHS = {TruthWord.UNDISTURBED: None, TruthWord.PHYSICS: PhysicsTruth()}
+    """Of hardware and applications (``wharfinger.simulator.truth.physics``)."""
 
 
 class MemoryLoad(StrEnum):
-    """How much a program loads memory, among those of its pool."""
+    """Thirds of the programs of a pool, by how much they load memory."""
 
     LOW = "low"
-    """The lower third."""
     MEDIUM = "medium"
     HIGH = "high"
-    """The upper third."""
-
-
-class TargetOf(StrEnum):
-    """Against which platform's performance targets are stated."""
-
-    BEST = "best"
-    """The one on which the workload is fastest."""
-    RANDOM_PLATFORM = "random-platform"
-    """That of a server drawn at random: what the user has seen somewhere."""
-    NONE = "none"
-    """No targets, but for services."""
-
-
-class TargetKind(StrEnum):
-    """In which terms."""
-
-    COMPLETION_TIME = "completionTime"
-    RATE = "rate"
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share drawn evenly between two ends; they may be one."""
-
-    low: Annotated[float, FRACTION("The least.", name="from")]
-    high: Annotated[float, FRACTION("The most.", name="to")]
-
-    def __post_init__(self) -> None:
-        if self.low > self.high:
-            raise InvalidInput("from is more than to; write them the other way round")
-
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """What is asked of workloads that have work to complete."""
-
-    of: Annotated[
-        TargetOf,
-        choice(TargetOf, "best")(
-            "On which platform: the best, that of a server drawn at random, or no targets."
-        ),
-    ] = TargetOf.BEST
-    share: Annotated[
-        Share,
-        section(
-            Share,
-            "Asked of the performance alone, drawn evenly between two ends; `90%` without it.",
-            short=mapped(FRACTION, lambda share: Share(share, share)),
-        ),
-    ] = Share(0.9, 0.9)
-    kind: Annotated[TargetKind, choice(TargetKind, "rate")("In which terms.")] = TargetKind.RATE
-    room_seconds: Annotated[float, TIME("Added to a completion time, for starting.")] = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.share.low:
-            raise InvalidInput("a share of 0% asks for nothing; write more, or of: none")
-        if self.room_seconds and self.kind is not TargetKind.COMPLETION_TIME:
-            raise InvalidInput("room belongs to kind: completionTime")
-
-
-@dataclass(frozen=True, slots=True)
-class Reservations:
-    """How users misjudge what they need (Quasar, Figure 1d); factors are log-uniform.
-
-    Attributes:
-        over: Share of users that reserve too much.
-        over_up_to: By at most this factor, of CPU and of memory.
-        under: Share of those that reserve too little.
-        under_up_to: By at most this factor, of CPU; a program without its memory dies, so no user
-            goes on reserving less of that.
-    """
-
-    over: float = 0.7
-    over_up_to: float = 10.0
-    under: float = 0.2
-    under_up_to: float = 5.0
-
-    def __post_init__(self) -> None:
-        if self.over + self.under > 1 + 1e-9:
-            raise InvalidInput("those who reserve too much and too little are more than 100%")
-
-
-def _misjudged(doc: str, attribute: str) -> Section:
-    share = FRACTION("Of the users.", attribute)
-    up_to = FACTOR("By at most this factor.", f"{attribute}_up_to")
-    return Section(doc, {"share": share, "upTo": up_to})
-
-
-RESERVATIONS = Section(
-    "What users would reserve, for policies that go by it; as in Quasar's Figure 1d without it. "
-    "`exact`: what is needed.",
-    {
-        "tooMuch": _misjudged("Who reserves more than is needed, of CPU and of memory.", "over"),
-        "tooLittle": _misjudged(
-            "Who reserves less CPU than is needed, and as much memory.", "under"
-        ),
-    },
-    Reservations,
-    short=mapped(constant_word("exact"), lambda _: None),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class FaultModel:
-    """What goes wrong. Times between failures are exponentially distributed."""
-
-    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
-    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
-    outages: Annotated[
-        tuple[Outage, ...],
-        section(
-            Outage, "Those listed besides. Servers are named by platform and number.", many=True
-        ),
-    ] = ()
-    start_failures: Annotated[float, FRACTION("Share of starts that fail.")] = 0.0
-    lost_answers: Annotated[float, FRACTION("Share of answers that are lost.")] = 0.0
-    found_seconds: Annotated[float, DURATION("Until a lost one is noticed.", name="foundAfter")] = (
-        30.0
-    )
-
-
-TARGETS = section(Targets, "What is asked of workloads that complete work.")
 
 
 @dataclass(frozen=True, slots=True)
 class PopulationClass:
-    """Workloads that are alike, but for what is drawn."""
+    """Workloads that are alike, except for what is drawn."""
 
     name: Annotated[str, NAME("Beginning of the workloads' names.", required=True)] = "job"
     share: Annotated[float, NUMBER("Of all workloads, relative to the other classes.")] = 1.0
@@ -253,7 +119,7 @@ class PopulationClass:
         ),
     ] = ()
     cpus_millicpus: Annotated[tuple[int, ...], CPUS("Usable on a server; one is drawn.")] = (1000,)
-    memory_bytes: Annotated[tuple[int, ...], MEMORIES("On each server; one is drawn.")] = (GIB,)
+    memory_bytes: Annotated[tuple[int, ...], MEMORIES("On each server; one is drawn.")] = (_GIB,)
     duration: Annotated[
         Distribution,
         distribution_fields("Of its work, alone on the best platform; `10m` without it."),
@@ -290,7 +156,7 @@ class PopulationClass:
             raise InvalidInput(f"class {self.name}: single-node work has one server; write batch")
 
     def _check_work(self) -> None:
-        """What only services have."""
+        """Refuse what only services have."""
         if self.lifetime or self.latency or self.throughput_per_second:
             raise InvalidInput(
                 f"class {self.name}: lifetime and target belong to latency-critical work; "
@@ -298,7 +164,7 @@ class PopulationClass:
             )
 
 
-POPULATION = Section(
+_POPULATION = Section(
     "Classes of workloads that are alike, but for what is drawn.",
     {
         **fields_of(PopulationClass),
@@ -313,7 +179,7 @@ POPULATION = Section(
 )
 
 
-TRACE = Section(
+_TRACE = Section(
     "Instead of a population: `csv` or `swf`.",
     {
         "csv": section(CsvTrace, "A trace in CSV files with a line of names.", attribute="trace"),
@@ -324,7 +190,7 @@ TRACE = Section(
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster, and what comes to it."""
+    """A cluster and its workloads."""
 
     name: str
     description: str = ""
@@ -338,27 +204,27 @@ class Scenario:
         ),
     ] = ()
     truth: Annotated[
-        MeasuredTruth | PhysicsTruth | None,
+        MeasuredTruth | TruthWord,
         section(
             MeasuredTruth,
             "How fast workloads really are: from measured tables; or `physics`, by the hardware of "
             "named platforms and what applications ask of it; or `undisturbed`, where they do not "
             "touch one another and each runs at the speed of the CPU that it has.",
-            short=mapped(choice(TruthWord, "undisturbed"), lambda word: TRUTHS[word]),
+            short=choice(TruthWord, "undisturbed"),
         ),
-    ] = None
+    ] = TruthWord.UNDISTURBED
     regime: Annotated[
         str, words(list(REGIMES), DEFAULT)("Calibration of the physics; `--regime` picks another.")
     ] = DEFAULT
-    population: Annotated[tuple[PopulationClass, ...], POPULATION] = ()
-    trace: Annotated[CsvTrace | SwfTrace | None, TRACE] = None
+    population: Annotated[tuple[PopulationClass, ...], _POPULATION] = ()
+    trace: Annotated[CsvTrace | SwfTrace | None, _TRACE] = None
     workloads: Annotated[int, COUNT("How many, where classes have shares.")] = 100
     arrivals: Annotated[
         Arrivals,
         section(Arrivals, "When workloads are submitted; `poisson` with a load of 0.7 without it."),
     ] = field(default_factory=lambda: Arrivals(load=0.7))
-    targets: Annotated[Targets, TARGETS] = Targets()
-    reservations: Annotated[Reservations | None, RESERVATIONS] = Reservations()
+    targets: Annotated[Targets, TARGETS] = field(default_factory=Targets)
+    reservations: Annotated[Reservations | None, RESERVATIONS] = field(default_factory=Reservations)
     training: Annotated[
         float, FRACTION("Share of applications profiled before.", default="a third")
     ] = 1 / 3
@@ -368,7 +234,7 @@ class Scenario:
     measuring: Annotated[Measuring, section(Measuring, "How well performance is seen.")] = field(
         default_factory=Measuring
     )
-    faults: Annotated[FaultModel, section(FaultModel, "What goes wrong.")] = FaultModel()
+    faults: Annotated[Faults, section(Faults, "What goes wrong.")] = field(default_factory=Faults)
     until_seconds: Annotated[float | None, DURATION("The end.", default="when all is done")] = None
     fractional_cpu: Annotated[bool, BOOLEAN("Else whole CPUs are given.")] = True
     max_servers: Annotated[int, fields.SERVERS("Of one workload.")] = 8
@@ -376,7 +242,7 @@ class Scenario:
     def __post_init__(self) -> None:
         if bool(self.population) == (self.trace is not None):
             raise InvalidInput("write either a population or a trace")
-        if self.trace is not None and self.truth is not None:
+        if self.trace is not None and self.truth is not TruthWord.UNDISTURBED:
             raise InvalidInput("a trace has a ground truth of its own; remove truth")
         self._check_classes()
         for what, names in (
@@ -389,13 +255,13 @@ class Scenario:
 
     @property
     def measured(self) -> MeasuredTruth | None:
-        """Where the ground truth's tables are; ``None`` = it has none."""
+        """The ground truth's tables; ``None`` = it has none."""
         return self.truth if isinstance(self.truth, MeasuredTruth) else None
 
     @property
     def is_physical(self) -> bool:
-        """Whether the ground truth is one of hardware and applications."""
-        return isinstance(self.truth, PhysicsTruth)
+        """Whether the ground truth is ``physics``."""
+        return self.truth is TruthWord.PHYSICS
 
     def _check_classes(self) -> None:
         for each in self.population:
@@ -422,7 +288,7 @@ _PLAIN = PopulationClass()
 
 
 def _check_pool(each: PopulationClass) -> None:
-    """What a class states that its pool does not know, or says itself."""
+    """Refuse what a class's pool states itself, or does not have."""
     if each.pool is None:
         if each.phases or each.pool_size is not None:
             raise InvalidInput(f"class {each.name}: phases and poolSize need a pool; write one")
@@ -437,3 +303,15 @@ def _check_pool(each: PopulationClass) -> None:
         raise InvalidInput(f"class {each.name}: pool {each.pool} has no requests; remove the load")
     if each.phases and each.load is not None:
         raise InvalidInput(f"class {each.name}: a service has no phases; remove them")
+
+
+_METADATA = Section(
+    "Which scenario it is.",
+    {"name": NAME("Of the scenario."), "description": TEXT("In one line.", default="none")},
+    required=True,
+)
+_SPEC = Section("The cluster, and what comes to it.", fields_of(Scenario), required=True)
+SCENARIO = fields.document(
+    "Scenario", "A simulated cluster, and what comes to it.", _METADATA, _SPEC, Scenario
+)
+"""All fields of a scenario's file."""

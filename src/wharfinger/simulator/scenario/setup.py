@@ -1,18 +1,23 @@
-"""What a scenario and a seed make: servers, population, ground truth, costs, faults.
+"""All that a scenario and a seed give for one run: servers, jobs, ground truth, costs, faults.
 
-Everything here is drawn before the run begins, or by streams of its own, so that two policies see
-the same.
+Everything is drawn before the run begins, so that two policies see the same.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
+import numpy as np
+
+from wharfinger.errors import InvalidInput
 from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME
+from wharfinger.manifest.sections import section
 from wharfinger.model.platform import Server
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_kinds import FRACTION, SIGMA
 from wharfinger.simulator.truth.ground_truth import GroundTruth
+
+_MAX_OUTAGES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +40,6 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
-    """One server that is away for a while."""
-
-    server: Annotated[str, NAME("E.g. `big-01`.")]
-    at_seconds: Annotated[float, TIME("When.")]
-    for_seconds: Annotated[float, DURATION("How long.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Faults:
-    """What goes wrong.
-
-    Attributes:
-        outages: In order of time.
-        start_failures: Share of starts that fail and may be tried again.
-        lost_answers: Share of the engine's answers about workloads that are lost on their way.
-        found_seconds: After these the engine looks again and tells what was lost.
-    """
-
-    outages: tuple[Outage, ...] = ()
-    start_failures: float = 0.0
-    lost_answers: float = 0.0
-    found_seconds: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
 class Measuring:
     """How well performance is seen."""
 
@@ -70,25 +49,100 @@ class Measuring:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """One server that is away for a while."""
+
+    server: Annotated[str, NAME("E.g. `big-01`.")]
+    at_seconds: Annotated[float, TIME("When.")]
+    for_seconds: Annotated[float, DURATION("How long.")]
+
+    @property
+    def end_seconds(self) -> float:
+        """When it is back."""
+        return self.at_seconds + self.for_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What goes wrong. Times between failures are exponentially distributed.
+
+    Those of a run have listed outages only, in order of time (``draw_faults``).
+    """
+
+    outages: Annotated[
+        tuple[Outage, ...],
+        section(
+            Outage, "Those listed besides. Servers are named by platform and number.", many=True
+        ),
+    ] = ()
+    start_failures: Annotated[float, FRACTION("Share of starts that fail.")] = 0.0
+    lost_answers: Annotated[float, FRACTION("Share of answers that are lost.")] = 0.0
+    found_seconds: Annotated[float, DURATION("Until a lost one is noticed.", name="foundAfter")] = (
+        30.0
+    )
+    mtbf_seconds: Annotated[float | None, DURATION("Mean time between failures.")] = None
+    repair_seconds: Annotated[float, DURATION("Mean time until it is back.")] = 600.0
+
+
+def draw_faults(
+    faults: Faults, servers: Sequence[str], horizon_seconds: float, random: np.random.Generator
+) -> Faults:
+    """The faults of a run until the horizon.
+
+    Raises:
+        InvalidInput: A listed outage names no server, or far too many would be drawn.
+    """
+    names = set(servers)
+    for outage in faults.outages:
+        if outage.server not in names:
+            some = ", ".join(servers) if len(servers) <= 3 else f"{servers[0]} to {servers[-1]}"
+            raise InvalidInput(f"faults: no server {outage.server!r}; they are {some}")
+    outages = [*faults.outages]
+    mtbf, repair = faults.mtbf_seconds, faults.repair_seconds
+    if mtbf is not None:
+        expected = len(servers) * horizon_seconds / (mtbf + repair)
+        if expected > _MAX_OUTAGES:
+            raise InvalidInput(f"faults: about {expected:.0f} failures in all; raise mtbf")
+        for server in servers:
+            at = random.exponential(mtbf)
+            while at < horizon_seconds:
+                away = random.exponential(repair)
+                outages.append(Outage(server, at, away))
+                at += away + random.exponential(mtbf)
+    in_order = sorted(_merged(outages), key=lambda outage: (outage.at_seconds, outage.server))
+    return replace(faults, outages=tuple(in_order), mtbf_seconds=None)
+
+
+def _merged(outages: Iterable[Outage]) -> Iterator[Outage]:
+    """One where several of a server overlap."""
+    last: Outage | None = None
+    for outage in sorted(outages, key=lambda outage: (outage.server, outage.at_seconds)):
+        if last is None:
+            last = outage
+        elif outage.server != last.server or outage.at_seconds > last.end_seconds:
+            yield last
+            last = outage
+        else:
+            end = max(last.end_seconds, outage.end_seconds)
+            last = Outage(last.server, last.at_seconds, end - last.at_seconds)
+    if last is not None:
+        yield last
+
+
+@dataclass(frozen=True, slots=True)
 class Setup:
-    """One run's world.
+    """Input of one run.
 
     Attributes:
-        name: The scenario's.
-        servers: Those that are there from the beginning.
+        servers: At the beginning.
         jobs: In order of arrival.
-        truth: How fast they really are.
-        costs: What takes time besides running.
-        faults: What goes wrong.
-        measuring: How well performance is seen.
-        training: Applications that were profiled exhaustively before, for policies that classify;
-            none of the rest is known to them.
-        until_seconds: The run ends then; ``None`` = when nothing more happens.
-        fractional_cpu: Whether CPU is given in thousandths; else whole CPUs.
-        max_servers: On how many servers one workload may run.
-        notes: What a reader of results should know of how this was made, a sentence each.
-        needs: Of applications that say so themselves: thousandths of a CPU that they can use on a
-            server, and memory that they take.
+        training: Applications that were profiled exhaustively before, for policies that classify.
+        until_seconds: End of the run; ``None`` = when nothing more happens.
+        fractional_cpu: Whether CPU is allocated in thousandths; else whole CPUs.
+        max_servers: Of one workload.
+        notes: For readers of results, a sentence each.
+        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
+            memory that it takes.
     """
 
     name: str

@@ -4,44 +4,41 @@ Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel 
 (JSSPP 1999), and https://www.cs.huji.ac.il/labs/parallel/workload/swf.html. A line is one job,
 18 numbers, -1 = unknown; what begins with ``;`` are comments, the header's ``; Name: value``.
 
-A job of P processors becomes a workload of P CPUs. One that no server can hold is spread over as
-many as it takes, which start together, or is left out, as the scenario says.
+A job of P processors becomes a workload of P CPUs. One that is larger than every server is spread
+over several or left out, as the scenario states.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import Annotated
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import text_lines
-from wharfinger.manifest.kinds import FILE, MEMORY, choice
+from wharfinger.manifest.kinds import FILE, MEMORY, MIN_MEMORY_BYTES, choice
 from wharfinger.model.units import quoted
 from wharfinger.simulator.scenario.traces import (
-    MIB,
     WINDOW,
     Trace,
     TraceJob,
     TraceServer,
     Window,
-    in_window,
-    tell,
+    usable,
 )
 
-FIELDS = 18
+_FIELDS = 18
 _SUBMIT, _RUN_TIME, _ALLOCATED, _USED_KIB = 1, 3, 4, 6
 _REQUESTED, _REQUESTED_KIB, _STATUS, _EXECUTABLE = 7, 9, 10, 13
 _PARTS = (2, 3, 4)
-"""Status of lines that tell a part of a job, whose whole has a line of its own."""
+"""Status of lines that state a part of a job; the whole has its own line."""
 
 
 class Larger(StrEnum):
     """What becomes of jobs that are larger than every server."""
 
     SPREAD = "spread"
-    """Over as many servers as it takes, all at once."""
+    """They may use as many servers as it takes."""
     SKIP = "skip"
     """They are left out, and counted."""
 
@@ -55,80 +52,59 @@ class SwfTrace:
     larger: Annotated[
         Larger,
         choice(Larger, "spread")(
-            "Jobs larger than every server: spread over several at once, or left out."
+            "Jobs larger than every server: spread over several, or left out."
         ),
     ] = Larger.SPREAD
     window: Annotated[Window, WINDOW] = field(default_factory=Window)
 
 
 def read_swf(trace: SwfTrace) -> Trace:
-    """All jobs of the window, and the servers of which the header tells.
+    """All jobs of the window, and the servers that the header states.
 
     Raises:
         InvalidInput: The file can't be read, a line is none, or no job can be used.
     """
-    path, jobs = Path(trace.path), []
+    path = Path(trace.path)
     header: dict[str, str] = {}
-    skipped: Counter[str] = Counter()
+    rows: list[TraceJob | str] = []
     for number, text in enumerate(text_lines(path, "an SWF file", errors="replace"), start=1):
         line = text.strip()
         if line.startswith(";"):
             name, colon, value = line[1:].partition(":")
             if colon:
                 header.setdefault(name.strip(), value.strip())
-            continue
-        job = _job(path, number, line.split(), skipped) if line else None
-        if job is not None:
-            jobs.append(job)
-    chosen = in_window(jobs, trace.window, skipped)
-    if not chosen:
-        raise InvalidInput(f"{path}: no job can be used: {tell(skipped) or 'there is none'}")
-    return Trace(chosen, _servers(path, header, trace.memory_bytes), dict(skipped))
+        elif line:
+            rows.append(_job(path, number, line.split()))
+    jobs, skipped = usable(path, rows, trace.window)
+    return Trace(jobs, _servers(path, header, trace.memory_bytes), skipped)
 
 
 def fitted(trace: Trace, larger: Larger, cpu_millicpus: int) -> Trace:
     """Jobs that are larger than a server of so much CPU, spread or left out."""
-    wide = [job for job in trace.jobs if job.cpu_millicpus > cpu_millicpus]
+    wide = sum(job.cpu_millicpus > cpu_millicpus for job in trace.jobs)
     if not wide:
         return trace
     if larger is Larger.SKIP:
         kept = tuple(job for job in trace.jobs if job.cpu_millicpus <= cpu_millicpus)
-        skipped = {**trace.skipped, "larger than every server": len(wide)}
+        skipped = {**trace.skipped, "larger than every server": wide}
         return replace(trace, jobs=kept, skipped=skipped)
-    jobs = tuple(
-        _spread(job, -(-job.cpu_millicpus // cpu_millicpus)) if job.servers == 1 else job
-        for job in trace.jobs
-    )
-    return replace(trace, jobs=jobs)
+    return replace(trace, jobs=tuple(_spread(job, cpu_millicpus) for job in trace.jobs))
 
 
-def _spread(job: TraceJob, servers: int) -> TraceJob:
-    """Over so many, its memory with it."""
-    if servers == 1:
+def _spread(job: TraceJob, cpu_millicpus: int) -> TraceJob:
+    """Over as many servers as it takes, its memory with it."""
+    servers = -(-job.cpu_millicpus // cpu_millicpus)
+    if servers == 1 or job.servers > 1:
         return job
-    return replace(job, servers=servers, memory_bytes=max(MIB, -(-job.memory_bytes // servers)))
+    return replace(
+        job, servers=servers, memory_bytes=max(MIN_MEMORY_BYTES, -(-job.memory_bytes // servers))
+    )
 
 
-def _job(path: Path, number: int, fields: list[str], skipped: Counter[str]) -> TraceJob | None:
+def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
+    """One line, or why it can't be used."""
     values = _values(path, number, fields)
     processors = values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED]
-    reason = _unusable(values, processors)
-    if reason:
-        skipped[reason] += 1
-        return None
-    kib = max(values[_USED_KIB], values[_REQUESTED_KIB], 0.0)
-    executable = int(values[_EXECUTABLE])
-    return TraceJob(
-        f"job-{fields[0]}",
-        values[_SUBMIT],
-        values[_RUN_TIME],
-        round(processors * 1000),
-        max(MIB, round(kib * 1024 * processors)),  # both are stated for one processor
-        application=f"executable-{executable}" if executable >= 0 else "",
-    )
-
-
-def _unusable(values: list[float], processors: float) -> str:
     if values[_STATUS] in _PARTS:
         return "that tell part of a job"
     if values[_SUBMIT] < 0:
@@ -137,25 +113,34 @@ def _unusable(values: list[float], processors: float) -> str:
         return "without a run time"
     if not values[_RUN_TIME]:
         return "that took no time"
-    return "without processors" if processors <= 0 else ""
+    if processors <= 0:
+        return "without processors"
+    kib = max(values[_USED_KIB], values[_REQUESTED_KIB], 0.0)
+    executable = int(values[_EXECUTABLE])
+    return TraceJob(
+        f"job-{fields[0]}",
+        values[_SUBMIT],
+        values[_RUN_TIME],
+        round(processors * 1000),
+        max(MIN_MEMORY_BYTES, round(kib * 1024 * processors)),  # both are stated for one processor
+        application=f"executable-{executable}" if executable >= 0 else "",
+    )
 
 
 def _values(path: Path, number: int, fields: list[str]) -> list[float]:
-    if len(fields) != FIELDS:
-        raise InvalidInput(f"{path}:{number}: {len(fields)} fields; a job has {FIELDS}")
-    wrong = next((text for text in fields if not _is_number(text)), None)
-    if wrong is not None:
-        raise InvalidInput(
-            f"{path}:{number}: {quoted(wrong)} is not a number; write -1 for what is not known"
-        )
-    return [float(text) for text in fields]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return isfinite(float(text))
-    except ValueError:
-        return False
+    if len(fields) != _FIELDS:
+        raise InvalidInput(f"{path}:{number}: {len(fields)} fields; a job has {_FIELDS}")
+    values = []
+    for text in fields:
+        try:
+            value = float(text)
+        except ValueError:
+            value = nan
+        if not isfinite(value):
+            words = f"{quoted(text)} is not a number; write -1 for unknown"
+            raise InvalidInput(f"{path}:{number}: {words}")
+        values.append(value)
+    return values
 
 
 def _servers(path: Path, header: dict[str, str], memory_bytes: int) -> tuple[TraceServer, ...]:

@@ -1,14 +1,14 @@
-"""Makes a population of a trace: what each row is to the ground truth, and where it can be.
+"""Makes a population of a trace: the servers, and the application and draft of each row.
 
-``scenario`` calls this with what ``traces`` or ``swf`` has read. A trace says what was asked for
-and how long it took, so its ground truth has no interference, and a job that is given what it asked
-for takes as long as it took.
+``build`` calls this with what ``traces`` or ``swf`` has read. A trace states requests and
+durations, so its ground truth has no interference, and a job with what it requested takes as long
+as it took.
 """
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import cache
 
 from wharfinger.errors import InvalidInput
 from wharfinger.model.units import format_bytes, format_cpu
@@ -16,30 +16,14 @@ from wharfinger.model.workload import Scale, WorkloadType
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.population import Draft, apportion
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, ServerGroup
-from wharfinger.simulator.scenario.swf import Larger, SwfTrace, fitted, read_swf
-from wharfinger.simulator.scenario.traces import (
-    CsvTrace,
-    Trace,
-    TraceJob,
-    TraceServer,
-    read_csv_trace,
-    tell,
-)
+from wharfinger.simulator.scenario.swf import Larger, SwfTrace, fitted
+from wharfinger.simulator.scenario.traces import CsvTrace, Trace, TraceJob, TraceServer, tell
 
-_MOST_NAME = 50
-
-
-def read_trace(source: CsvTrace | SwfTrace) -> Trace:
-    """Its rows.
-
-    Raises:
-        InvalidInput: Its files are wrong.
-    """
-    return read_swf(source) if isinstance(source, SwfTrace) else read_csv_trace(source)
+_MAX_NAME = 50
 
 
 def groups_of(servers: Sequence[TraceServer], sample: float) -> tuple[ServerGroup, ...]:
-    """Servers that are alike, together, in the order of the trace; a share of them."""
+    """A share of the servers, grouped by name and size, in the order of the trace."""
     counts = Counter(servers)
     labels = Counter(server.platform for server in counts)
     total = sum(counts.values())
@@ -57,7 +41,7 @@ def groups_of(servers: Sequence[TraceServer], sample: float) -> tuple[ServerGrou
 
 
 def _platform(server: TraceServer, *, alone: bool) -> str:
-    """What the trace calls it, with its size where servers of that name differ."""
+    """The trace's name, with its size where servers of that name differ."""
     if alone and server.platform:
         return server.platform
     size = f"{format_cpu(server.cpu_millicpus)}cpu-{format_bytes(server.memory_bytes)}"
@@ -71,7 +55,7 @@ def chosen_jobs(
     workloads: int | None,
     streams: Streams,
 ) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
-    """Those that run, and how many were left out by reason.
+    """The rows that run, and how many were left out by reason.
 
     Raises:
         InvalidInput: More are asked for than there are.
@@ -95,23 +79,19 @@ def chosen_jobs(
 
 
 def application_of(job: TraceJob) -> str:
-    """Rows of one program that ask for as much are one application."""
+    """Rows of one program that request the same CPU are one application."""
     return f"{job.application or job.type.value}-{format_cpu(job.cpu_millicpus)}"
 
 
 def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
-    """Each with its name in the trace."""
+    """The rows as drafts, with their names in the trace."""
     goals = streams.of("trace/targets").random((len(jobs), 2)).tolist()
-    classes: dict[tuple[WorkloadType, int], PopulationClass] = {}
     names: Counter[str] = Counter()
     drafts = []
     for job, goal in zip(jobs, goals, strict=True):
-        of = classes.get((job.type, job.servers))
-        if of is None:
-            of = classes[job.type, job.servers] = _class(job)
         drafts.append(
             Draft(
-                of,
+                _class(job.type, job.servers),
                 application_of(job),
                 -(-job.cpu_millicpus // job.servers),
                 job.memory_bytes,
@@ -124,15 +104,13 @@ def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
     return drafts
 
 
-def _class(job: TraceJob) -> PopulationClass:
-    plain = PopulationClass(job.type.value, type=job.type)
-    if job.servers == 1:
-        return plain
-    return replace(plain, scale=Scale(job.servers, gang=True))
+@cache
+def _class(kind: WorkloadType, servers: int) -> PopulationClass:
+    return PopulationClass(kind.value, type=kind, scale=Scale(servers))
 
 
 def _name(text: str, names: Counter[str]) -> str:
-    """A workload's name as near to the trace's as it may be, once."""
+    """A unique workload name, close to the trace's."""
     plain = slug(text)
     names[plain] += 1
     return plain if names[plain] == 1 else f"{plain}-{names[plain]}"
@@ -144,4 +122,4 @@ def slug(text: str) -> str:
     >>> slug("v100_unconsolidated"), slug("--")
     ('v100-unconsolidated', 'x')
     """
-    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME].strip("-") or "x"
+    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:_MAX_NAME].strip("-") or "x"

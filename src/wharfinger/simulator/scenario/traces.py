@@ -1,34 +1,40 @@
-"""Traces in CSV: who came, asked for what, and ran for how long; and the servers there were.
+"""Traces in CSV: jobs with their requests and durations, and servers.
 
-A trace names its columns as it likes, so a mapping says which of them hold what, and in what unit.
-Rows that can't be used are counted by the reason, and said: none is dropped in silence.
-``trace_population`` makes jobs of what is read here; ``swf`` reads another format to the same.
+Traces differ in their columns, so a mapping states which of them hold what, and in what unit. Rows
+that can't be used are counted by reason and reported. ``trace_population`` makes jobs of what is
+read here; ``swf`` reads another format.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from math import inf, isfinite, nan
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from math import inf, isfinite, isnan, nan
 from pathlib import Path
 from typing import Annotated
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.tabular import TableLine, read_table
-from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, TIME
+from wharfinger.manifest import kinds
+from wharfinger.manifest.kinds import CPU, DIRECTORY, DURATION, MIN_MEMORY_BYTES, TIME
 from wharfinger.manifest.sections import section
-from wharfinger.model.units import format_bytes
+from wharfinger.model import units
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.scenario.scenario_kinds import (
-    BYTES,
-    FRACTION,
-    NUMBER,
-    TEXT,
-    TEXTS,
-    TYPE,
-    TYPES,
-)
+from wharfinger.simulator.scenario.scenario_kinds import FRACTION, NUMBER, TEXT, TEXTS, TYPE
 
-MIB = 1024**2
+_BYTES = kinds.quantity(
+    "bytes",
+    units.parse_bytes,
+    units.format_bytes,
+    units.BYTES_PATTERN,
+    "1Mi",
+    bare={"type": "integer", "minimum": 1, "maximum": units.MAX_BYTES},
+)
+_TYPES = kinds.mapping(
+    "type by text",
+    "{BE: best-effort}",
+    TYPE.read,
+    {"additionalProperties": dict(TYPE.schema)},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +42,12 @@ class TraceJob:
     """One row that can be used.
 
     Attributes:
-        name: As the trace has it.
         arrives_at: Seconds from the beginning of the window.
-        duration_seconds: That it ran with what it asked for.
-        cpu_millicpus: That it asked for, over all its servers.
+        duration_seconds: With what it requested.
+        cpu_millicpus: That it requested, over all its servers.
         memory_bytes: On each of its servers.
-        type: Of workload.
-        application: Of which program it is; empty = of any that asks for as much.
-        servers: It needs at least so many at once.
+        application: Program; empty = unknown.
+        servers: Over which its CPU is spread.
     """
 
     name: str
@@ -58,12 +62,7 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True)
 class TraceServer:
-    """One server of a trace.
-
-    Attributes:
-        platform: As the trace calls its kind; empty = it does not.
-        cpu_millicpus: CPU that it has; ``memory_bytes`` likewise.
-    """
+    """One server of a trace; an empty platform is unknown."""
 
     platform: str
     cpu_millicpus: int
@@ -72,13 +71,7 @@ class TraceServer:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was read of a trace.
-
-    Attributes:
-        jobs: By arrival.
-        servers: In the order of the file; empty = it tells of none.
-        skipped: Rows that could not be used, by reason.
-    """
+    """Jobs by arrival, servers in the order of the file, and unusable rows by reason."""
 
     jobs: tuple[TraceJob, ...]
     servers: tuple[TraceServer, ...]
@@ -87,7 +80,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which part of a trace, and how fast it goes by."""
+    """Which part of a trace, and how fast it is played."""
 
     start_seconds: Annotated[float, TIME("Earlier workloads are left out.", name="from")] = 0.0
     end_seconds: Annotated[
@@ -142,7 +135,7 @@ class Units:
 
     seconds: Annotated[float, DURATION("What 1 means.", name="time")] = 1.0
     millicpus: Annotated[int, CPU("What 1 means.", name="cpu")] = 1000
-    memory_bytes: Annotated[int, BYTES("What 1 means.")] = 1
+    memory_bytes: Annotated[int, _BYTES("What 1 means.")] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +154,7 @@ class CsvTrace:
     units: Annotated[Units, section(Units, "Of both files.")] = field(default_factory=Units)
     types: Annotated[
         Mapping[str, WorkloadType],
-        TYPES("Kind of workload by what the column says.", default="none"),
+        _TYPES("Kind of workload by what the column says.", default="none"),
     ] = field(default_factory=dict)
     default_type: Annotated[
         WorkloadType, TYPE("Where it says something else.", name="otherType")
@@ -176,48 +169,53 @@ class CsvTrace:
 
 
 def read_csv_trace(trace: CsvTrace) -> Trace:
-    """All rows of the window.
+    """All rows of the window, and the servers.
 
     Raises:
         InvalidInput: A file can't be read, lacks a column, or no row can be used.
     """
-    directory = Path(trace.directory)
+    directory, columns = Path(trace.directory), trace.columns
     if not trace.directory:
         raise InvalidInput("this trace's files are not part of wharfinger; name theirs: trace:DIR")
-    skipped: Counter[str] = Counter()
     path = directory / trace.jobs
-    needed = [name for name in _job_columns(trace.columns) if name]
-    rows = (_job(line, trace, skipped) for line in read_table(path, needed, exact=False))
-    jobs = in_window((job for job in rows if job), trace.window, skipped)
+    needed = [name for name in astuple(columns) if name]
+    lines = read_table(path, needed, exact=False)
+    jobs, skipped = usable(path, (_job(line, trace) for line in lines), trace.window)
+    return Trace(jobs, tuple(_servers(trace, directory)), skipped)
+
+
+def usable(
+    path: Path, rows: Iterable[TraceJob | str], window: Window
+) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
+    """The jobs of a window, by arrival on the run's clock, and the number of other rows by reason.
+
+    ``rows`` are those of the file ``path``: jobs, or the reasons why they can't be used.
+
+    Raises:
+        InvalidInput: No row can be used.
+    """
+    skipped: Counter[str] = Counter()
+    jobs = []
+    for row in rows:
+        if isinstance(row, str):
+            skipped[row] += 1
+        elif window.start_seconds <= row.arrives_at < window.end_seconds:
+            jobs.append(row)
+        else:
+            skipped["outside of the window"] += 1
     if not jobs:
         raise InvalidInput(f"{path}: no row can be used: {tell(skipped) or 'there is none'}")
-    return Trace(jobs, _servers(trace, directory), dict(skipped))
-
-
-def in_window(
-    jobs: Iterable[TraceJob], window: Window, skipped: Counter[str]
-) -> tuple[TraceJob, ...]:
-    """Those that came within it, by arrival, on the run's clock."""
-    chosen = []
-    for job in sorted(jobs, key=lambda job: job.arrives_at):
-        if not window.start_seconds <= job.arrives_at < window.end_seconds:
-            skipped["outside of the window"] += 1
-            continue
-        since = job.arrives_at - window.start_seconds
-        chosen.append((since * window.time_scale * window.arrival_scale, job))
-    return tuple(
-        TraceJob(
-            job.name,
-            at,
-            job.duration_seconds * window.time_scale,
-            job.cpu_millicpus,
-            job.memory_bytes,
-            job.type,
-            job.application,
-            job.servers,
+    jobs.sort(key=lambda job: job.arrives_at)
+    scale, start = window.time_scale, window.start_seconds
+    chosen = tuple(
+        replace(
+            job,
+            arrives_at=(job.arrives_at - start) * scale * window.arrival_scale,
+            duration_seconds=job.duration_seconds * scale,
         )
-        for at, job in chosen
+        for job in jobs
     )
+    return chosen, dict(skipped)
 
 
 def tell(skipped: Mapping[str, int]) -> str:
@@ -230,91 +228,54 @@ def tell(skipped: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in ordered)
 
 
-def _job_columns(columns: JobColumns) -> tuple[str | None, ...]:
-    return (
-        columns.arrival,
-        columns.cpu,
-        columns.name,
-        columns.start,
-        columns.end,
-        columns.duration,
-        columns.memory,
-        columns.type,
-    )
-
-
-def _job(line: TableLine, trace: CsvTrace, skipped: Counter[str]) -> TraceJob | None:
-    """One row; ``None`` where it can't be used, whose reason is counted."""
-    columns, units = trace.columns, trace.units
+def _job(line: TableLine, trace: CsvTrace) -> TraceJob | str:
+    """One row, or why it can't be used; unknown numbers are NaN."""
+    columns, units_of = trace.columns, trace.units
     arrival = _number(line, columns.arrival)
-    cpu = round(_number(line, columns.cpu) * units.millicpus) if _has(line, columns.cpu) else 0
     duration = _duration(line, columns, arrival)
-    reason = _unusable(arrival, cpu, duration)
-    if reason:
-        skipped[reason] += 1
-        return None
-    memory = _number(line, columns.memory) if _has(line, columns.memory) else 0.0
-    return TraceJob(
-        line[columns.name] if columns.name else f"row-{line.number}",
-        arrival * units.seconds,
-        duration * units.seconds,
-        cpu,
-        max(MIB, round(memory * units.memory_bytes)),
-        trace.types.get(line[columns.type], trace.default_type)
-        if columns.type
-        else trace.default_type,
-    )
-
-
-def _unusable(arrival: float, cpu: int, duration: float) -> str:
-    """Why a row can't be used; empty if it can. What is not known is NaN."""
+    cpu = _number(line, columns.cpu)
     if not isfinite(arrival):
         return "without an arrival"
     if not isfinite(duration):
         return "without a start or an end"
     if duration <= 0:
         return "that took no time"
-    return "that ask for no CPU" if cpu <= 0 else ""
+    if isnan(cpu) or round(cpu * units_of.millicpus) <= 0:
+        return "that ask for no CPU"
+    memory = _number(line, columns.memory)
+    return TraceJob(
+        line[columns.name] if columns.name else f"row-{line.number}",
+        arrival * units_of.seconds,
+        duration * units_of.seconds,
+        round(cpu * units_of.millicpus),
+        max(MIN_MEMORY_BYTES, 0 if isnan(memory) else round(memory * units_of.memory_bytes)),
+        trace.types.get(line[columns.type] if columns.type else "", trace.default_type),
+    )
 
 
 def _duration(line: TableLine, columns: JobColumns, arrival: float) -> float:
     if columns.duration is not None:
         return _number(line, columns.duration)
     start = arrival if columns.start is None else _number(line, columns.start)
-    return _number(line, columns.end) - start if _has(line, columns.end) else nan
-
-
-def _has(line: TableLine, column: str | None) -> bool:
-    return column is not None and line[column].strip().lower() not in ("", "nan")
+    return _number(line, columns.end) - start
 
 
 def _number(line: TableLine, column: str | None) -> float:
-    """A number; NaN where there is none."""
     return nan if column is None else line.measured(column)
 
 
-def _servers(trace: CsvTrace, directory: Path) -> tuple[TraceServer, ...]:
+def _servers(trace: CsvTrace, directory: Path) -> Iterator[TraceServer]:
     columns = trace.node_columns
     if trace.nodes is None or columns is None:
-        return ()
-    path = directory / trace.nodes
+        return
     needed = [columns.cpu, columns.memory, *columns.platform]
-    return tuple(
-        _server(line, columns, trace.units) for line in read_table(path, needed, exact=False)
-    )
-
-
-def _server(line: TableLine, columns: NodeColumns, units: Units) -> TraceServer:
-    cpu = round(line.number_of(columns.cpu) * units.millicpus)
-    memory = round(line.number_of(columns.memory) * units.memory_bytes)
-    if cpu < 1:
-        raise line.wrong(columns.cpu, "is no CPU", "leave the server out")
-    if memory < MIB:
-        raise line.wrong(
-            columns.memory, f"is less than {format_bytes(MIB)}", "leave the server out"
-        )
-    return TraceServer(
-        "-".join(text for text in (line[name].strip() for name in columns.platform) if text),
-        cpu,
-        memory,
-    )
+    for line in read_table(directory / trace.nodes, needed, exact=False):
+        cpu = round(line.number_of(columns.cpu) * trace.units.millicpus)
+        memory = round(line.number_of(columns.memory) * trace.units.memory_bytes)
+        if cpu < 1:
+            raise line.wrong(columns.cpu, "is no CPU", "leave the server out")
+        if memory < MIN_MEMORY_BYTES:
+            words = f"is less than {units.format_bytes(MIN_MEMORY_BYTES)}"
+            raise line.wrong(columns.memory, words, "leave the server out")
+        parts = (line[name].strip() for name in columns.platform)
+        yield TraceServer("-".join(filter(None, parts)), cpu, memory)

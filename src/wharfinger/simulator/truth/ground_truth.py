@@ -1,10 +1,8 @@
-"""The ground truth: how fast each workload really is, from who else is there.
+"""The ground truth: how fast each workload really is with its co-runners.
 
-An interface, and its plainest implementation. A policy never sees it: it gets what a real cluster
-would show, noisy measurements of what it profiled and of what runs. Only the oracle looks.
-
-Rates change only when something changes on a server (someone comes, goes, is resized, is asked
-more), so the cluster asks only then, and nothing polls.
+An interface, and its plainest implementation. A policy never sees it, only noisy measurements as on
+a real cluster; only the oracle does. Rates change only with the residents of a server, their
+allocations and load, so the cluster asks only then.
 """
 
 from collections.abc import Sequence
@@ -17,17 +15,15 @@ from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
 @dataclass(frozen=True, slots=True)
 class TrueResident:
-    """A resident of a server, as far as its own speed and that of others depend on it.
+    """A resident of a server, as far as rates there depend on it.
 
     Attributes:
-        application: As the ground truth knows it.
-        cpu_millicpus: CPU time per second that it has there, in thousandths of a CPU: what it was
-            given, or for best-effort work its part of what the others leave.
-        memory_bytes: That it takes.
-        load_per_second: What it is asked there, if it serves; ``None`` = it does not.
+        application: Its name in the ground truth.
+        cpu_millicpus: CPU time per second: its allocation, or for best-effort work its part of what
+            the others leave.
+        load_per_second: Queries; ``None`` = it is no service.
         servers: On how many servers it runs.
-        core_of: The application whose cores' other threads it is bound to; empty = none's. Only
-            sources of interference are.
+        core_of: Of sources of interference: the application on whose cores' other threads it runs.
     """
 
     application: str
@@ -47,62 +43,44 @@ class GroundTruth(Protocol):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """Applications that may be run beside another to learn how the two get on; may be empty."""
+        """Applications that a profiling run may take for co-runners; may be empty."""
 
     def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
-        """Whether all of these can be on one server at once, for their memory."""
+        """Whether the memory of one server holds all of these."""
 
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
-        """What each of them does per second on one server; of a service, what it could at most.
+        """Rate of each on one server; of a service, the queries that it could answer at most.
 
-        Of those that run on several servers, the part that is done here.
+        Of those that run on several servers, the part on this one.
         """
 
     def used_millicpus(
         self, platform: str, residents: Sequence[TrueResident], rates: Sequence[float]
     ) -> list[float]:
-        """CPU time per second that each keeps busy, at the rates that ``rates`` gave."""
+        """CPU time per second that each uses, at the rates that ``rates`` gave."""
 
     def alone(self, platform: str, resident: TrueResident) -> float:
-        """The same of one that has a server to itself."""
+        """Rate of one with a server to itself."""
 
     def most(self, platform: str, application: str) -> float:
-        """Of one that has a whole server to itself, with all the CPU that it can use; 0 = never."""
+        """Rate with a server to itself and all the CPU that it can use; 0 = it does not run."""
 
     def queue(self, application: str) -> Queue:
-        """How the queries of a service differ, and who answers them."""
+        """How the queries of a service vary, and how many are answered at once."""
 
     def source(
         self, platform: str, resource: SharedResource, intensity: float, beside: TrueResident
     ) -> TrueResident | None:
-        """A source of interference at an intensity from 0 to 100; ``None`` = no signal.
+        """A source of interference beside a workload, which takes 0 to 100% of what there is.
 
-        Args:
-            platform: Where.
-            resource: What it presses on.
-            intensity: Of what the platform has.
-            beside: The workload that it is to press.
+        ``None`` = it has no effect.
         """
 
 
-def busy(residents: Sequence[TrueResident], rates: Sequence[float]) -> list[float]:
-    """``used_millicpus`` where nothing waits: all that it has; of a service, what its load takes.
-
-    >>> busy([TrueResident("a", 1500.0, 1), TrueResident("s", 2000.0, 1, 50.0)], [7.0, 200.0])
-    [1500.0, 500.0]
-    """
-    return [
-        resident.cpu_millicpus
-        if resident.load_per_second is None
-        else resident.cpu_millicpus * min(1.0, resident.load_per_second / rate if rate > 0 else 0.0)
-        for resident, rate in zip(residents, rates, strict=True)
-    ]
-
-
 def busy_cpus(resident: TrueResident, could_per_second: float, used_millicpus: float) -> float:
-    """CPUs that a service's queries keep busy where it answers all that it could.
+    """CPUs that a service uses where it answers all that it could.
 
-    Fewer than it has where a network or a disk bounds it: then its queries do not wait for CPUs.
+    Fewer than it has where a network or a disk bounds it.
 
     >>> busy_cpus(TrueResident("s", 8000.0, 1, 100.0), 400.0, 500.0)
     2.0
@@ -117,7 +95,7 @@ def busy_cpus(resident: TrueResident, could_per_second: float, used_millicpus: f
 def alone_with_cpus(
     truth: GroundTruth, platform: str, resident: TrueResident
 ) -> tuple[float, float]:
-    """What a service alone on a server could answer, and CPUs that this keeps busy."""
+    """Queries per second that a service alone could answer, and CPUs that it then uses."""
     group = (resident,)
     rates = truth.rates(platform, group)
     used = truth.used_millicpus(platform, group, rates)
@@ -125,40 +103,45 @@ def alone_with_cpus(
 
 
 class Untouched:
-    """What ground truths have in common that know of rates alone."""
+    """Common part of ground truths that have rates only."""
 
     def used_millicpus(
         self, _platform: str, residents: Sequence[TrueResident], rates: Sequence[float]
     ) -> list[float]:
-        """See ``busy``."""
-        return busy(residents, rates)
+        """Each allocation; of a service, what its load takes."""
+        return [
+            resident.cpu_millicpus
+            if resident.load_per_second is None
+            else resident.cpu_millicpus
+            * min(1.0, resident.load_per_second / rate if rate > 0 else 0.0)
+            for resident, rate in zip(residents, rates, strict=True)
+        ]
 
     def queue(self, _application: str) -> Queue:
-        """One at a time, exponentially."""
+        """An M/M/1 queue."""
         return ONE_AT_A_TIME
 
     def source(
         self, _platform: str, _resource: SharedResource, _intensity: float, _beside: TrueResident
     ) -> TrueResident | None:
-        """None: nothing is known of resources."""
+        """None: resources are unknown."""
         return None
 
 
 class Undisturbed(Untouched):
-    """Workloads that do not touch one another: each runs at the speed of the CPU that it has.
+    """Workloads without contention: each runs at the speed of its CPU.
 
-    For traces that say what was asked for and for how long it ran, and nothing of interference:
-    with what it asked for a workload takes as long as it took. One unit of work is a second with
-    all that it can use on a platform of speed 1; with half the CPU it takes twice as long. A
-    service answers so many queries a second with each CPU that it has.
+    For traces, which state requests and durations only: with what it requested, a workload takes as
+    long as it took. One unit of work is a second with all CPU that it can use, on a platform of
+    speed 1; with half the CPU it takes twice as long. A service answers in proportion to its CPU.
 
     Args:
-        cpu_millicpus: What each application can make use of; those that are absent, one CPU. One
-            that spans servers has its part of this on each.
-        memory_bytes: Of each platform's servers; absent = never too little.
+        cpu_millicpus: That each application can use; absent = one CPU. One that spans servers has
+            its part of this on each.
+        memory_bytes: Of each platform's servers; absent = unlimited.
         per_cpu: Queries per second that each service answers with one CPU; the rest do work.
         speed: Of each platform; absent = 1.
-        platform_millicpus: CPU of each platform's servers; absent = never too little.
+        platform_millicpus: CPU of each platform's servers; absent = unlimited.
         span: On how many servers each application runs at least; absent = 1.
     """
 
@@ -188,7 +171,7 @@ class Undisturbed(Untouched):
         return memory is None or sum(resident.memory_bytes for resident in residents) <= memory
 
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
-        """Each its own, whoever is there."""
+        """Each as alone."""
         return [self.alone(platform, resident) for resident in residents]
 
     def alone(self, platform: str, resident: TrueResident) -> float:
@@ -196,10 +179,10 @@ class Undisturbed(Untouched):
         return self._rate(platform, resident.application, resident.cpu_millicpus)
 
     def most(self, platform: str, application: str) -> float:
-        """As long as the trace says, where there is as much CPU as it can use."""
-        there = self._platform.get(platform)
+        """At the trace's duration, where there is as much CPU as it can use."""
+        has = self._platform.get(platform)
         wanted = self._cpu.get(application, 1000)
-        cpu = wanted if there is None else there * self._span.get(application, 1)
+        cpu = wanted if has is None else has * self._span.get(application, 1)
         return self._rate(platform, application, cpu)
 
     def _rate(self, platform: str, application: str, cpu_millicpus: float) -> float:

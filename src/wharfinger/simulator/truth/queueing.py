@@ -1,4 +1,4 @@
-"""Latency of a service from its load, what it could answer and how its queries differ.
+"""Latency of a service from its load, its capacity and how its queries vary.
 
 A server's share of a service is a queue before c workers, its CPUs (M/G/c). A query waits with
 probability ρ^(√(2(c + 1)) − 1) and then for an exponential time, its mean by Sakasegawa's formula
@@ -6,8 +6,6 @@ with (1 + v) / 2 for the variation v of the service time (Hopp and Spearman, Fac
 for one worker and v = 1 this is the M/M/1 queue, exactly. The service time itself is a constant and
 an exponential part where v is at most 1, else one of two exponentials with balanced means. Clients
 give up after ``GIVE_UP_SECONDS``.
-
-Rates come from the ground truth; ``runs`` asks for what was kept, ``meters`` for what is measured.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +16,7 @@ from math import exp, log, sqrt
 from wharfinger.model.workload import LatencyBound
 
 GIVE_UP_SECONDS = 10.0
-"""After these a client asks no more: the longest latency that there is."""
+"""Upper bound of every latency."""
 _HALVINGS = 50
 _SAME = 1e-9
 
@@ -28,10 +26,9 @@ class QueueShare:
     """A service on one server.
 
     Attributes:
-        load_per_second: That it is asked there.
+        load_per_second: Queries there.
         could_per_second: That it could answer.
-        cpus: That its queries keep busy at most: those that it has, or fewer where something else
-            than them bounds what it could answer.
+        cpus: That it uses at most: fewer than it has where a network or a disk bounds it.
     """
 
     load_per_second: float
@@ -41,18 +38,18 @@ class QueueShare:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """How a service's queries differ.
+    """How a service's queries vary.
 
     Attributes:
         variation: Squared coefficient of variation of the service time.
-        workers: Each CPU answers a query of its own; else all together answer one at a time.
+        workers: Each CPU answers a query of its own; else all CPUs answer one at a time.
     """
 
     variation: float = 1.0
     workers: bool = True
 
     def latency_seconds(self, shares: Sequence[QueueShare], percentile: float) -> float:
-        """A percentile over servers that share the load.
+        """A percentile over the servers that share the load.
 
         >>> round(Queue().latency_seconds([QueueShare(500.0, 1000.0, 1.0)], 99) * 1e3, 2)
         9.21
@@ -93,14 +90,14 @@ class Queue:
             needed = -log(1 - bound.percentile / 100) / bound.below_seconds
             return max(0.0, could_per_second - needed)
         workers = max(1.0, cpus) if self.workers else 1.0
-        # All scales with the service time: what is kept is the bound in units of it.
+        # All scales with the service time, so the bound is stated in units of it.
         units = bound.below_seconds * could_per_second / workers
         share = _held(_rounded(units), _rounded(workers), self.variation, bound.percentile)
         return share * could_per_second
 
     @property
     def _is_plain(self) -> bool:
-        """One queue, one exponential server: then both have closed forms."""
+        """The M/M/1 queue, which has closed forms."""
         return self.variation == 1 and not self.workers
 
     def _mixed(self, parts: Iterable[tuple[float, QueueShare]], seconds: float) -> float:
@@ -117,13 +114,7 @@ class Queue:
 
 
 def beyond(load: float, workers: float, variation: float, units: float) -> float:
-    """Probability that a query takes longer than so many mean service times.
-
-    Args:
-        load: ρ, below 1.
-        workers: c.
-        variation: v.
-        units: Of the mean service time.
+    """Probability that a query takes longer than ``units`` mean service times, at a load ρ below 1.
 
     >>> round(beyond(0.5, 1.0, 1.0, 9.21), 4)
     0.01
@@ -157,13 +148,13 @@ def _service(variation: float) -> tuple[float, tuple[tuple[float, float], ...]]:
 
 
 def _rounded(value: float) -> float:
-    """To nine digits: what is asked again hits the cache, and nothing else is moved."""
+    """To nine digits: more cache hits."""
     return float(f"{value:.9g}")
 
 
 @lru_cache(maxsize=65_536)
 def _held(units: float, workers: float, variation: float, percentile: float) -> float:
-    """The largest load, as a share of what could be answered, that is within the bound."""
+    """The largest load within the bound, over what could be answered."""
     allowed = 1 - percentile / 100
     if beyond(0.0, workers, variation, units) > allowed:
         return 0.0
@@ -178,4 +169,4 @@ def _held(units: float, workers: float, variation: float, percentile: float) -> 
 
 
 ONE_AT_A_TIME = Queue(1.0, workers=False)
-"""The M/M/1 queue: for ground truths that say nothing of how queries differ."""
+"""The M/M/1 queue: for ground truths without data on queries."""

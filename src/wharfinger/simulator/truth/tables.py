@@ -3,10 +3,10 @@
 A directory holds them (docs/scenarios.md):
 
 * ``isolated.csv``: workload, platform, performance;
-* ``pairs.csv``: platform, workload, beside, performance of ``workload`` while ``beside`` is on the
-  same server;
-* ``scale_out.csv``, if there: workload, platform, scale, performance of so many servers together;
-* ``groups.csv``, if there: platform, workload, beside (names joined by `` + ``), performance.
+* ``pairs.csv``: platform, workload, beside, performance of ``workload`` with ``beside`` on the same
+  server;
+* ``scale_out.csv``, optional: workload, platform, scale, performance of so many servers together;
+* ``groups.csv``, optional: platform, workload, beside (names joined by `` + ``), performance.
 
 Performance is in one unit per workload, higher is better, 0 = it does not fit. What was not
 measured is absent. ``wharfinger.simulator.truth.measured`` makes a ground truth of them.
@@ -24,30 +24,27 @@ from wharfinger.model.units import quoted
 
 ISOLATED, PAIRS = "isolated.csv", "pairs.csv"
 SCALE_OUT, GROUPS = "scale_out.csv", "groups.csv"
-JOINED = " + "
-"""Between the names of a group."""
 
+_JOINED = " + "  # between the names of a group
 _MAX_SCALE = 100_000
 
 Pair = tuple[str, str, str]
-"""Platform, workload, the other beside it."""
+"""Platform, workload, its co-runner."""
 Group = tuple[str, str, tuple[str, ...]]
-"""Platform, workload, the others beside it in order of their names."""
+"""Platform, workload, its co-runners in order of their names."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What was measured, in the order of the files.
+    """Performance as it was measured, in the order of the files.
 
     Attributes:
-        directory: Where it was read.
-        workloads: All that ``isolated`` names; so are ``platforms``.
-        isolated: Performance alone on one server, by (workload, platform).
-        pairs: Of the workload beside the other.
-        scale_out: Of so many servers together, by (workload, platform, servers).
-        groups: Of the workload beside several.
+        workloads: All that ``isolated`` names; ``platforms`` likewise.
+        isolated: Alone on one server, by (workload, platform).
+        pairs: With one co-runner; ``groups`` with several.
+        scale_out: Of several servers together, by (workload, platform, servers).
     """
 
     directory: Path
@@ -69,24 +66,22 @@ def read_tables(directory: Path) -> Tables:
         words = "is not a directory" if directory.exists() else "is not there"
         raise InvalidInput(f"{directory}: {words}; name one that holds {ISOLATED} and {PAIRS}")
     isolated = _read(directory / ISOLATED, ("workload", "platform"), _isolated_key)
-    names = _Names(isolated)
+    names, beside = _Names(isolated), ("platform", "workload", "beside")
     return Tables(
         directory,
         tuple(dict.fromkeys(workload for workload, _ in isolated)),
         tuple(dict.fromkeys(platform for _, platform in isolated)),
         isolated,
-        _read(directory / PAIRS, ("platform", "workload", "beside"), names.pair, names.within),
-        _optional(directory / SCALE_OUT, ("workload", "platform", "scale"), names.scale),
-        _optional(
-            directory / GROUPS, ("platform", "workload", "beside"), names.group, names.within
-        ),
+        _read(directory / PAIRS, beside, names.pair, names.within),
+        _read(directory / SCALE_OUT, ("workload", "platform", "scale"), names.scale, optional=True),
+        _read(directory / GROUPS, beside, names.group, names.within, optional=True),
     )
 
 
 def _isolated_key(line: TableLine) -> tuple[str, str]:
     workload = line.text("workload")
-    if JOINED in workload:
-        raise line.wrong("workload", f"holds {JOINED!r}, which joins names", "write another name")
+    if _JOINED in workload:
+        raise line.wrong("workload", f"holds {_JOINED!r}, which joins names", "write another name")
     return workload, line.text("platform")
 
 
@@ -103,7 +98,7 @@ class _Names:
 
     def group(self, line: TableLine) -> Group:
         workload, platform = self._alone(line)
-        others = tuple(sorted(line.text("beside").split(JOINED)))
+        others = tuple(sorted(line.text("beside").split(_JOINED)))
         for other in others:
             self._known(line, other)
         return platform, workload, others
@@ -115,7 +110,7 @@ class _Names:
         return *self._alone(line), int(scale)
 
     def within(self, line: TableLine, key: Pair | Group, performance: float) -> None:
-        """Refuse that one runs beside others where it does not alone."""
+        """Refuse performance with co-runners where there is none alone."""
         platform, workload, _ = key
         if performance and not self._isolated[workload, platform]:
             raise line.wrong("performance", f"though {ISOLATED} has 0 alone", "mend one of the two")
@@ -135,22 +130,17 @@ class _Names:
         raise line.wrong(column, f"names {quoted(name)}, which is not in {ISOLATED}", mend)
 
 
-def _optional(
-    path: Path,
-    columns: tuple[str, ...],
-    key: Callable[[TableLine], K],
-    check: Callable[[TableLine, K, float], None] | None = None,
-) -> dict[K, float]:
-    return _read(path, columns, key, check) if path.exists() else {}
-
-
 def _read(
     path: Path,
     columns: tuple[str, ...],
     key: Callable[[TableLine], K],
     check: Callable[[TableLine, K, float], None] | None = None,
+    *,
+    optional: bool = False,
 ) -> dict[K, float]:
-    """Performance by key; the same line twice is once."""
+    """Performance by key; a line may be repeated."""
+    if optional and not path.exists():
+        return {}
     values: dict[K, float] = {}
     first: dict[K, int] = {}
     for line in read_table(path, (*columns, "performance")):

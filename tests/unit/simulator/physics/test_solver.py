@@ -120,8 +120,8 @@ def test_who_has_no_cpu_does_nothing_and_is_in_nobodys_way() -> None:
 def test_a_source_on_the_same_core_slows_by_its_intensity() -> None:
     rates = []
     for intensity in (0, 50, 100):
-        source = source_of(SharedResource.INTEGER, intensity, THREADED, 1.0)
-        beside = Asked(source.application, source.cpus, float(source.memory_bytes), beside=0)
+        source, _ = source_of(SharedResource.INTEGER, intensity, THREADED, 1.0)
+        beside = Asked(source, float(source.threads), float(source.footprint_bytes), beside=0)
         rates.append(solve(has(COMPUTES), beside, on=THREADED).does[0])
     assert rates[0] > 1.1 * rates[1] > 1.1 * 1.1 * rates[2]
 

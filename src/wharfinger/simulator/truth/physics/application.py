@@ -1,7 +1,7 @@
-"""An application: what it asks of hardware for each instruction, wherever it runs.
+"""An application: what it asks of hardware for each instruction, whatever the platform.
 
 ``pools`` draws populations of these, ``named`` has those of which measurements were published,
-``sources`` makes iBench's. ``coefficients`` joins one with a platform.
+``sources`` has iBench's. ``coefficients`` joins one with a platform.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from wharfinger.errors import InvalidInput
 from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB
 
-GRID_FROM_LOG2 = 14.0
-"""Smallest size in the grid of miss curves: 16 KiB."""
-GRID_PER_OCTAVE = 2
-GRID_POINTS = 27
-"""Sizes up to 128 MiB, two to an octave."""
-GRID_BYTES = tuple(
-    2.0 ** (GRID_FROM_LOG2 + index / GRID_PER_OCTAVE) for index in range(GRID_POINTS)
-)
+GRID_BYTES = tuple(2.0 ** (14 + index / 2) for index in range(27))
+"""Sizes at which miss curves are told: 16 KiB to 128 MiB, two to an octave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +18,10 @@ class WorkingSet:
     """Data that are used again and again, or once (a stream).
 
     Attributes:
-        misses: Per instruction that go beyond a cache much smaller than it.
-        size_bytes: At which half of them still do.
-        steepness: How sudden that is; 2 = as for a few arrays, less = spread out.
-        floor: Share of them that no cache keeps.
+        misses: Per instruction, of a cache much smaller than it.
+        size_bytes: Of a cache with half as many.
+        steepness: Of the curve; 2 = as for a few arrays, less = spread out.
+        floor: Share of misses that no cache avoids.
     """
 
     misses: float
@@ -36,7 +30,7 @@ class WorkingSet:
     floor: float = 0.0
 
     def beyond(self, cache_bytes: float) -> float:
-        """Misses per instruction of a cache of that size."""
+        """Misses per instruction."""
         kept = 1 / (1 + (self.size_bytes / cache_bytes) ** self.steepness)
         return float(self.misses * (1 - (1 - self.floor) * kept))
 
@@ -55,18 +49,16 @@ class Mix:
 
     @property
     def other(self) -> float:
-        """What is neither."""
+        """The rest."""
         return 1 - self.integer - self.floating - self.vector
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """Bytes that go to a device and back.
+    """Bytes to and from a device.
 
     Attributes:
-        bytes_per_instruction: On average.
-        own_bandwidth: At which the program takes them without co-runners, in bytes
-            per nanosecond (GB/s); not more than the device has.
+        own_bandwidth: In GB/s, alone; not more than the device has.
         depth: Requests under way at once.
     """
 
@@ -77,12 +69,9 @@ class Streaming:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A service: what a query takes, and how much that varies.
+    """Queries of a service: mean instructions, and squared coefficient of variation of their time.
 
-    Attributes:
-        instructions: Of a query, mean.
-        variation: Squared coefficient of variation of its service time; 0 = all alike, 1 =
-            exponential.
+    A variation of 0 is a constant time, 1 an exponential distribution.
     """
 
     instructions: float
@@ -98,31 +87,26 @@ class Application:
     """A program on one server, per instruction.
 
     Attributes:
-        name: Of it in the ground truth.
         cycles: Per instruction in a Nehalem core whose data are all in the first-level cache.
-        mix: Of instructions.
         sets: Its data, by how they are used again: together the miss curve.
         parallelism: Misses under way at once, mean, on Nehalem.
-        code_bytes: That it runs through: what it loses when another takes the L1 I-cache.
+        code_bytes: That it runs through: contention for the L1 instruction cache.
         footprint_bytes: Memory that it takes.
-        paging: How much it minds when memory is short: cycles per instruction at full shortage.
+        paging: Cycles per instruction at full shortage of memory.
         threads: That it can use.
-        contention: σ of the universal scalability law: what its threads wait for one another.
-        coherence: κ of it: what they tell one another.
-        disk: What it reads and writes.
-        network: What it sends and receives.
+        contention: σ of the universal scalability law: its threads wait for one another.
+        coherence: κ of it: they exchange data.
         writes: Share of cache lines that go back to memory.
-        whim: Standard deviation of the logarithm of how well each processor family suits it.
-        serving: Of a service; ``None`` = it is none.
-        spread: As ``contention``, between servers; so is ``gossip`` as ``coherence``.
-        gossip: Of the same law between servers.
-        data_bytes: Of a framework's job: what all servers together hold of it in memory, if they
-            can; what a server can't hold is read from its disk again. 0 = none.
-        reread: Bytes per instruction that are read again where none of it is held.
-        presses: On a sibling thread, by ``coefficients.Private``: all of what it does there and
-            minds; ``None`` = as its instructions and its data say.
-        salt: Of the population: what is drawn by a program's name differs between two.
-        source: Which of iBench's it is; empty = none.
+        whim: Idiosyncratic noise: standard deviation of the logarithm of how well each processor
+            family suits it.
+        spread: As ``contention``, between servers; ``gossip`` as ``coherence``.
+        data_bytes: Of a framework's job: its data, which all servers together hold in memory, if
+            they can; a server reads the rest from its disk again.
+        reread: Bytes per instruction that are read again where none of the data are in memory.
+        presses: Pressure on ``coefficients.CORE_RESOURCES``; ``None`` = that of its instructions
+            and its data.
+        salt: Of the population: the same name is drawn differently in two populations.
+        source: Which of iBench's sources it is; empty = none.
     """
 
     name: str
@@ -149,12 +133,17 @@ class Application:
     salt: str = ""
     source: str = ""
 
+    @property
+    def query_instructions(self) -> float:
+        """Of a query; 1 where there are no queries."""
+        return self.serving.instructions if self.serving else 1.0
+
     def misses(self, cache_bytes: float) -> float:
-        """Per instruction, of a cache of that size."""
+        """Misses per instruction of a cache of that size."""
         return sum(each.beyond(cache_bytes) for each in self.sets)
 
     def speedup(self, threads: float) -> float:
-        """With so many over with one (Gunther, universal scalability law); below 1 the share.
+        """Over one thread (Gunther, universal scalability law).
 
         >>> Application("p", threads=8, contention=0.1).speedup(8.0).__round__(2)
         4.71
@@ -162,7 +151,7 @@ class Application:
         return usl(threads, self.contention, self.coherence)
 
     def per_server(self, servers: int) -> float:
-        """What each of so many servers does over what one alone does, waits and talk counted."""
+        """Rate of each of so many servers over that of one alone."""
         return usl(float(servers), self.spread, self.gossip) / servers
 
 

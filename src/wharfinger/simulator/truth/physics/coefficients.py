@@ -1,11 +1,10 @@
-"""One application on one platform, as the numbers that the solver reads.
+"""The numbers of one application on one platform, as the solver reads them.
 
-A row per application and platform, made once. Times are nanoseconds per instruction, so that a
-rate is instructions per nanosecond: thousands of millions a second.
+``solver`` makes a row once per application and platform. Times are in nanoseconds per instruction,
+rates in instructions per nanosecond.
 """
 
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, fields
 from hashlib import blake2b
 from math import exp, sqrt
 from statistics import NormalDist
@@ -13,33 +12,25 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import GRID_BYTES, Application, Streaming
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
 LINE_BYTES = 64.0
-
-
 SOURCE = 1 << 62
-"""In the identity of sources of interference."""
-PLATFORM_PART = 0.8
-"""Of a program's whim, what hangs on the configuration and not on the family."""
-OWN_SHARE = 0.6
-"""What a source loses of its time to a sibling that takes all of what it takes."""
-
-
-class Private(IntEnum):
-    """What the threads of one core share: where a sibling can press (iBench's core sources)."""
-
-    L1_INSTRUCTION = 0
-    L1_DATA = 1
-    L2 = 2
-    TLB = 3
-    INTEGER = 4
-    FLOATING = 5
-    VECTOR = 6
-
-
-PRIVATE = len(Private)
+"""Bit in the identity of sources of interference."""
+_PLATFORM_PART = 0.8  # of the idiosyncratic noise: that of the configuration, not of the family
+_SOURCE_SENSITIVITY = 0.6  # of a source's time, lost to a sibling that takes all that it takes
+CORE_RESOURCES = (
+    SharedResource.L1_INSTRUCTION_CACHE,
+    SharedResource.L1_DATA_CACHE,
+    SharedResource.L2_CACHE,
+    SharedResource.TLB,
+    SharedResource.INTEGER,
+    SharedResource.FLOATING_POINT,
+    SharedResource.VECTOR,
+)
+"""Those that the threads of one core share, in the order of pressures and sensitivities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +39,21 @@ class CoefficientRow:
 
     Attributes:
         core: ns per instruction in the core and its own caches, of a thread alone on its core.
-        cache: ns per instruction of waiting for the last level, without co-runners.
+        cache: ns per instruction of waiting for the last level, alone.
         access: Accesses to the last level per instruction.
-        miss_time: ns that a miss takes of a thread, without co-runners.
+        miss_time: ns of a thread for each miss, alone.
         line: Bytes to and from memory for each miss.
-        disk_time: ns per instruction of its own disk stream, ``disk`` bytes per instruction.
-        network_time: The same of the network, ``network``.
-        contention: σ; ``coherence`` is κ.
-        threads: That it can use.
+        disk_time: ns per instruction of its own disk stream of ``disk`` bytes per instruction.
+        network_time: The same of ``network``.
+        contention: σ of the universal scalability law; ``coherence`` is its κ.
         reach: Bytes of the last level that it can fill.
         paging: ns per instruction at full shortage of memory.
-        footprint: Bytes of memory.
         active: Share of its time that it computes, alone.
         bound: Share of its computing time that it waits for caches and memory, alone.
-        identity: Number by which it is known to its neighbors.
         pressure: (7,) how much of each private resource a sibling thread of it takes, 0 to 1.
         sensitivity: (7,) ns per instruction that it loses where a sibling takes all of one.
         curve: (K,) misses of the last level per instruction on the grid of sizes.
+        identity: By which its neighbors' idiosyncratic noise is drawn.
     """
 
     core: float
@@ -84,48 +73,50 @@ class CoefficientRow:
     footprint: float
     active: float
     bound: float
-    identity: int
     pressure: tuple[float, ...]
     sensitivity: tuple[float, ...]
     curve: NDArray[np.float64]
+    identity: int
+
+    def packed(self) -> NDArray[np.float64]:
+        """(58,) all but the identity, in order, as the kernel reads it."""
+        return np.hstack([getattr(self, each.name) for each in fields(self)[:-1]])
 
 
-def number_of(*words: str) -> int:
-    """A number for words, the same on every machine: 62 bits."""
+def _hashed(*words: str) -> int:
+    """62 bits, the same on every machine."""
     digest = blake2b("\0".join(words).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2
 
 
-def normal_of(*words: str) -> float:
-    """A standard normal draw for words, the same on every machine."""
-    share = (number_of(*words) + 0.5) / 2**62
-    return NormalDist().inv_cdf(share)
+def _normal(*words: str) -> float:
+    return NormalDist().inv_cdf((_hashed(*words) + 0.5) / 2**62)
 
 
-def whim(application: Application, hardware: Hardware) -> float:
-    """How much better than the model says a platform suits a program.
+def _suitability(application: Application, hardware: Hardware) -> float:
+    """Idiosyncratic noise: how much faster than by the model a program runs on a platform.
 
-    Compilers and prefetchers suit a family of processors; how memory, firmware and disks are set up
-    is one configuration's own.
+    Compilers and prefetchers suit a family of processors; memory, firmware and disks are set up per
+    configuration.
     """
     if not application.whim:
         return 1.0
     own = application.salt, application.name
-    family = normal_of("family", *own, hardware.family.name)
-    platform = normal_of("platform", *own, hardware.name)
-    return exp(application.whim * (family + PLATFORM_PART * platform))
+    family = _normal("family", *own, hardware.family.name)
+    platform = _normal("platform", *own, hardware.name)
+    return exp(application.whim * (family + _PLATFORM_PART * platform))
 
 
-def disk_whim(application: Application, hardware: Hardware) -> float:
-    """How much longer than the model says its reads take: file systems, schedulers, layouts."""
+def _disk_noise(application: Application, hardware: Hardware) -> float:
+    """How much longer than by the model its reads take: file systems, schedulers, layouts."""
     if not application.whim or not application.disk.bytes_per_instruction:
         return 1.0
     return exp(
-        application.whim * normal_of("disk", application.salt, application.name, hardware.name)
+        application.whim * _normal("disk", application.salt, application.name, hardware.name)
     )
 
 
-def core_time(application: Application, hardware: Hardware) -> float:
+def _core_time(application: Application, hardware: Hardware) -> float:
     """Ns per instruction in the core, data in the first-level cache."""
     traits, mix = hardware.family.value, application.mix
     slower = (
@@ -134,24 +125,18 @@ def core_time(application: Application, hardware: Hardware) -> float:
         + mix.vector / traits.vector
         + mix.other / traits.other
     )
-    return application.cycles * slower / hardware.clock_ghz / whim(application, hardware)
+    return application.cycles * slower / hardware.clock_ghz / _suitability(application, hardware)
 
 
 def row_of(application: Application, hardware: Hardware, smt_cost: float) -> CoefficientRow:
-    """The numbers.
-
-    Args:
-        application: What runs.
-        hardware: Where.
-        smt_cost: Scale of what a sibling thread costs.
-    """
+    """The numbers of an application on a platform; ``smt_cost`` scales what a sibling costs."""
     traits = hardware.family.value
     below = float(hardware.l2_bytes if traits.l2_private else hardware.l1_bytes)
     access = application.misses(below)
     first = application.misses(float(hardware.l1_bytes))
     l2_hits = max(0.0, first - access) * 10 / hardware.clock_ghz / 2.0
     few_tlb = max(0.0, 1 - traits.tlb_bytes / max(application.footprint_bytes, 1.0))
-    core = core_time(application, hardware) + l2_hits
+    core = _core_time(application, hardware) + l2_hits
     overlap = 1 + (application.parallelism - 1) * traits.overlap
     # Out of order a core hides most of a hit in the last level, and less of it the more it waits.
     cache_time = hardware.llc_nanoseconds / (1.5 * sqrt(overlap))
@@ -163,7 +148,7 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Coe
         float(max(application.footprint_bytes, 64 * 1024)),
     )
     disk, network = application.disk, application.network
-    disk_time = _stream_time(disk, hardware.disk_bandwidth) * disk_whim(application, hardware)
+    disk_time = _stream_time(disk, hardware.disk_bandwidth) * _disk_noise(application, hardware)
     network_time = _stream_time(network, hardware.network_bandwidth)
     alone_misses = float(np.interp(reach, GRID_BYTES, curve))
     waiting = access * cache_time + alone_misses * miss_time
@@ -189,15 +174,15 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Coe
         footprint=float(application.footprint_bytes),
         active=active,
         bound=waiting / computing,
-        identity=_identity(application),
         pressure=pressure,
         sensitivity=sensitivity,
-        curve=np.ascontiguousarray(curve, dtype=np.float64),
+        curve=curve,
+        identity=_identity(application),
     )
 
 
 def _sockets(application: Application, hardware: Hardware) -> int:
-    """Whose caches it can fill: as few as hold its threads; a source is on every one."""
+    """How many it runs on: as few as hold its threads; a source is on every one."""
     if application.source:
         return hardware.sockets
     needed = -(-application.threads * hardware.sockets // max(1, hardware.cores))
@@ -205,10 +190,10 @@ def _sockets(application: Application, hardware: Hardware) -> int:
 
 
 def _identity(application: Application) -> int:
-    """Of a source by its kind, at whatever intensity: what it does must grow evenly with that."""
+    """A source's is its kind's, so that what it does grows evenly with its intensity."""
     if application.source:
-        return SOURCE | number_of(application.source)
-    return number_of(application.salt, application.name)
+        return SOURCE | _hashed(application.source)
+    return _hashed(application.salt, application.name)
 
 
 def _stream_time(stream: Streaming, device: float) -> float:
@@ -225,7 +210,7 @@ def _private(
     Laurenzano, Mars and Tang, MICRO 2014).
     """
     if application.presses is not None:
-        alike = tuple(OWN_SHARE * core if each else 0.0 for each in application.presses)
+        alike = tuple(_SOURCE_SENSITIVITY * core if each else 0.0 for each in application.presses)
         return application.presses, alike
     mix, busy = application.mix, min(1.0, 1.2 * application.cycles and 0.55 / application.cycles)
     l1 = float(hardware.l1_bytes)

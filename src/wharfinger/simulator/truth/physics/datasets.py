@@ -3,14 +3,12 @@
 Quasar's Table 1 has three data sets, and says that they make a factor of 3. Four things follow from
 size alone:
 
-- What is used again and again grows with the square root of the data: distinct words of a text
-  (Heaps' law; exponents of 0.4 to 0.6), rows of one side of a matrix of ratings.
-- What is looked up once grows with it: a larger working set has more that no cache keeps.
+- Data that are used again and again grow with the square root of the whole: distinct words of a
+  text (Heaps' law; exponents of 0.4 to 0.6), rows of one side of a matrix of ratings.
+- Data that are looked up once grow with the whole: no cache keeps more of a larger working set.
 - A sort whose output exceeds its buffers is merged in passes, each of which writes and reads all of
   it again: one pass more for each factor of ten (Hadoop's ``io.sort.factor``).
-- What the servers' memory can hold of it is read once, the rest in every round.
-
-``pools`` draws jobs by it, ``quasar_figure2`` puts one job on three data sets.
+- Data that the servers' memory can hold are read once, the rest in every round.
 """
 
 from dataclasses import dataclass, replace
@@ -20,35 +18,26 @@ from wharfinger.simulator.truth.physics.application import Application, Streamin
 from wharfinger.simulator.truth.physics.hardware import GIB
 
 REFERENCE_BYTES = 10.0 * GIB
-"""Of data: a drawn job is as drawn with so much."""
-HEAPS = 0.5
-"""Exponent of the distinct in the size of the whole."""
-_BUFFERS_BYTES = 1.0 * GIB
-"""That a job's mappers sort in memory."""
+"""Size of the data set on which a job is as drawn."""
+_HEAPS = 0.5  # exponent of the distinct in the size of the whole
+_BUFFERS_BYTES = 1.0 * GIB  # that a job's mappers sort in memory
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What a job works on.
-
-    Attributes:
-        name: Of it.
-        size_bytes: Of its input.
-    """
+    """Input of a job."""
 
     name: str
     size_bytes: float
 
 
 NETFLIX = DataSet("netflix", 2.1 * GIB)
-MAHOUT = DataSet("mahout", 10.0 * GIB)
-WIKIPEDIA = DataSet("wikipedia", 55.0 * GIB)
-DATA_SETS = (NETFLIX, MAHOUT, WIKIPEDIA)
+DATA_SETS = (NETFLIX, DataSet("mahout", 10.0 * GIB), DataSet("wikipedia", 55.0 * GIB))
 """Quasar's Table 1, A to C."""
 
 
 def on_data(job: Application, data: DataSet) -> Application:
-    """The job on that data; as given it is one on ``REFERENCE_BYTES``."""
+    """The same job on other data; the original is on ``REFERENCE_BYTES``."""
     ratio = data.size_bytes / REFERENCE_BYTES
     passes = merge_passes(data.size_bytes) / merge_passes(REFERENCE_BYTES)
     first, *rest = job.sets
@@ -62,7 +51,7 @@ def on_data(job: Application, data: DataSet) -> Application:
 
 
 def merge_passes(size_bytes: float) -> float:
-    """How often all of it goes to disk and back: reading it, and one pass for each factor of ten.
+    """How often all of the data go to disk and back: once, and again for each factor of ten.
 
     >>> round(merge_passes(100 * GIB), 2)
     3.0
@@ -71,7 +60,7 @@ def merge_passes(size_bytes: float) -> float:
 
 
 def _grown(used: WorkingSet, ratio: float) -> WorkingSet:
-    growth = ratio**HEAPS
+    growth = ratio**_HEAPS
     return replace(
         used,
         size_bytes=used.size_bytes * growth,
@@ -81,11 +70,8 @@ def _grown(used: WorkingSet, ratio: float) -> WorkingSet:
 
 
 def with_mappers(job: Application, mappers: int) -> Application:
-    """The job with that many tasks at once on a server: a heap for each."""
+    """The same job with so many tasks at once on a server, each with a heap."""
     heap = job.footprint_bytes / job.threads
     return replace(
-        job,
-        name=f"{job.name}x{mappers}",
-        threads=mappers,
-        footprint_bytes=int(heap * mappers),
+        job, name=f"{job.name}x{mappers}", threads=mappers, footprint_bytes=int(heap * mappers)
     )

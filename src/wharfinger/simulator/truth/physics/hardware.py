@@ -1,7 +1,6 @@
-"""Hardware: what a platform has that workloads share, and how fast each of its parts is.
+"""Hardware: the shared resources of a platform, and the speed of its parts.
 
-``clusters`` lists the platforms of the papers by their published rows and by the data sheets of
-their processors; ``coefficients`` joins one of them with an application.
+``clusters`` has the platforms of the papers; ``coefficients`` joins one with an application.
 """
 
 from dataclasses import dataclass
@@ -12,12 +11,10 @@ KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a family of processors executes, against Intel's Nehalem at the same clock.
+    """Instructions per cycle of a processor family, over Intel's Nehalem's.
 
     Attributes:
-        integer: Instructions per cycle, of integer work; so are the next two of theirs.
         floating: Scalar floating point.
-        vector: Of what SIMD units do.
         other: Loads, stores, branches: front end and out-of-order window.
         overlap: How much of a program's memory parallelism its window and prefetchers find.
         l2_private: Each core has an L2 below a shared last level; else the L2 is the last level.
@@ -34,7 +31,7 @@ class Traits:
 
 
 class Family(Enum):
-    """Processor families of the papers' machines.
+    """Processor families of the papers' servers.
 
     Instruction throughput by public measurements of their generations (SPEC CPU2006 rates per core
     and clock; A. Fog's instruction tables): a model of each, not of one stepping.
@@ -60,25 +57,15 @@ class Family(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """One server configuration.
+    """One platform. Bandwidths are sustained ones of the server in GB/s, latencies of idle parts.
 
     Attributes:
-        name: The platform's.
-        family: Of its processors.
-        clock_ghz: Of a core.
-        cores: CPUs that it gives: cores, or hardware threads where ``smt``.
+        cores: CPUs: cores, or hardware threads where ``smt``, two to a core.
         sockets: Over which they and their caches are spread.
-        smt: CPUs are hardware threads, two to a core.
         l1_bytes: Instruction cache and data cache of a core, each.
         l2_bytes: Of a core, where it is below a shared last level.
-        llc_bytes: All last-level caches together.
-        llc_nanoseconds: Latency of the last level.
-        memory_bytes: Of the server.
-        memory_nanoseconds: Latency of idle memory.
-        memory_bandwidth: Sustained, of the server, in bytes per nanosecond (GB/s).
-        llc_bandwidth: Of all last-level caches, likewise.
-        disk_bandwidth: Sequential, likewise.
-        network_bandwidth: Likewise.
+        llc_bytes: All last-level caches together; ``llc_bandwidth`` likewise.
+        disk_bandwidth: Sequential.
     """
 
     name: str
@@ -105,5 +92,5 @@ class Hardware:
 
     @property
     def cpu_millicpus(self) -> int:
-        """CPU that it gives, in thousandths."""
+        """In all."""
         return 1000 * self.cores

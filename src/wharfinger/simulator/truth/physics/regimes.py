@@ -1,9 +1,8 @@
-"""Regimes: calibrations of what the papers leave open, each with what it fits and what it misses.
+"""Regimes: calibrations of what the papers leave open.
 
-No one physics shows all published figures at once (``docs/decisions/0034-regimes.md`` has the
-search): rather than one forced compromise there are three, and every experiment runs in each. What
-they change is listed here and nowhere else. They were chosen by what baselines do alone, never by
-what the oracle or another policy of ours then achieves.
+No one calibration reproduces all published figures (``docs/decisions/0034-regimes.md``), so there
+are three, and every experiment runs in each. They were chosen by results of baselines only, never
+by those of the oracle or of our other policies.
 """
 
 from dataclasses import dataclass
@@ -18,14 +17,10 @@ class Regime:
     """A calibration.
 
     Attributes:
-        name: As ``--regime`` knows it.
-        about: What it stands for, in a line.
-        constants: Of the solver.
+        about: One line for the notes of results.
         intensive: Share of drawn programs that are memory-intensive.
-        misses: Scale of every program's misses.
-        durations: Scale of every job's duration.
-        cpu_overcommit: CPUs that a server promises over those that it has.
-        memory_overcommit: Memory likewise.
+        misses: Scale of every program's misses; ``durations`` of every job's duration.
+        cpu_overcommit: CPUs that a server promises over those that it has; memory likewise.
     """
 
     name: str

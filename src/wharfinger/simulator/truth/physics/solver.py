@@ -1,4 +1,4 @@
-"""Who shares a server slows whom: one platform's residents, put to the compiled solver.
+"""Rates of the residents of one server, by the compiled solver of contention.
 
 The model, per instruction of resident i with n threads (nanoseconds):
 
@@ -8,19 +8,17 @@ The model, per instruction of resident i with n threads (nanoseconds):
     u      = sum over residents of rate x bytes per instruction / bandwidth
     share  in proportion to rate x (misses + 0.05 accesses), none more than it can fill
 
-It has one solution (``tests/property/test_contention.py`` looks for others). A device's demand
-falls as its latency grows and latency grows without bound as u nears 1: nothing gives more than it
-can. Called by ``truth``; ``reference.solve`` gives the same by bisection.
+It has one solution (``tests/property/test_contention.py`` looks for others, and compares with a
+solution by bisection). A device's demand falls as its latency grows, and latency grows without
+bound as u nears 1: no device gives more than it can. Called by ``truth``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from wharfinger.native import Contention
 from wharfinger.simulator.truth.physics.application import Application
-from wharfinger.simulator.truth.physics.coefficients import CoefficientRow, row_of
+from wharfinger.simulator.truth.physics.coefficients import row_of
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
 GAINS = (0.35, 0.25, 0.6, 0.6)
@@ -35,8 +33,8 @@ class Constants:
         smt: CPUs of platforms that have them are hardware threads; else all are cores.
         smt_cost: Scale of what a sibling thread costs.
         bandwidth: Scale of every platform's memory bandwidth.
-        whim: Standard deviation of the logarithm of what one neighbor does, beyond the model, to a
-            program where both do nothing but wait for memory, or for the disk.
+        whim: Idiosyncratic noise: standard deviation of the logarithm of what one neighbor does,
+            beyond the model, to a program where both only wait for memory, or for the disk.
     """
 
     smt: bool = True
@@ -50,14 +48,12 @@ class Asked:
     """One resident, as the solver is asked about it.
 
     Attributes:
-        application: What runs.
-        cpus: That it has.
+        cpus: Its allocation.
         memory_bytes: That it may take.
         cap: Instructions per ns that are asked of it; negative = all that it can.
-        part: What it does here over what it would do with one server to work on.
+        part: Its rate here over what it would have on one server alone.
         rereads: Bytes per instruction that it reads from disk again.
-        beside: Place, in the group, of the one whose cores' other threads it is bound to; -1 = it
-            goes where there is room.
+        beside: Place in the group of the one on whose cores' other threads it runs; -1 = on any.
     """
 
     application: Application
@@ -70,18 +66,12 @@ class Asked:
 
 
 Lists = tuple[list[int], list[float], list[float], list[float], list[float], list[float], list[int]]
-"""Numbers of applications, CPUs, memory, caps, parts, rereads, whom each is bound to."""
+"""Numbers of applications, CPUs, memory, caps, parts, rereads, beside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What comes of a group, in the residents' order.
-
-    Attributes:
-        could: Instructions per ns that each could do if it were asked all.
-        does: That it does.
-        busy: CPUs that it keeps busy.
-    """
+    """Of each resident, in order: instructions per ns that it could do and does; busy CPUs."""
 
     could: list[float]
     does: list[float]
@@ -89,12 +79,7 @@ class Solution:
 
 
 class Solver:
-    """One platform.
-
-    Args:
-        hardware: Of it.
-        constants: Of the model.
-    """
+    """The solver of one platform; it keeps the numbers of all applications it was asked about."""
 
     def __init__(self, hardware: Hardware, constants: Constants) -> None:
         self.hardware = hardware
@@ -112,25 +97,23 @@ class Solver:
             constants.whim,
         )
         self._numbers: dict[str, int] = {}
-        self.rows: dict[str, CoefficientRow] = {}
 
-    def number(self, application: Application) -> int:
-        """By which the kernel knows it; from now on it does."""
+    def _number(self, application: Application) -> int:
+        """By which the kernel knows it."""
         number = self._numbers.get(application.name)
         if number is None:
-            row = self.rows[application.name] = row_of(application, self.hardware, self._smt_cost)
-            number = self.kernel.add(packed(row), row.identity)
-            self._numbers[application.name] = number
+            row = row_of(application, self.hardware, self._smt_cost)
+            number = self._numbers[application.name] = self.kernel.add(row.packed(), row.identity)
         return number
 
     def solve(self, asked: list[Asked]) -> Solution:
-        """Rates of the residents of one server."""
+        """Of the residents of one server."""
         return Solution(*self.kernel.solve(*self.lists(asked)))
 
     def lists(self, asked: Sequence[Asked]) -> Lists:
-        """What the kernel is handed of a group."""
+        """A group as the kernel takes it."""
         return (
-            [self.number(each.application) for each in asked],
+            [self._number(each.application) for each in asked],
             [each.cpus for each in asked],
             [each.memory_bytes for each in asked],
             [each.cap for each in asked],
@@ -148,14 +131,3 @@ def bandwidths(hardware: Hardware, constants: Constants) -> tuple[float, float, 
         hardware.disk_bandwidth,
         hardware.network_bandwidth,
     )
-
-
-def packed(row: CoefficientRow) -> "np.typing.NDArray[np.float64]":
-    """(58,) as the kernel reads it."""
-    scalars = (
-        row.core, row.cache, row.access, row.miss_time, row.line,
-        row.disk_time, row.disk, row.network_time, row.network,
-        row.contention, row.coherence, row.threads, row.reach, row.paging,
-        row.footprint, row.active, row.bound,
-    )  # fmt: skip
-    return np.array([*scalars, *row.pressure, *row.sensitivity, *row.curve], dtype=np.float64)

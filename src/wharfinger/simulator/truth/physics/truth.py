@@ -1,7 +1,7 @@
 """The ground truth of hardware and applications (``GroundTruth``): what the solver says, cached.
 
-One unit of work is an instruction; services are asked and answer queries. The same question has
-the same answer whatever was asked before, since every solution is sought from the same start.
+One unit of work is an instruction; services answer queries. The same question has the same answer
+whatever was asked before, since the solver always starts from the same state.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,25 +14,17 @@ from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver, bandwidths
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, SourceApplication, source_of
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
 from wharfinger.simulator.truth.queueing import Queue
 
-PER_SECOND = 1e9
-"""Instructions per ns to instructions per second."""
-SWAP = 1.1
-"""Of its memory a server holds so much before the kernel kills; beyond 1 it pages."""
+_PER_SECOND = 1e9  # per nanosecond
+_SWAP = 1.1  # demand for memory over what a server has, at which the kernel kills; over 1 it pages
 _PREFIX = "ibench/"
-_MOST_KEPT = 200_000
+_MAX_CACHED = 200_000
 
 
 class Physics:
-    """Rates by the model of ``solver``.
-
-    Args:
-        hardware: Of the platforms, each once.
-        applications: That may run.
-        constants: Of the model.
-    """
+    """Rates of applications on platforms, by the model of ``solver``."""
 
     unit = "instructions"
     references: tuple[str, ...] = ()
@@ -48,22 +40,20 @@ class Physics:
         self.applications = {each.name: each for each in applications}
         self._solvers = {name: Solver(each, self.constants) for name, each in self.hardware.items()}
         self._alone: dict[tuple[str, TrueResident], float] = {}
-        self._sources: dict[str, SourceApplication] = {}
+        self._sources: dict[str, Application] = {}
         self._last: tuple[str, Sequence[TrueResident], Solution] | None = None
 
     def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
-        """Within memory and what it may page; sources take what is left."""
-        memory = sum(r.memory_bytes for r in residents if not _is_source(r.application))
-        return memory <= self.hardware[platform].memory_bytes * SWAP
+        """Whether they are within memory and what may be paged; sources take what is left."""
+        memory = sum(r.memory_bytes for r in residents if not r.application.startswith(_PREFIX))
+        return memory <= self.hardware[platform].memory_bytes * _SWAP
 
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Instructions per second; of a service, queries that it could answer."""
-        found = self._solve(platform, residents)
-        self._last = platform, residents, found
-        return [
-            self._told(resident, could)
-            for resident, could in zip(residents, found.could, strict=True)
-        ]
+        solution = self._solve(platform, residents)
+        self._last = platform, residents, solution
+        pairs = zip(residents, solution.could, strict=True)
+        return [self._in_units(resident, could) for resident, could in pairs]
 
     def used_millicpus(
         self, platform: str, residents: Sequence[TrueResident], _rates: Sequence[float]
@@ -74,29 +64,29 @@ class Physics:
         return [MILLICPUS_PER_CPU * busy for busy in self._last[2].busy]
 
     def alone(self, platform: str, resident: TrueResident) -> float:
-        """With a server to itself."""
+        """Rate of one with a server to itself."""
         key = (platform, resident)
-        found = self._alone.get(key)
-        if found is None:
-            if len(self._alone) >= _MOST_KEPT:
+        rate = self._alone.get(key)
+        if rate is None:
+            if len(self._alone) >= _MAX_CACHED:
                 self._alone.clear()
-            solution = self._solve(platform, (resident,))
-            found = self._alone[key] = self._told(resident, solution.could[0])
-        return found
+            could = self._solve(platform, (resident,)).could[0]
+            rate = self._alone[key] = self._in_units(resident, could)
+        return rate
 
     def most(self, platform: str, application: str) -> float:
-        """With all CPUs that it can use; 0 where its memory does not fit."""
-        known, hardware = self._application(application), self.hardware[platform]
-        cpus = MILLICPUS_PER_CPU * float(min(known.threads, hardware.cores))
-        memory = held_bytes(known, hardware)
-        load = None if known.serving is None else 0.0
+        """Rate with all CPUs that it can use; 0 where its memory does not fit."""
+        program, hardware = self._application(application), self.hardware[platform]
+        cpus = MILLICPUS_PER_CPU * float(min(program.threads, hardware.cores))
+        memory = held_bytes(program, hardware)
+        load = None if program.serving is None else 0.0
         resident = TrueResident(application, cpus, memory, load)
-        if memory < known.footprint_bytes or not self.fits(platform, [resident]):
+        if memory < program.footprint_bytes or not self.fits(platform, [resident]):
             return 0.0
         return self.alone(platform, resident)
 
     def queue(self, application: str) -> Queue:
-        """As its queries vary; each CPU answers one."""
+        """One worker for each CPU."""
         serving = self._application(application).serving
         return Queue(serving.variation) if serving else Queue()
 
@@ -107,29 +97,30 @@ class Physics:
         if resource in CORE_SOURCES and not self._solvers[platform].has_siblings:
             return None
         cpus = beside.cpu_millicpus / MILLICPUS_PER_CPU
-        found = source_of(resource, intensity, self._as_it_is(platform), cpus)
-        name = f"{_PREFIX}{platform}/{cpus:g}/{found.application.name}"
-        self._sources.setdefault(name, found)
-        near = beside.application if found.bound else ""
-        given = MILLICPUS_PER_CPU * found.cpus
-        load = None if found.cap < 0 else found.cap * PER_SECOND
-        return TrueResident(name, given, found.memory_bytes, load, core_of=near)
-
-    # --- pieces ---------------------------------------------------------------------------
+        application, cap = source_of(resource, intensity, self._scaled(platform), cpus)
+        name = f"{_PREFIX}{platform}/{cpus:g}/{application.name}"
+        self._sources.setdefault(name, application)
+        return TrueResident(
+            name,
+            MILLICPUS_PER_CPU * float(application.threads),
+            application.footprint_bytes,
+            None if cap < 0 else cap * _PER_SECOND,
+            core_of=beside.application if resource in CORE_SOURCES else "",
+        )
 
     def utilisation(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
-        """Of memory, last-level cache, disk and network, 0 to 1."""
+        """Of memory bandwidth, last-level cache, disk and network, 0 to 1."""
         self._solve(platform, residents)
         return self._solvers[platform].kernel.utilisation()
 
-    def _as_it_is(self, platform: str) -> Hardware:
-        """With the bandwidth that it has here: a source finds out itself how much it can take."""
+    def _scaled(self, platform: str) -> Hardware:
+        """With the bandwidth of this regime, of which sources take a share."""
         hardware = self.hardware[platform]
         return replace(hardware, memory_bandwidth=bandwidths(hardware, self.constants)[0])
 
     def _application(self, name: str) -> Application:
         if name in self._sources:
-            return self._sources[name].application
+            return self._sources[name]
         if name not in self.applications:
             raise InvalidInput(f"application {name!r} is not in this population")
         return self.applications[name]
@@ -141,13 +132,11 @@ class Physics:
 
     def _asked(self, at: int, resident: TrueResident, residents: Sequence[TrueResident]) -> Asked:
         application = self._application(resident.application)
-        cpus, servers = resident.cpu_millicpus / MILLICPUS_PER_CPU, resident.servers
-        load, cap = resident.load_per_second, -1.0
-        if load is not None:
-            cap = load * query_instructions(application) / PER_SECOND
+        load, servers = resident.load_per_second, resident.servers
+        cap = -1.0 if load is None else load * application.query_instructions / _PER_SECOND
         return Asked(
             application,
-            cpus,
+            resident.cpu_millicpus / MILLICPUS_PER_CPU,
             float(resident.memory_bytes),
             cap,
             application.per_server(servers) if servers > 1 else 1.0,
@@ -155,19 +144,13 @@ class Physics:
             _bound_to(at, resident, residents) if resident.core_of else -1,
         )
 
-    def _told(self, resident: TrueResident, instructions_per_ns: float) -> float:
+    def _in_units(self, resident: TrueResident, instructions_per_ns: float) -> float:
         application = self._application(resident.application)
-        rate = instructions_per_ns * PER_SECOND
-        return rate / query_instructions(application) if application.serving else rate
-
-
-def query_instructions(application: Application) -> float:
-    """Of a query; 1 where there are no queries."""
-    return application.serving.instructions if application.serving else 1.0
+        return instructions_per_ns * _PER_SECOND / application.query_instructions
 
 
 def rereads(application: Application, memory_bytes: float, servers: int) -> float:
-    """Bytes per instruction that a framework's job reads again, for what its memory can't hold."""
+    """Bytes per instruction that a framework's job reads again, as its memory can't hold them."""
     part = application.data_bytes / servers
     if part <= 0:
         return 0.0
@@ -176,17 +159,13 @@ def rereads(application: Application, memory_bytes: float, servers: int) -> floa
 
 
 def held_bytes(application: Application, hardware: Hardware, servers: int = 1) -> int:
-    """Memory that it takes of a server: its own, and of its data what there is room for."""
+    """Memory that it takes of a server: its own, and as much of its data as fits."""
     wanted = application.footprint_bytes + application.data_bytes / servers
     return int(min(wanted, hardware.memory_bytes))
 
 
-def _is_source(name: str) -> bool:
-    return name.startswith(_PREFIX)
-
-
 def _bound_to(own: int, resident: TrueResident, residents: Sequence[TrueResident]) -> int:
-    """Place of the one of that application that came last before it, else of the first other."""
+    """Place of the last before it with that application, else of the first after it; -1 = none."""
     alike = (at for at, each in enumerate(residents) if each.application == resident.core_of)
     places = [at for at in alike if at != own]
     before = [at for at in places if at < own]
