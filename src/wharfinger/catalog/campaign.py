@@ -67,7 +67,7 @@ class CampaignSettings:
         allocations: Columns, ascending.
         command: That started it, for ``machine.json``.
         provisional: Say in ``machine.json`` that it is for tests only.
-        idle: What went on on this machine before it began.
+        idle: What others used of this machine before it began.
     """
 
     directory: Path
@@ -120,14 +120,10 @@ class CampaignStep:
 
 @dataclass(frozen=True, slots=True)
 class CampaignOutcome:
-    """What a campaign came to.
+    """What a campaign came to: all rows, and what happened to each program.
 
-    Attributes:
-        known: All rows that there are now.
-        measured: Programs that were measured now.
-        kept: Programs that were measured before.
-        skipped: Programs that can't run here, and the packages that they need.
-        failed: Programs that gave nothing, and why.
+    Some were measured now, some kept from before; of others it says what they need or why they gave
+    nothing.
     """
 
     known: KnownPrograms

@@ -26,14 +26,9 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class KnownProgram:
-    """One known program, as measured.
+    """One known program, as measured; rows of one ``group`` are runs of one program.
 
-    Attributes:
-        name: Its row's.
-        group: The program that it is a run of.
-        performance: By quantity and allocation in thousandths of a CPU.
-        tolerated: By source, 0-100.
-        caused: By source, 0-100.
+    Performance is by quantity and allocation in thousandths of a CPU, scores are 0-100 by source.
     """
 
     name: str
@@ -101,8 +96,6 @@ class KnownPrograms:
     """All of them, and the matrices for ``wharfinger.estimators``.
 
     Attributes:
-        programs: In the order of the files.
-        machine: Where they were measured.
         source: The directory; ``None`` = not from files.
         further: Matrices measured on several servers or platforms, where a site has them.
     """

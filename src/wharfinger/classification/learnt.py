@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import hypot, log
+from math import hypot, log, prod
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow, corrected
 from wharfinger.model.configuration import Configuration
@@ -110,9 +110,7 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
     both = [column for column in old if column in new]
     if not both:
         return {} if old and new else dict(old)
-    level = 1.0
-    for column in both:
-        level *= (new[column].value / old[column].value) ** (1 / len(both))
+    level = prod((new[c].value / old[c].value) ** (1 / len(both)) for c in both)
     return {column: replace(entry, value=entry.value * level) for column, entry in old.items()}
 
 

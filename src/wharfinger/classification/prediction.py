@@ -27,7 +27,6 @@ class TargetPart:
     """One part of a target: performance over it is ``factor`` times the curve, or over it.
 
     Attributes:
-        curve: What was classified.
         factor: Turns the curve's number into performance over target.
         inverse: The curve is a latency: less is better.
         term: What the curve says of the target; ``None`` = only how performance changes.
@@ -179,21 +178,15 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
 def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
-    Args:
-        classification: Its curves hold on ``classification.platform``.
-        platforms: P names.
-
     Returns:
-        (P,) mean of the drop, negative where it is faster, and (P,) its variance: on a platform
-        without measurements, wide.
+        (P,) mean of the drop, negative where it is faster than ``classification.platform``, and
+        (P,) its variance: on a platform without measurements, wide.
     """
-    known, here = classification.platforms, classification.platform
+    same, here = Estimate(1.0, 0.0), classification.platform
     changes = [
-        Estimate(1.0, 0.0) if platform == here else known.get(platform, _UNKNOWN)
+        same if here in ("", platform) else classification.platforms.get(platform, _UNKNOWN)
         for platform in platforms
     ]
-    if not here:
-        changes = [Estimate(1.0, 0.0) for _ in platforms]
     drop = np.array([-log(change.mean) for change in changes])
     return drop, np.array([change.std**2 for change in changes])
 

@@ -78,8 +78,7 @@ class UtilityRow:
 class UtilityMatrix:
     """What is known for one classification: rows by workload; the columns are what was varied.
 
-    Attributes:
-        half_life_seconds: After so long an entry counts half against a newer one.
+    After ``half_life_seconds`` an entry counts half against a newer one.
 
     >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
     >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))

@@ -36,9 +36,8 @@ from wharfinger.policies.placement.sparrow import Sparrow
 class Part:
     """A part of a policy, as it is registered.
 
-    Attributes:
-        make: Makes it; called with its settings where it has some.
-        settings: Their frozen dataclass; ``None`` = it has none.
+    ``make`` makes it, called with its settings where it has some; ``settings`` is their frozen
+    dataclass.
     """
 
     make: Callable[..., Any]
@@ -58,9 +57,6 @@ class Bundle:
     """A policy, as it is registered: its placement, and its other parts or their names.
 
     Attributes:
-        placement: Its own.
-        admission: Unless another is asked for, as the following ones.
-        adaptation: What is done about what runs.
         contention: Empty = its placement asks none, and nothing is kept.
         provisioning: Empty = the servers that are there.
         estimates: Whether it sizes and places by predictions: only then are known programs loaded,

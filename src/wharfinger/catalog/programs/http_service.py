@@ -63,12 +63,7 @@ class Metrics:
 
 
 class HttpConnection(Connection):
-    """One client; requests may follow each other without waiting (pipelining).
-
-    Args:
-        rows: Of each document.
-        metrics: Of the whole server.
-    """
+    """One client; requests may follow each other without waiting (pipelining)."""
 
     def __init__(self, rows: int, metrics: Metrics) -> None:
         self._rows = rows
