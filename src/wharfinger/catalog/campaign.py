@@ -228,9 +228,9 @@ class _Campaign:
         directory = self.settings.directory / WORK / program.name
         prepare(program, directory)
         earlier, begun = CpuTimes.read(), time.monotonic()
-        found = self.measure(program.name, program.workload(directory), plan)
-        if not KnownProgram.of(program.name, program.group, found).performance:
-            words = "; ".join(f"{name}: {reason}" for name, reason in found.silent.items())
+        measurements = self.measure(program.name, program.workload(directory), plan)
+        if not KnownProgram.of(program.name, program.group, measurements).performance:
+            words = "; ".join(f"{name}: {reason}" for name, reason in measurements.silent.items())
             raise EngineFault(f"nothing was measured: {words or 'no reason is known'}")
         row = _MeasuredRow(
             program.name,
@@ -240,7 +240,7 @@ class _Campaign:
             datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             time.monotonic() - begun,
             Disturbance.between(earlier, CpuTimes.read()).steal_share,
-            found,
+            measurements,
         )
         write_whole(self.rows / f"{program.name}.json", msgspec.json.encode(row))
         shutil.rmtree(directory, ignore_errors=True)

@@ -38,15 +38,15 @@ class KnownProgram:
     caused: Mapping[SharedResource, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, group: str, found: Measurements) -> "KnownProgram":
+    def of(cls, name: str, group: str, measurements: Measurements) -> "KnownProgram":
         """From one profiling; a performance of zero is left out: it has no logarithm."""
         performance = {
             quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
-            for quantity, entries in found.performance.items()
+            for quantity, entries in measurements.performance.items()
             if quantity not in PROXIES
         }
         kept = {quantity: entries for quantity, entries in performance.items() if entries}
-        return cls(name, group, kept, found.tolerated, found.caused)
+        return cls(name, group, kept, measurements.tolerated, measurements.caused)
 
     def rows(self, kind: Aspect) -> dict[str, dict[str, Entry]]:
         """Its rows in the matrix of one classification, by name and column.

@@ -125,14 +125,14 @@ class Classifications:
     ) -> dict[SharedResource, Estimate]:
         """Tolerated or caused interference by source; a measured one keeps its own error."""
         recommender = self.recommender(kind, type_)
-        found: dict[SharedResource, Estimate] = {}
+        scores: dict[SharedResource, Estimate] = {}
         if recommender is not None:
             columns = [SharedResource(name) for name in recommender.matrix.columns]
             row = {str(c): measured_score(entries[c]).mean for c in columns if c in entries}
             predicted = recommender.predict(row)
             numbers = zip(columns, predicted.mean, predicted.log_std, strict=True)
-            found = {source: _score(mean, std) for source, mean, std in numbers}
-        return found | {source: measured_score(entry) for source, entry in entries.items()}
+            scores = {source: _score(mean, std) for source, mean, std in numbers}
+        return scores | {source: measured_score(entry) for source, entry in entries.items()}
 
 
 def measured_score(entry: Entry) -> Estimate:

@@ -198,13 +198,13 @@ def _held(
     rows, could = measurements.performance, curves.get(Quantity.THROUGHPUT)
     if could is None:
         return {}
-    found = {}
+    entries = {}
     for cpu, latency in _newest(rows.get(Quantity.LATENCY, {})).items():
         used = rows.get(Quantity.CPU, {}).get(cpu)
         if used is None or latency.value <= 0:
             continue
         estimate = could.at(cpu)
-        found[cpu] = slo_throughput(
+        entries[cpu] = slo_throughput(
             Entry(estimate.mean, estimate.std),
             latency,
             cpu,
@@ -212,7 +212,7 @@ def _held(
             bound.below_seconds,
             bound.percentile,
         )
-    return found
+    return entries
 
 
 def _newest(row: Mapping[int, Entry]) -> Mapping[int, Entry]:

@@ -119,26 +119,26 @@ def performance_with(
 
     >>> from wharfinger.model.profile import Curve, Estimate
     >>> part = TargetPart(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)
-    >>> found = performance_with([part], 1000, 0.0, 0.0, 0.8)
-    >>> [round(number, 1) for number in (found[Term.RATE].low, found[Term.COMPLETION].high)]
+    >>> terms = performance_with([part], 1000, 0.0, 0.0, 0.8)
+    >>> [round(number, 1) for number in (terms[Term.RATE].low, terms[Term.COMPLETION].high)]
     [9.2, 65.3]
     """
-    found: dict[Term, Interval] = {}
+    terms: dict[Term, Interval] = {}
     for part in parts:
         if part.term is None:
             continue
         estimate = part.curve.at(cpu_millicpus)
         mean = estimate.mean * exp(drop if part.inverse else -drop)
         wider = exp(quantile(confidence) * sqrt(estimate.std**2 + variance))
-        found[part.term] = Interval(mean, mean / wider, mean * wider)
+        terms[part.term] = Interval(mean, mean / wider, mean * wider)
         if part.work is not None:
             seconds = part.work / mean
-            found[Term.COMPLETION] = Interval(
+            terms[Term.COMPLETION] = Interval(
                 part.begun_seconds + seconds,
                 part.begun_seconds + seconds / wider,
                 part.begun_seconds + seconds * wider,
             )
-    return found
+    return terms
 
 
 def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:

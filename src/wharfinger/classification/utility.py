@@ -218,8 +218,8 @@ def corrected(
     >>> steady = Entry(10.0, 0.02, measured_at=0.0)
     >>> now = Entry(12.0, 0.02, origin=Origin.OBSERVED, measured_at=60.0)
     >>> for half_life_seconds in (1e9, 60.0, 1.0):
-    ...     found = corrected(steady, now, Transform.LOG, half_life_seconds)
-    ...     print(round(found.value, 2), round(found.error, 3), found.origin)
+    ...     now_known = corrected(steady, now, Transform.LOG, half_life_seconds)
+    ...     print(round(now_known.value, 2), round(now_known.error, 3), now_known.origin)
     10.95 0.014 observed
     11.29 0.016 observed
     12.0 0.02 observed

@@ -254,7 +254,7 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
 def _settings(
     spec: str, told: Mapping[str, str], parts: Mapping[str, Part]
 ) -> dict[str, dict[str, Any]]:
-    """What each part is told. A name stands for the one path that ends with it."""
+    """Settings by part, from text. A name stands for the one path that ends with it."""
     settings: dict[str, dict[str, Any]] = {kind: {} for kind in parts}
     defaults = {
         f"{kind}.{path}": (kind, path, value)
@@ -282,7 +282,7 @@ def _ending(name: str, paths: Iterable[str]) -> list[str]:
 
 
 def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
-    """These settings with other values for what is told."""
+    """These settings with other values, by path."""
     changed = {}
     for each in fields(settings):
         value, path = getattr(settings, each.name), within + each.name

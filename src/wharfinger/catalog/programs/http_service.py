@@ -2,7 +2,7 @@
 
 ``GET /document/N`` renders a table of ``--rows`` rows from a template, hashes it for its ``ETag``
 and compresses it where the client takes gzip: work of the same cost on every machine, about
-1.5 ms at the default of 600 rows. ``GET /metrics`` tells requests and latencies in Prometheus'
+1.5 ms at the default of 600 rows. ``GET /metrics`` has requests and latencies in Prometheus'
 format, ``GET /healthz`` answers ``ok``. One thread, so one CPU at most.
 """
 

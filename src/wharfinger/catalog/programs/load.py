@@ -7,7 +7,7 @@ request that came meanwhile, not for one ("coordinated omission"). *Closed loop*
 ``--rate``): each connection sends its next request as soon as it is answered; that finds how much
 a service can do.
 
-Each second (``--every``) one line tells the last ``--window`` seconds:
+Each second (``--every``) one line reports the last ``--window`` seconds:
 
     second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
 

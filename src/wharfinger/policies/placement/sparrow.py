@@ -48,7 +48,7 @@ PROBES_PER_CORE = 2
 """The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
 LOOKED_AT = 16
 """Times the probes: so many servers are drawn one by one; where too few of them would do, those
-that would are found by a scan."""
+that would are searched in a scan."""
 _POSSIBLE = frozenset({ReasonCode.OK, ReasonCode.NO_ROOM})
 
 
