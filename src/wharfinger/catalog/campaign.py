@@ -67,7 +67,7 @@ class CampaignSettings:
         allocations: Columns, ascending.
         command: That started it, for ``machine.json``.
         provisional: Say in ``machine.json`` that it is for tests only.
-        idle: What went on on this machine before it began.
+        idle: What others used of this machine before it began.
     """
 
     directory: Path
@@ -120,14 +120,10 @@ class CampaignStep:
 
 @dataclass(frozen=True, slots=True)
 class CampaignOutcome:
-    """What a campaign came to.
+    """What a campaign came to: all rows, and what happened to each program.
 
-    Attributes:
-        known: All rows that there are now.
-        measured: Programs that were measured now.
-        kept: Programs that were measured before.
-        skipped: Programs that can't run here, and the packages that they need.
-        failed: Programs that gave nothing, and why.
+    Some were measured now, some kept from before; of others it says what they need or why they gave
+    nothing.
     """
 
     known: KnownPrograms
@@ -232,9 +228,9 @@ class _Campaign:
         directory = self.settings.directory / WORK / program.name
         prepare(program, directory)
         earlier, begun = CpuTimes.read(), time.monotonic()
-        found = self.measure(program.name, program.workload(directory), plan)
-        if not KnownProgram.of(program.name, program.group, found).performance:
-            words = "; ".join(f"{name}: {reason}" for name, reason in found.silent.items())
+        measurements = self.measure(program.name, program.workload(directory), plan)
+        if not KnownProgram.of(program.name, program.group, measurements).performance:
+            words = "; ".join(f"{name}: {reason}" for name, reason in measurements.silent.items())
             raise EngineFault(f"nothing was measured: {words or 'no reason is known'}")
         row = _MeasuredRow(
             program.name,
@@ -244,7 +240,7 @@ class _Campaign:
             datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             time.monotonic() - begun,
             Disturbance.between(earlier, CpuTimes.read()).steal_share,
-            found,
+            measurements,
         )
         write_whole(self.rows / f"{program.name}.json", msgspec.json.encode(row))
         shutil.rmtree(directory, ignore_errors=True)

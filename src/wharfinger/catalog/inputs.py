@@ -45,9 +45,6 @@ def make_input(name: str, directory: Path, seed: int) -> Path:
     return path
 
 
-# --- text ---------------------------------------------------------------------------------
-
-
 def _vocabulary(rng: random.Random, size: int = 4000) -> list[str]:
     return ["".join(rng.choices(_SYLLABLES, k=rng.randint(1, 4))) for _ in range(size)]
 
@@ -86,9 +83,6 @@ def _image(path: Path, rng: random.Random) -> None:
             n = noise[x] & 31
             pixels += bytes(((x * 7 // 10 + n) & 255, (y + n) & 255, ((x + y) // 3 + n) & 255))
     path.write_bytes(b"P6\n%d %d\n255\n" % (width, height) + bytes(pixels))
-
-
-# --- folders ------------------------------------------------------------------------------
 
 
 def _tree(path: Path, rng: random.Random) -> None:
@@ -143,9 +137,6 @@ def _python_package(path: Path, rng: random.Random) -> None:
             source += f"    values = [x * {b} + k for k in range(y) if k % 3]\n"
             source += "    return {'sum': sum(values), 'text': f'{x} of {y}'}\n\n\n"
         (path / f"module{module}.py").write_text(source)
-
-
-# --- databases ----------------------------------------------------------------------------
 
 
 def _database(path: Path, rng: random.Random) -> None:

@@ -26,14 +26,9 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class KnownProgram:
-    """One known program, as measured.
+    """One known program, as measured; rows of one ``group`` are runs of one program.
 
-    Attributes:
-        name: Its row's.
-        group: The program that it is a run of.
-        performance: By quantity and allocation in thousandths of a CPU.
-        tolerated: By source, 0-100.
-        caused: By source, 0-100.
+    Performance is by quantity and allocation in thousandths of a CPU, scores are 0-100 by source.
     """
 
     name: str
@@ -43,15 +38,15 @@ class KnownProgram:
     caused: Mapping[SharedResource, Entry] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, group: str, found: Measurements) -> "KnownProgram":
+    def of(cls, name: str, group: str, measurements: Measurements) -> "KnownProgram":
         """From one profiling; a performance of zero is left out: it has no logarithm."""
         performance = {
             quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
-            for quantity, entries in found.performance.items()
+            for quantity, entries in measurements.performance.items()
             if quantity not in PROXIES
         }
         kept = {quantity: entries for quantity, entries in performance.items() if entries}
-        return cls(name, group, kept, found.tolerated, found.caused)
+        return cls(name, group, kept, measurements.tolerated, measurements.caused)
 
     def rows(self, kind: Aspect) -> dict[str, dict[str, Entry]]:
         """Its rows in the matrix of one classification, by name and column.
@@ -101,8 +96,6 @@ class KnownPrograms:
     """All of them, and the matrices for ``wharfinger.estimators``.
 
     Attributes:
-        programs: In the order of the files.
-        machine: Where they were measured.
         source: The directory; ``None`` = not from files.
         further: Matrices measured on several servers or platforms, where a site has them.
     """

@@ -32,8 +32,6 @@ MEND = "measure again with wharfinger classify measure, or restore the file"
 
 _NAMES = ("program", "group")
 _NOISE_HEADER = ("program", "quantity", "entry", "error", "censored")
-Key = tuple[str, str, str]
-"""Program, quantity (or ``tolerated``, ``caused``), column."""
 
 
 def site_directory() -> Path:
@@ -42,9 +40,6 @@ def site_directory() -> Path:
     if not base.startswith("/"):
         base = "~/.local/share"  # the XDG specification: a relative one is no base
     return Path(base).expanduser() / "wharfinger" / "known"
-
-
-# --- reading ------------------------------------------------------------------------------
 
 
 def load_known(path: Path | None = None) -> KnownPrograms:
@@ -111,8 +106,8 @@ def _read_programs(path: Path) -> dict[str, KnownProgram]:
     return programs
 
 
-def _read_noise(path: Path) -> dict[Key, tuple[float, bool]]:
-    """Standard errors by entry, and whether it is a lower bound."""
+def _read_noise(path: Path) -> dict[tuple[str, str, str], tuple[float, bool]]:
+    """By program, quantity or score, and column: standard error, whether it is a lower bound."""
     noise = {}
     for line in read_table(path, _NOISE_HEADER, exact=False, mend=MEND):
         error = line.number_of("error")
@@ -162,9 +157,6 @@ def _allocation(column: str) -> str:
 
 def _source(column: str) -> str:
     return "" if column in set(SharedResource) else "that is no source of interference"
-
-
-# --- writing ------------------------------------------------------------------------------
 
 
 def save_known(known: KnownPrograms, directory: Path) -> None:

@@ -48,7 +48,6 @@ class Program:
     Attributes:
         name: Unique in the catalog; its row's name, and a DNS label.
         group: The program that it is a run of: rows of one group are no news to one another.
-        kind: What it does.
         command: Program and arguments, run in the directory of its inputs. ``{python}`` stands
             for the interpreter that wharfinger runs in, ``{port}`` for a service's port.
         marks: Words of which one stands in any command that runs this program or does its work
@@ -84,12 +83,7 @@ class Program:
         )
 
     def workload(self, directory: Path, *, port: int = PORT) -> Workload:
-        """What is handed in; the target only says which quantity is read.
-
-        Args:
-            directory: Absolute; holds the inputs.
-            port: Of a service.
-        """
+        """The workload, run where its inputs are; the target only selects what is read."""
         kind, target = WorkloadType.BATCH, Target(rate_per_second=1.0)
         measure = Measure(progress_regex=PROGRESS)
         if self.load is not None:

@@ -1,6 +1,6 @@
 """How quiet this machine is: CPU time that others use, and that the hypervisor takes.
 
-Read from ``/proc/stat``, over a period: a load average still tells of a minute ago.
+Read from ``/proc/stat``, over a period: a load average still includes the last minute.
 """
 
 import time

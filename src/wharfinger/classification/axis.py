@@ -46,12 +46,9 @@ def axes_between(setting: Setting, reference: Setting) -> tuple[Aspect, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AxisPoint:
-    """Where on an axis something lies.
+    """Where on an axis something lies: weights of columns, which sum to 1; empty = unknown.
 
-    Attributes:
-        weights: Of columns, by index; they sum to 1. Empty = unknown.
-        variance: Added, because it lies beyond the columns or is unknown to them.
-        shift: Added to the mean.
+    ``variance`` is added beyond the columns and where they know nothing; ``shift`` to the mean.
     """
 
     weights: Mapping[int, float]
@@ -64,13 +61,9 @@ _UNKNOWN = AxisPoint({}, UNKNOWN_STD**2)
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """A workload's row, relative to its reference.
+    """A workload's row, relative to its reference, the column at which it was measured.
 
-    Attributes:
-        kind: Which classification.
-        reference: Its column at which the workload was measured.
-        prediction: The whole row.
-        noise_variance: Of the measurements by which it was predicted, in logarithms.
+    ``noise_variance`` is of the measurements by which it was predicted, in logarithms.
     """
 
     kind: Aspect

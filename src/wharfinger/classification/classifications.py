@@ -29,10 +29,8 @@ MAX_POINTS = 100.0
 class RowObservations:
     """How one workload did in several settings; missing is missing, never zero.
 
-    Attributes:
-        reference: The first run of the joint plan: all axes start from it.
-        performance: More is better; the reference is among them. Empty = cold start.
-        type: Of workload; ``None`` = not known.
+    All axes start from ``reference``, the first run of the joint plan, which is among
+    ``performance``; without any it is a cold start. More performance is better.
     """
 
     reference: Setting
@@ -127,16 +125,14 @@ class Classifications:
     ) -> dict[SharedResource, Estimate]:
         """Tolerated or caused interference by source; a measured one keeps its own error."""
         recommender = self.recommender(kind, type_)
-        found: dict[SharedResource, Estimate] = {}
+        scores: dict[SharedResource, Estimate] = {}
         if recommender is not None:
             columns = [SharedResource(name) for name in recommender.matrix.columns]
             row = {str(c): measured_score(entries[c]).mean for c in columns if c in entries}
             predicted = recommender.predict(row)
             numbers = zip(columns, predicted.mean, predicted.log_std, strict=True)
-            found = {source: _score(mean, std) for source, mean, std in numbers}
-        for source, entry in entries.items():
-            found[source] = measured_score(entry)
-        return found
+            scores = {source: _score(mean, std) for source, mean, std in numbers}
+        return scores | {source: measured_score(entry) for source, entry in entries.items()}
 
 
 def measured_score(entry: Entry) -> Estimate:

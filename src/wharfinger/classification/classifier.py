@@ -84,6 +84,7 @@ class Classifier:
         if held:
             curves[Quantity.HELD] = self._curve(held, Quantity.HELD, type_)
         further = sum(len(row) for row in measurements.further.values())
+        servers = self._changes(Aspect.SCALE_OUT, measurements, type_)
         scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(
             estimator=estimator.name,
@@ -96,10 +97,7 @@ class Classifier:
             measured=sum(map(len, rows.values())) + further + scores,
             platform=measurements.platform,
             platforms=self._changes(Aspect.HETEROGENEITY, measurements, type_),
-            servers={
-                int(count): change
-                for count, change in self._changes(Aspect.SCALE_OUT, measurements, type_).items()
-            },
+            servers={int(count): change for count, change in servers.items()},
             held_below_seconds=bound.below_seconds if bound and held else None,
             asked_per_second=_asked(measurements, curves),
         )
@@ -200,13 +198,13 @@ def _held(
     rows, could = measurements.performance, curves.get(Quantity.THROUGHPUT)
     if could is None:
         return {}
-    found = {}
+    entries = {}
     for cpu, latency in _newest(rows.get(Quantity.LATENCY, {})).items():
         used = rows.get(Quantity.CPU, {}).get(cpu)
         if used is None or latency.value <= 0:
             continue
         estimate = could.at(cpu)
-        found[cpu] = slo_throughput(
+        entries[cpu] = slo_throughput(
             Entry(estimate.mean, estimate.std),
             latency,
             cpu,
@@ -214,7 +212,7 @@ def _held(
             bound.below_seconds,
             bound.percentile,
         )
-    return found
+    return entries
 
 
 def _newest(row: Mapping[int, Entry]) -> Mapping[int, Entry]:

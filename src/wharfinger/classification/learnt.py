@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import hypot, log
+from math import hypot, log, prod
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow, corrected
 from wharfinger.model.configuration import Configuration
@@ -18,14 +18,14 @@ from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
 
 MIN_ENTRIES = 3
-"""A row with fewer tells nothing of a third column. With three, of half of the known programs, the
+"""A row with fewer says nothing of a third column. With three, of half of the known programs, the
 others are predicted 3% better (decision 0024)."""
 MAX_ROWS = 500
 """Of those that were learnt; the ones that were corrected longest ago go first."""
 _MIN_COLUMNS = 2
 """Of the known programs', that a learnt row must have something for."""
 _MAX_APART, _BETWEEN_ERROR = 2.5, 0.05
-"""Two amounts of CPU between which a third is told by both, and how well."""
+"""Two amounts of CPU between which a third is interpolated, and how well."""
 MAX_POINTS = 100.0
 LEARNT = "learnt:"
 """Begins the names of these rows."""
@@ -58,19 +58,19 @@ def _last(path: str) -> str:
 
 
 def row_name(command: Sequence[str]) -> str:
-    """The same command has the same row, and its words are not told."""
+    """The same command has the same row, which does not reveal its words."""
     digest = hashlib.sha256("\0".join(command).encode()).hexdigest()[:12]
     return f"{LEARNT}{program_of(command)[:40]}-{digest}"
 
 
 def learn(
-    matrices: Matrices, workload: Workload, found: Measurements
+    matrices: Matrices, workload: Workload, measurements: Measurements
 ) -> dict[Aspect, UtilityMatrix]:
     """The matrices that were learnt so far, with what was measured of one workload."""
     made = dict(matrices)
     name = row_name(workload.run.command)
     group = program_of(workload.run.command)
-    for quantity, row in found.performance.items():
+    for quantity, row in measurements.performance.items():
         entries = {
             Configuration(cpu).name: replace(e, value=as_performance(quantity, e.value))
             for cpu, e in row.items()
@@ -80,7 +80,8 @@ def learn(
             suffix = "/latency" if quantity is Quantity.LATENCY else ""
             new = UtilityRow(group, workload.type, entries)
             made[Aspect.SCALE_UP] = _with_row(made, Aspect.SCALE_UP, name + suffix, new)
-    for kind, scores in ((Aspect.TOLERATED, found.tolerated), (Aspect.CAUSED, found.caused)):
+    scored = {Aspect.TOLERATED: measurements.tolerated, Aspect.CAUSED: measurements.caused}
+    for kind, scores in scored.items():
         known = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MAX_POINTS}
         if known:  # A bound is no score.
             new = UtilityRow(group, workload.type, known)
@@ -110,9 +111,7 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
     both = [column for column in old if column in new]
     if not both:
         return {} if old and new else dict(old)
-    level = 1.0
-    for column in both:
-        level *= (new[column].value / old[column].value) ** (1 / len(both))
+    level = prod((new[c].value / old[c].value) ** (1 / len(both)) for c in both)
     return {column: replace(entry, value=entry.value * level) for column, entry in old.items()}
 
 
@@ -138,19 +137,19 @@ def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
 def _on_columns(
     kind: Aspect, entries: Mapping[str, Entry], columns: Sequence[str]
 ) -> dict[str, Entry]:
-    found = {column: entries[column] for column in columns if column in entries}
+    row = {column: entries[column] for column in columns if column in entries}
     if kind is not Aspect.SCALE_UP:
-        return found
+        return row
     by_cpu = {Configuration.parse(name).cpu_millicpus: entry for name, entry in entries.items()}
     measured = sorted(by_cpu.items(), key=lambda pair: pair[0])
     for column in columns:
         wanted = Configuration.parse(column)
-        if column in found or wanted != Configuration(wanted.cpu_millicpus):
+        if column in row or wanted != Configuration(wanted.cpu_millicpus):
             continue
         for (below, low), (above, high) in pairwise(measured):
             if below < wanted.cpu_millicpus < above <= _MAX_APART * below:
                 share = log(wanted.cpu_millicpus / below) / log(above / below)
                 value = low.value * (high.value / low.value) ** share
                 error = hypot(max(low.error, high.error), _BETWEEN_ERROR)
-                found[column] = replace(low, value=value, error=error)
-    return found
+                row[column] = replace(low, value=value, error=error)
+    return row

@@ -20,12 +20,9 @@ REFERENCES = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairClassifier:
-    """Completes classifications by profiles of pairs.
+    """Completes classifications by profiles of pairs; without a model they stay as they are.
 
-    Attributes:
-        model: What the known programs' pairs tell; ``None`` = none are known, and classifications
-            stay as they are.
-        references: Known programs to run beside a new one, most telling first.
+    ``references`` are known programs to run beside a new one, most telling first.
     """
 
     model: PairModel | None

@@ -42,10 +42,9 @@ SHORT = 2.0
 class JointPlanner:
     """Plans copies.
 
-    Args:
-        made: Says which runs tell most; known programs were measured by CPU at least.
-        sources: That can be injected where the copies run.
-        beside: Known programs to run beside a copy, where interference is known between pairs.
+    ``made`` says which runs tell most, and has known programs by CPU at least; ``sources`` can be
+    injected where the copies run; ``beside`` are known programs to run beside a copy, where
+    interference is known between pairs.
     """
 
     name = "joint-profiling"
@@ -215,7 +214,7 @@ class Possible:
         reference: The platform for all but the run on another: the highest-end one.
         configurations: On it; the workload's framework takes all of them.
         platforms: Others that can take one of these configurations.
-        servers: How many servers of the reference platform may be taken at once, 1 among them.
+        servers: How many of the reference platform may be taken at once, 1 among them.
         sources: That can be injected.
     """
 

@@ -27,7 +27,6 @@ class TargetPart:
     """One part of a target: performance over it is ``factor`` times the curve, or over it.
 
     Attributes:
-        curve: What was classified.
         factor: Turns the curve's number into performance over target.
         inverse: The curve is a latency: less is better.
         term: What the curve says of the target; ``None`` = only how performance changes.
@@ -120,26 +119,26 @@ def performance_with(
 
     >>> from wharfinger.model.profile import Curve, Estimate
     >>> part = TargetPart(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)
-    >>> found = performance_with([part], 1000, 0.0, 0.0, 0.8)
-    >>> [round(number, 1) for number in (found[Term.RATE].low, found[Term.COMPLETION].high)]
+    >>> terms = performance_with([part], 1000, 0.0, 0.0, 0.8)
+    >>> [round(number, 1) for number in (terms[Term.RATE].low, terms[Term.COMPLETION].high)]
     [9.2, 65.3]
     """
-    found: dict[Term, Interval] = {}
+    terms: dict[Term, Interval] = {}
     for part in parts:
         if part.term is None:
             continue
         estimate = part.curve.at(cpu_millicpus)
         mean = estimate.mean * exp(drop if part.inverse else -drop)
         wider = exp(quantile(confidence) * sqrt(estimate.std**2 + variance))
-        found[part.term] = Interval(mean, mean / wider, mean * wider)
+        terms[part.term] = Interval(mean, mean / wider, mean * wider)
         if part.work is not None:
             seconds = part.work / mean
-            found[Term.COMPLETION] = Interval(
+            terms[Term.COMPLETION] = Interval(
                 part.begun_seconds + seconds,
                 part.begun_seconds + seconds / wider,
                 part.begun_seconds + seconds * wider,
             )
-    return found
+    return terms
 
 
 def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
@@ -179,21 +178,15 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
 def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
-    Args:
-        classification: Its curves hold on ``classification.platform``.
-        platforms: P names.
-
     Returns:
-        (P,) mean of the drop, negative where it is faster, and (P,) its variance: on a platform
-        without measurements, wide.
+        (P,) mean of the drop, negative where it is faster than ``classification.platform``, and
+        (P,) its variance: on a platform without measurements, wide.
     """
-    known, here = classification.platforms, classification.platform
+    same, here = Estimate(1.0, 0.0), classification.platform
     changes = [
-        Estimate(1.0, 0.0) if platform == here else known.get(platform, _UNKNOWN)
+        same if here in ("", platform) else classification.platforms.get(platform, _UNKNOWN)
         for platform in platforms
     ]
-    if not here:
-        changes = [Estimate(1.0, 0.0) for _ in platforms]
     drop = np.array([-log(change.mean) for change in changes])
     return drop, np.array([change.std**2 for change in changes])
 

@@ -24,7 +24,7 @@ from wharfinger.model.profile import Curve, Entry, Estimate
 LAW_ERROR = 0.5
 """Relative error of k / B: real services queue in other ways than the law's."""
 MIN_SHARE = 0.05
-"""Of X: a service that can't hold its bound at all is told by this, which has a logarithm."""
+"""Of X: a service that can't hold its bound at all has this, which has a logarithm."""
 MAX_ERROR = 1.0
 
 
@@ -81,8 +81,8 @@ def latency_under(
 ) -> Curve:
     """The percentile of latency by CPU under a load, as a curve.
 
-    L = B (X − λ*) / (X − λ), its deviation by the two curves' own; beyond saturation it is told
-    as that of nearly all there is.
+    L = B (X − λ*) / (X − λ), its deviation by the two curves' own; beyond saturation it is
+    that of nearly all there is.
 
     >>> held, could = (Curve((1000,), (Estimate(mean, 0.1),)) for mean in (80.0, 100.0))
     >>> [round(latency_under(asked, held, could, 0.1).at(1000).mean, 3) for asked in (60, 80, 200)]

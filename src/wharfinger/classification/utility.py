@@ -78,8 +78,7 @@ class UtilityRow:
 class UtilityMatrix:
     """What is known for one classification: rows by workload; the columns are what was varied.
 
-    Attributes:
-        half_life_seconds: After so long an entry counts half against a newer one.
+    After ``half_life_seconds`` an entry counts half against a newer one.
 
     >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
     >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))
@@ -219,8 +218,8 @@ def corrected(
     >>> steady = Entry(10.0, 0.02, measured_at=0.0)
     >>> now = Entry(12.0, 0.02, origin=Origin.OBSERVED, measured_at=60.0)
     >>> for half_life_seconds in (1e9, 60.0, 1.0):
-    ...     found = corrected(steady, now, Transform.LOG, half_life_seconds)
-    ...     print(round(found.value, 2), round(found.error, 3), found.origin)
+    ...     now_known = corrected(steady, now, Transform.LOG, half_life_seconds)
+    ...     print(round(now_known.value, 2), round(now_known.error, 3), now_known.origin)
     10.95 0.014 observed
     11.29 0.016 observed
     12.0 0.02 observed

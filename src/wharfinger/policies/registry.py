@@ -36,9 +36,8 @@ from wharfinger.policies.placement.sparrow import Sparrow
 class Part:
     """A part of a policy, as it is registered.
 
-    Attributes:
-        make: Makes it; called with its settings where it has some.
-        settings: Their frozen dataclass; ``None`` = it has none.
+    ``make`` makes it, called with its settings where it has some; ``settings`` is their frozen
+    dataclass.
     """
 
     make: Callable[..., Any]
@@ -58,9 +57,6 @@ class Bundle:
     """A policy, as it is registered: its placement, and its other parts or their names.
 
     Attributes:
-        placement: Its own.
-        admission: Unless another is asked for, as the following ones.
-        adaptation: What is done about what runs.
         contention: Empty = its placement asks none, and nothing is kept.
         provisioning: Empty = the servers that are there.
         estimates: Whether it sizes and places by predictions: only then are known programs loaded,
@@ -258,7 +254,7 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
 def _settings(
     spec: str, told: Mapping[str, str], parts: Mapping[str, Part]
 ) -> dict[str, dict[str, Any]]:
-    """What each part is told. A name stands for the one path that ends with it."""
+    """Settings by part, from text. A name stands for the one path that ends with it."""
     settings: dict[str, dict[str, Any]] = {kind: {} for kind in parts}
     defaults = {
         f"{kind}.{path}": (kind, path, value)
@@ -286,7 +282,7 @@ def _ending(name: str, paths: Iterable[str]) -> list[str]:
 
 
 def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
-    """These settings with other values for what is told."""
+    """These settings with other values, by path."""
     changed = {}
     for each in fields(settings):
         value, path = getattr(settings, each.name), within + each.name

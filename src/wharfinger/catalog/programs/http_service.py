@@ -2,7 +2,7 @@
 
 ``GET /document/N`` renders a table of ``--rows`` rows from a template, hashes it for its ``ETag``
 and compresses it where the client takes gzip: work of the same cost on every machine, about
-1.5 ms at the default of 600 rows. ``GET /metrics`` tells requests and latencies in Prometheus'
+1.5 ms at the default of 600 rows. ``GET /metrics`` has requests and latencies in Prometheus'
 format, ``GET /healthz`` answers ``ok``. One thread, so one CPU at most.
 """
 
@@ -63,12 +63,7 @@ class Metrics:
 
 
 class HttpConnection(Connection):
-    """One client; requests may follow each other without waiting (pipelining).
-
-    Args:
-        rows: Of each document.
-        metrics: Of the whole server.
-    """
+    """One client; requests may follow each other without waiting (pipelining)."""
 
     def __init__(self, rows: int, metrics: Metrics) -> None:
         self._rows = rows

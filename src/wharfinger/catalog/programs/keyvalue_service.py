@@ -11,6 +11,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from math import inf
 
 from wharfinger.catalog.programs import resp
 from wharfinger.catalog.programs.serving import Connection, add_address, serve
@@ -35,17 +36,14 @@ class KeyValueStore:
     """
 
     def __init__(self) -> None:
-        self._values: dict[bytes, tuple[bool, int, bytes]] = {}
-        self._lapse: dict[bytes, float] = {}
+        # Whether it is compressed, its checksum, what is kept, and when it lapses.
+        self._values: dict[bytes, tuple[bool, int, bytes, float]] = {}
 
-    def set(self, key: bytes, value: bytes, seconds: float | None = None) -> None:
+    def set(self, key: bytes, value: bytes, seconds: float = inf) -> None:
         """Keep a value, for so long or for good."""
         large = len(value) >= COMPRESSED_FROM_BYTES
         kept = zlib.compress(value, LEVEL) if large else value
-        self._values[key] = (large, zlib.crc32(value), kept)
-        self._lapse.pop(key, None)
-        if seconds is not None:
-            self._lapse[key] = time.monotonic() + seconds
+        self._values[key] = (large, zlib.crc32(value), kept, time.monotonic() + seconds)
 
     def get(self, key: bytes) -> bytes | None:
         """The value as it was set; ``None`` = there is none.
@@ -55,7 +53,7 @@ class KeyValueStore:
         """
         if not self.has(key):
             return None
-        large, checksum, kept = self._values[key]
+        large, checksum, kept, _ = self._values[key]
         value = zlib.decompress(kept) if large else kept
         if zlib.crc32(value) != checksum:
             raise CommandRefused("the value's checksum does not fit")
@@ -63,19 +61,17 @@ class KeyValueStore:
 
     def has(self, key: bytes) -> bool:
         """Whether there is a value that has not lapsed."""
-        if key in self._lapse and time.monotonic() >= self._lapse[key]:
+        if key in self._values and time.monotonic() >= self._values[key][-1]:
             self.delete(key)
         return key in self._values
 
     def delete(self, key: bytes) -> bool:
         """Forget a value; whether there was one."""
-        self._lapse.pop(key, None)
         return self._values.pop(key, None) is not None
 
     def clear(self) -> None:
         """Forget all."""
         self._values.clear()
-        self._lapse.clear()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -121,7 +117,7 @@ class Commands:
 
     def _set(self, words: list[bytes]) -> bytes:
         key, value, *options = words
-        seconds: float | None = None
+        seconds = inf
         while options:
             option = options.pop(0).upper()
             if option in (b"EX", b"PX") and options:

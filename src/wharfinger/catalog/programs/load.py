@@ -7,7 +7,7 @@ request that came meanwhile, not for one ("coordinated omission"). *Closed loop*
 ``--rate``): each connection sends its next request as soon as it is answered; that finds how much
 a service can do.
 
-Each second (``--every``) one line tells the last ``--window`` seconds:
+Each second (``--every``) one line reports the last ``--window`` seconds:
 
     second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
 
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from wharfinger.catalog.programs.load_clients import CLIENTS, LoadClient, Request
+from wharfinger.catalog.programs.load_clients import DIALECTS, LoadClient, Request
 from wharfinger.catalog.programs.serving import port
 from wharfinger.catalog.programs.steps import stop_in_order, whole
 
@@ -36,12 +36,7 @@ RECONNECT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How many requests a second come when.
-
-    Attributes:
-        rate_per_second: From the beginning.
-        steps: (second, rate from then on), in order.
-    """
+    """Requests a second from the beginning, then by steps: (second, rate from then on)."""
 
     rate_per_second: float
     steps: tuple[tuple[float, float], ...] = ()
@@ -52,11 +47,8 @@ class Schedule:
         >>> [Schedule(200, ((40, 320), (80, 200))).rate(second) for second in (0, 40, 79, 80)]
         [200, 320, 320, 200]
         """
-        found = self.rate_per_second
-        for since, rate in self.steps:
-            if second >= since:
-                found = rate
-        return found
+        begun = [rate for since, rate in self.steps if second >= since]
+        return begun[-1] if begun else self.rate_per_second
 
     def after(self, second: float, share: float = 1.0) -> float | None:
         """When the request after that of ``second`` comes; ``None`` = never.
@@ -74,11 +66,7 @@ class Schedule:
 
 
 class LoadWindow:
-    """What became of the requests of the last seconds.
-
-    Args:
-        seconds: How far back it goes.
-    """
+    """What became of the requests of the last seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -117,16 +105,12 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 class Generator:
-    """Keeps requests coming and their results counted, within one event loop.
-
-    Args:
-        options: As the command line gives them.
-        schedule: ``None`` = closed loop.
-    """
+    """Keeps requests coming and counts their results; no schedule = closed loop."""
 
     def __init__(self, options: argparse.Namespace, schedule: Schedule | None) -> None:
         self._options = options
         self._schedule = schedule
+        self._dialect = DIALECTS[options.protocol](options)
         self._random = random.Random(options.seed)
         self._window = LoadWindow(options.window)
         self._idle: list[LoadClient] = []
@@ -161,8 +145,6 @@ class Generator:
     def _now(self) -> float:
         return time.monotonic() - self._zero
 
-    # --- arrivals ------------------------------------------------------------------------------
-
     def _arrive(self, schedule: Schedule) -> None:
         """Take in every request whose time has come, and wait for the next."""
         now = self._now()
@@ -182,8 +164,6 @@ class Generator:
         self._busy.add(client)
         self._number += 1
         client.send(Request(self._number, intended))
-
-    # --- ends ----------------------------------------------------------------------------------
 
     def _ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
         """A client has its answer, or will never have one."""
@@ -223,7 +203,7 @@ class Generator:
     async def _connect(self, *, patient: bool) -> None:
         """Connect, again and again until it succeeds."""
         loop, options = asyncio.get_running_loop(), self._options
-        make = partial(CLIENTS[options.protocol], self._ended, self._lost, options)
+        make = partial(LoadClient, self._dialect, self._ended, self._lost)
         while True:
             try:
                 _, client = await loop.create_connection(make, options.host, options.port)
@@ -234,8 +214,6 @@ class Generator:
             if not patient and self._schedule is None:
                 self._send(client, self._now())
             return
-
-    # --- the report ----------------------------------------------------------------------------
 
     def _report(self) -> None:
         now = self._now()
@@ -306,7 +284,7 @@ def interval(text: str) -> float:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options."""
     add = parser.add_argument
-    add("--protocol", choices=list(CLIENTS), default="http", help="default: http")
+    add("--protocol", choices=list(DIALECTS), default="http", help="default: http")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1")
     add("--port", type=port, required=True, metavar="N", help="of the service")
     add("--connections", type=whole, default=16, metavar="N", help="default: 16")
@@ -352,14 +330,10 @@ def main() -> int:
     schedule = None if options.rate is None else Schedule(options.rate, steps)
     stop_in_order()
     try:
-        asyncio.run(_run(options, schedule))
+        asyncio.run(Generator(options, schedule).run())
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-async def _run(options: argparse.Namespace, schedule: Schedule | None) -> None:
-    await Generator(options, schedule).run()
 
 
 if __name__ == "__main__":

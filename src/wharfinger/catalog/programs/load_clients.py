@@ -14,38 +14,46 @@ from wharfinger.catalog.programs.steps import sample_text
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
-
-    Attributes:
-        number: Counts all of them.
-        intended: When it was to be sent, in the schedule's seconds.
-    """
+    """One request, by its number; ``intended`` is when to send it, in the schedule's seconds."""
 
     number: int
     intended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a protocol asks and answers.
+
+    Attributes:
+        encoded: The bytes of a request, by its number.
+        answer_bytes: How long the whole answer is, by its beginning; ``None`` = not known yet.
+        is_success: Whether the service did what it was asked for, by the answer's beginning.
+    """
+
+    encoded: Callable[[int], bytes]
+    answer_bytes: Callable[[bytes], int | None]
+    is_success: Callable[[bytes], bool]
 
 
 class LoadClient(Connection):
     """One connection with at most one request under way.
 
     Args:
+        dialect: Of the service.
         ended: Called with the client, its request and whether that succeeded, once it has its
             answer or will never have one.
         lost: Called when the connection has ended.
-        options: The load generator's.
     """
 
     def __init__(
         self,
+        dialect: Dialect,
         ended: "Callable[[LoadClient, Request, bool], None]",
         lost: "Callable[[LoadClient], None]",
-        options: argparse.Namespace,
     ) -> None:
         self.request: Request | None = None
         self.closed = False
-        self._ended, self._lost = ended, lost
-        self._options = options
-        self._written = sample_text(options.value_bytes) if options.write_every else b""
+        self._dialect, self._ended, self._lost = dialect, ended, lost
         self._head = b""
         self._missing_bytes = 0
 
@@ -58,7 +66,7 @@ class LoadClient(Connection):
     def send(self, request: Request) -> None:
         """Send a request; there must be none under way."""
         self.request = request
-        self.transport.write(self.encoded(request.number))
+        self.transport.write(self._dialect.encoded(request.number))
 
     def data_received(self, data: bytes) -> None:
         """Count what comes, until the answer is whole."""
@@ -66,86 +74,75 @@ class LoadClient(Connection):
             self._missing_bytes -= len(data)
         else:
             self._head += data
-            size = self.answer_bytes(self._head)
+            size = self._dialect.answer_bytes(self._head)
             if size is None:
                 return
             self._missing_bytes = size - len(self._head)
         if self._missing_bytes <= 0:
             self._missing_bytes = 0
-            self._finish(succeeded=self.is_success(self._head))
+            self._finish(succeeded=self._dialect.is_success(self._head))
 
     def _finish(self, *, succeeded: bool) -> None:
         request, self.request, self._head = self.request, None, b""
         if request is not None:
             self._ended(self, request, succeeded)
 
-    # --- what the protocols say ----------------------------------------------------------------
 
-    def encoded(self, number: int) -> bytes:
-        """The bytes of a request."""
-        raise NotImplementedError
-
-    def answer_bytes(self, begin: bytes) -> int | None:
-        """How long the whole answer is; ``None`` = its beginning does not say yet."""
-        raise NotImplementedError
-
-    def is_success(self, begin: bytes) -> bool:
-        """Whether the service did what it was asked for."""
-        raise NotImplementedError
+def http(options: argparse.Namespace) -> Dialect:
+    """``GET /document/N`` for one document of ``--keys``; status 200 is success."""
+    request = b"GET /document/%d HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
+    return Dialect(
+        lambda number: request % (number % options.keys),
+        http_answer_bytes,
+        lambda begin: begin[9:12] == b"200",
+    )
 
 
-class HttpClient(LoadClient):
-    """``GET /document/N``."""
+def http_answer_bytes(begin: bytes) -> int | None:
+    r"""Of head and body.
 
-    def encoded(self, number: int) -> bytes:
-        """One document of ``--keys``."""
-        return b"GET /document/%d HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n" % (
-            number % self._options.keys
-        )
-
-    def answer_bytes(self, begin: bytes) -> int | None:
-        r"""Head and body.
-
-        >>> HttpClient.answer_bytes(None, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
-        43
-        """
-        head, end, _ = begin.partition(b"\r\n\r\n")
-        if not end:
-            return None
-        _, found, rest = head.lower().partition(b"\r\ncontent-length:")
-        return len(head) + 4 + (int(rest.partition(b"\r\n")[0]) if found else 0)
-
-    def is_success(self, begin: bytes) -> bool:
-        """Status 200."""
-        return begin[9:12] == b"200"
+    >>> http_answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+    43
+    """
+    head, end, _ = begin.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    _, stated, rest = head.lower().partition(b"\r\ncontent-length:")
+    return len(head) + 4 + (int(rest.partition(b"\r\n")[0]) if stated else 0)
 
 
-class KeyValueClient(LoadClient):
-    """``GET key:N``, and ``SET`` where writes are asked for."""
+def redis(options: argparse.Namespace) -> Dialect:
+    """``GET key:N`` for one key of ``--keys``, and ``SET`` where writes are asked for.
 
-    def encoded(self, number: int) -> bytes:
-        """One key of ``--keys``."""
-        key = b"key:%d" % (number % self._options.keys)
-        if self._options.write_every and number % self._options.write_every == 0:
-            return resp.command(b"SET", key, self._written)
+    An error is no success, nor is nil: what was asked for is not there.
+    """
+    value = sample_text(options.value_bytes) if options.write_every else b""
+
+    def encoded(number: int) -> bytes:
+        key = b"key:%d" % (number % options.keys)
+        if options.write_every and number % options.write_every == 0:
+            return resp.command(b"SET", key, value)
         return resp.command(b"GET", key)
 
-    def answer_bytes(self, begin: bytes) -> int | None:
-        r"""A line, and what it announces.
-
-        >>> KeyValueClient.answer_bytes(None, b"$5\r\nab"), KeyValueClient.answer_bytes(None, b"+O")
-        (11, None)
-        """
-        line, end, _ = begin.partition(b"\r\n")
-        if not end:
-            return None
-        size = int(line[1:]) if line.startswith(b"$") else -1
-        return len(line) + 2 + (size + 2 if size >= 0 else 0)
-
-    def is_success(self, begin: bytes) -> bool:
-        """No error, and not nil: what was asked for is there."""
-        return begin[:1] in (b"+", b"$") and not begin.startswith(b"$-1")
+    return Dialect(
+        encoded,
+        redis_answer_bytes,
+        lambda begin: begin[:1] in (b"+", b"$") and not begin.startswith(b"$-1"),
+    )
 
 
-CLIENTS: dict[str, type[LoadClient]] = {"http": HttpClient, "redis": KeyValueClient}
+def redis_answer_bytes(begin: bytes) -> int | None:
+    r"""Of a line, and what it announces.
+
+    >>> redis_answer_bytes(b"$5\r\nab"), redis_answer_bytes(b"+O")
+    (11, None)
+    """
+    line, end, _ = begin.partition(b"\r\n")
+    if not end:
+        return None
+    size = int(line[1:]) if line.startswith(b"$") else -1
+    return len(line) + 2 + (size + 2 if size >= 0 else 0)
+
+
+DIALECTS = {"http": http, "redis": redis}
 """By the name that ``--protocol`` takes."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 Step = Callable[[int], object]
-"""One step of work, told its number."""
+"""One step of work, by its number."""
 
 
 def run_one_of(

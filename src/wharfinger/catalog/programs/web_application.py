@@ -94,21 +94,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     _end_together(workers)
 
 
-def _end_together(workers: Sequence[int]) -> None:
+def _end_together(workers: list[int]) -> None:
     """When one ends, or we are asked to, all do."""
 
-    def stop(number: int, _frame: object) -> None:
+    def end(status: int) -> None:
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
-        sys.exit(128 + number)
+        sys.exit(status)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+        signal.signal(number, lambda number, _frame: end(128 + number))
     ended, _ = os.wait()
-    for worker in workers:
-        if worker != ended:
-            os.kill(worker, signal.SIGKILL)
-    sys.exit(1)
+    workers.remove(ended)
+    end(1)
 
 
 if __name__ == "__main__":

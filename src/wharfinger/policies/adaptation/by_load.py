@@ -15,6 +15,7 @@ from wharfinger.policies.adaptation.by_target import (
     carried_out,
     follow_reservation,
     measured_in,
+    sized,
 )
 from wharfinger.policies.adaptation.slack import load_of
 
@@ -44,9 +45,7 @@ class ByLoad(ByTarget):
             return
         slack = self._slack
         if slack.is_settled(record, now) and not slack.is_limit_reached(cluster.state, now):
-            request = cluster.request(record, now, load=load)
-            verdict = cluster.placement.resize(request, record.placements, cluster.view())
-            yield from carried_out(record, verdict)
+            yield from carried_out(record, sized(now, record, cluster, load=load))
 
     def _news(
         self, record: WorkloadRecord, remedies: Iterator[Remedy], cluster: Residents

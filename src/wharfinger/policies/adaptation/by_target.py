@@ -51,15 +51,10 @@ class ByTarget:
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         """How it stands to its target, and what it teaches about its present allocation."""
         tracking = self._slack.tracking(record)
-        newest = record.adjustments[-1] if record.adjustments else None
-        follow_up = (
-            newest is not None
-            and tracking is not None
-            and record.phase is Phase.RUNNING
-            and (
-                newest.performance_after is None
-                or now - newest.time <= self.settings.settling_seconds
-            )
+        is_running = tracking is not None and record.phase is Phase.RUNNING
+        follow_up = is_running and any(
+            made.performance_after is None or now - made.time <= self.settings.settling_seconds
+            for made in record.adjustments[-1:]
         )
         seen = self._learning.observations(record, now, slowdown)
         return Tracked(record.name, tracking, tuple(seen), follow_up)
@@ -117,9 +112,7 @@ class ByTarget:
         given = yield from self._others_give(now, record, off, cluster)
         if given:
             return  # What they give is there once they have been resized.
-        verdict = cluster.placement.resize(
-            cluster.request(record, now, off_target=off), record.placements, cluster.view()
-        )
+        verdict = sized(now, record, cluster, off)
         yield from carried_out(record, verdict)
         if isinstance(verdict, Refusal) and off.pace < 1:
             yield from self._relieve(now, record, off, cluster)
@@ -137,8 +130,7 @@ class ByTarget:
             more = self._slack.can_give(other, now) if given < short else None
             if more is None or self._slack.is_limit_reached(cluster.state, now):
                 continue
-            request = cluster.request(other, now, off_target=more)
-            verdict = cluster.placement.resize(request, other.placements, cluster.view())
+            verdict = sized(now, other, cluster, more)
             if isinstance(verdict, Plan):
                 for sign, placements in ((1, other.placements), (-1, verdict.placements)):
                     on_server = (p for p in placements if p.server == here.server)
@@ -232,13 +224,23 @@ def follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) -
     """Its user has changed its reservation; its allocation follows."""
     if record.phase is not Phase.RUNNING or record.revoking:
         return
-    verdict = cluster.placement.resize(
-        cluster.request(record, now), record.placements, cluster.view()
-    )
+    verdict = sized(now, record, cluster)
     yield from carried_out(record, verdict)
     if verdict is None:
         decision = adapted(cluster.placement.name, ReasonCode.OK, "its allocation stays")
         yield Unchanged(record.name, decision)
+
+
+def sized(
+    now: float,
+    record: WorkloadRecord,
+    cluster: Residents,
+    off: OffTarget | None = None,
+    load: float | None = None,
+) -> Plan | Refusal | None:
+    """What the placement says about the size of one that runs."""
+    request = cluster.request(record, now, off_target=off, load=load)
+    return cluster.placement.resize(request, record.placements, cluster.view())
 
 
 def carried_out(record: WorkloadRecord, verdict: Plan | Refusal | None) -> Remedies:

@@ -83,8 +83,6 @@ class Slack:
 
     settings: TargetSettings
 
-    # --- tracking ------------------------------------------------------------------------------
-
     def tracking(self, record: WorkloadRecord) -> TargetTracking | None:
         """What the newest measurement says of its target; ``None`` = nothing, or it is too late."""
         performance, target = record.performance, record.workload.target
@@ -135,8 +133,6 @@ class Slack:
             return None
         return min(rest, done * busy * allocated / max(used, 1.0), MAX_PACE)
 
-    # --- when to act -----------------------------------------------------------------------------
-
     def off_target(
         self, record: WorkloadRecord, state: ManagerState, now: float
     ) -> OffTarget | None:
@@ -165,11 +161,15 @@ class Slack:
         tracking, performance = record.tracking, record.performance
         if tracking is None or performance is None:
             return None
-        if max(tracking.normalized_performance, tracking.headroom or 0.0) < self.settings.gives:
+        reached = max(tracking.normalized_performance, tracking.headroom or 0.0)
+        if (
+            reached < self.settings.gives
+            or record.phase is not Phase.RUNNING
+            or record.revoking
+            or not self.is_settled(record, now)
+        ):
             return None
-        if record.phase is not Phase.RUNNING or record.revoking:
-            return None
-        return self._off(tracking, performance) if self.is_settled(record, now) else None
+        return self._off(tracking, performance)
 
     def _off(self, tracking: TargetTracking, performance: Performance) -> OffTarget:
         cpu = performance.readings.get(Quantity.CPU)
@@ -189,8 +189,6 @@ class Slack:
         """Whether all that happened to it was long enough ago, or before the clock was set back."""
         changes = (record.started_at, record.adjusted_at, record.phase_since)
         return not any(is_recent(at, now, self.settings.settling_seconds) for at in changes)
-
-    # --- suspension and migration ----------------------------------------------------------------
 
     def to_suspend(
         self, residents: Iterable[WorkloadRecord], violated: WorkloadRecord, now: float

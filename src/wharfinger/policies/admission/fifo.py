@@ -47,9 +47,8 @@ class Fifo:
         """All, up to the limit."""
         waiting, most = sum(view.waiting.values()), self.settings.max_waiting
         numbers = {"waiting": float(waiting), "max_waiting": float(most)}
-        is_full, message = waiting >= most, "none waits before it"
-        if waiting:
-            message = f"{waiting} waiting before it"
+        is_full = waiting >= most
+        message = f"{waiting} waiting before it" if waiting else "none waits before it"
         if is_full:
             message = f"{waiting} workloads wait already, the most that may"
         decision = Decision(

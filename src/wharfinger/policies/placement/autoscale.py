@@ -29,10 +29,7 @@ MOST_SERVERS = 8
 
 
 class Autoscale(LeastLoaded):
-    """Each server of a service is given the reservation.
-
-    Load is the CPU time that the service uses over what it was given, on all its servers.
-    """
+    """Each server of a service gets the reservation; load is CPU time used over CPU allocated."""
 
     name = "autoscale"
 
@@ -45,7 +42,9 @@ class Autoscale(LeastLoaded):
         is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
         if not is_service or not view.capabilities.resize:
             return None
-        count, most = len(placements), _most_servers(request, view)
+        by_user = request.workload.scale.max_servers
+        most = min(MOST_SERVERS, by_user, view.capabilities.max_servers_per_workload)
+        count = len(placements)
         if count > 1 and (count > most or _load_without_newest(request.load, placements) < IN):
             return self._scale_in(request, placements, view)
         if count < most and request.load > OUT:
@@ -59,21 +58,18 @@ class Autoscale(LeastLoaded):
         here = {view.row(placement.server) for placement in placements}
         verdict = self.place(replace(request, excluded=request.excluded | here), view)
         over = f"load {request.load:.0%} is over {OUT:.0%}"
-        decision = self._decision(request, view, f"{over}, and no other server has room")
         if isinstance(verdict, Refusal):
-            return Refusal(
-                replace(
-                    decision,
-                    accepted=False,
-                    reason=ReasonCode.NO_ROOM,
-                    would_change=(
-                        f"{wanted(request.reserved(view.capabilities))} free on another server"
-                    ),
-                )
+            room = wanted(request.reserved(view.capabilities))
+            refused = replace(
+                self._decision(request, view, f"{over}, and no other server has room"),
+                accepted=False,
+                reason=ReasonCode.NO_ROOM,
+                would_change=f"{room} free on another server",
             )
+            return Refusal(refused)
         ranked = [c for c in verdict.decision.candidates if c.reason is ReasonCode.OK]
         message = f"{over}: {ranked[0].server} makes {len(placements) + 1} servers"
-        decision = replace(decision, message=message, candidates=tuple(ranked))
+        decision = replace(self._decision(request, view, message), candidates=tuple(ranked))
         return Plan((*placements, *verdict.placements), decision)
 
     def _scale_in(
@@ -91,17 +87,8 @@ class Autoscale(LeastLoaded):
             reason=ReasonCode.OK,
             message=message,
             considered=len(view.names),
-            numbers={
-                "load": request.load or 0.0,
-                **needed(request.reserved(view.capabilities)),
-            },
+            numbers={"load": request.load or 0.0} | needed(request.reserved(view.capabilities)),
         )
-
-
-def _most_servers(request: PlacementRequest, view: ClusterView) -> int:
-    """On how many it may be: by the engine, by its user, and by the published baseline."""
-    scale = request.workload.scale.max_servers
-    return min(MOST_SERVERS, scale, view.capabilities.max_servers_per_workload)
 
 
 def _load_without_newest(load: float, placements: tuple[Placement, ...]) -> float:

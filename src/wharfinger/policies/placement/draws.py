@@ -27,11 +27,7 @@ class DrawSettings:
 
 
 class Drawing(ByReservation):
-    """A placement that draws.
-
-    Args:
-        settings: With another seed each workload may go elsewhere.
-    """
+    """A placement that draws; with another seed each workload may go elsewhere."""
 
     def __init__(self, settings: DrawSettings | None = None) -> None:
         self.settings: DrawSettings = settings or DrawSettings()

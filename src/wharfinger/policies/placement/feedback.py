@@ -1,9 +1,8 @@
 """Feedback: least-loaded placement, and CPU that follows each target (Quasar 4.1).
 
 The part of Quasar's adaptation that needs no classification: a workload that misses its target gets
-more of the server where it is, one that has more than it needs gives CPU back. How much is taken
-from proportion alone, as vertical autoscalers do; it is the baseline that a policy with
-predictions has to beat. *When* to look is the adaptation's business.
+more of the server where it is, one that has more than it needs gives CPU back, in proportion, as
+vertical autoscalers do. The baseline for policies with predictions.
 """
 
 from wharfinger.model.allocation import Placement
@@ -14,11 +13,7 @@ from wharfinger.policies.placement.resizing import ResizeSettings, follow_target
 
 
 class Feedback(LeastLoaded):
-    """Places as least-loaded does; the reservation is where sizing by measurement begins.
-
-    Args:
-        settings: Bounds of a step.
-    """
+    """Places as least-loaded does; sizing by measurement begins at the reservation."""
 
     name = "feedback"
 

@@ -83,11 +83,9 @@ class ServerOptions:
 
     Attributes:
         need: (S,) thousandths of a CPU that it would get.
-        memory_bytes: That it would get.
         reason: (S,) index in ``CODES``; that of ``OK`` where it could go.
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
-        contention: The residents and it.
         violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
         relaxed: No server keeps all workloads within that; the smallest violation was taken.
     """
@@ -196,8 +194,6 @@ class Quasar(ByReservation):
         self.settings: QuasarSettings = settings or QuasarSettings()
         self._confidence = self.settings.sizing.confidence
 
-    # --- placing ---------------------------------------------------------------------------
-
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Size on each server, drop those that don't fit, rank the others."""
         options = self._look(request, view)
@@ -285,11 +281,9 @@ class Quasar(ByReservation):
         if sizing.reached[row]:
             return f"{cpu} on {name} reach the target with {sure} confidence, and no less{harm}"
         return (
-            f"{cpu} on {name} give the most of what is free: {sizing.performance_on(row).mean:.0%} "
+            f"{cpu} on {name} give the most of what is free: {sizing.interval_on(row).mean:.0%} "
             f"of the target, which is not reached with {sure} confidence{harm}"
         )
-
-    # --- refusing --------------------------------------------------------------------------
 
     def _refuse(
         self, request: PlacementRequest, options: ServerOptions, view: ClusterView
@@ -310,38 +304,29 @@ class Quasar(ByReservation):
 
     def _too_high(self, sizing: Sizing, options: ServerOptions, view: ClusterView) -> Refusal:
         predicted = prediction(sizing.curve.best(), self._confidence)
-        message = (
+        why = (
             f"even alone on a whole server it would reach {predicted.mean:.0%} of its target "
             f"(at most {predicted.high:.0%} with {self._confidence:.0%} confidence)"
         )
-        would_change = "a lower target, or a larger or faster server"
+        mend = "a lower target, or a larger or faster server"
         nowhere = replace(options, score=np.full(len(view.names), inf))
-        reason = ReasonCode.TARGET_TOO_HIGH
-        refusal = self._refusal(reason, message, would_change, nowhere, view)
+        refusal = self._refusal(ReasonCode.TARGET_TOO_HIGH, why, mend, nowhere, view)
         return Refusal(replace(refusal.decision, predicted=predicted))
 
     def _refusal(
-        self,
-        reason: ReasonCode,
-        message: str,
-        would_change: str,
-        options: ServerOptions,
-        view: ClusterView,
+        self, reason: ReasonCode, why: str, mend: str, options: ServerOptions, view: ClusterView
     ) -> Refusal:
-        return Refusal(
-            Decision(
-                stage=Stage.PLACEMENT,
-                decided_by=self.name,
-                accepted=False,
-                reason=reason,
-                message=message,
-                would_change=would_change,
-                considered=len(view.names),
-                candidates=options.candidates(NOWHERE, view),
-            )
+        decision = Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=self.name,
+            accepted=False,
+            reason=reason,
+            message=why,
+            would_change=mend,
+            considered=len(view.names),
+            candidates=options.candidates(NOWHERE, view),
         )
-
-    # --- resizing --------------------------------------------------------------------------
+        return Refusal(decision)
 
     def resize(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView

@@ -1,7 +1,6 @@
 """Random: any server that has room, each as likely as the others.
 
-The baseline that knows nothing of load, platforms or interference: what a policy's knowledge is
-worth shows beside it.
+The baseline that knows nothing of load, platforms or interference.
 """
 
 from itertools import islice

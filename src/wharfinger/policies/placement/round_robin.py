@@ -18,10 +18,7 @@ from wharfinger.policies.placement.common import (
 
 
 class RoundRobin(ByReservation):
-    """Starts behind the server that took the newest workload; a candidate's score is its turn.
-
-    That server's name is what it notes.
-    """
+    """Starts behind the server that took the newest workload, which it notes; scores are turns."""
 
     name = "round-robin"
 

@@ -82,14 +82,9 @@ def _sizes(largest_millicpus: int, step: int, min_step: float) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True)
 class SizeCurve:
-    """Performance over target by size, without neighbors, where the curves hold.
+    """Performance over target by G sizes, without neighbors, where the curves hold.
 
-    Attributes:
-        sizes: (G,) thousandths of a CPU, ascending.
-        means: G.
-        stds: G, of the logarithm.
-        medians: (G,) of the logarithm.
-        variances: (G,) of that.
+    Sizes are thousandths of a CPU, ascending; deviations, medians and variances of the logarithm.
     """
 
     sizes: NDArray[np.int64]
@@ -128,10 +123,8 @@ class Sizing:
             were none; 0 where a server has no CPU at all.
         reached: (S,) whether the target is reached with the confidence.
         parts: Of the target, as far as they are classified.
-        curve: Performance over target by size.
         drop: What neighbors and the platform take off its logarithm.
         correctable: The part of it that is no part of the performance alone; ``None`` = no part.
-        confidence: The one that was asked for.
         hopeless: The target was out of reach from the beginning, even alone on the largest
             server. One that has only waited too long is not: late is better than never.
     """
@@ -145,14 +138,10 @@ class Sizing:
     confidence: float
     hopeless: bool
 
-    def performance_on(self, row: int) -> Estimate:
-        """Over the target on one server, with what it would be given there."""
-        drop, variance = _at(self.drop, row)
-        return worse_by(self.curve.at(int(self.cpu_millicpus[row])), drop, variance)
-
     def interval_on(self, row: int) -> Prediction:
-        """The same with its interval."""
-        return prediction(self.performance_on(row), self.confidence)
+        """Over the target on one server, with what it would be given there."""
+        pace = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
+        return prediction(pace, self.confidence)
 
     def prediction_on(self, row: int) -> Prediction:
         """The same in the target's own terms, too, and alone."""

@@ -2,19 +2,18 @@
 
 Source: Ousterhout, Wendell, Zaharia, Stoica, "Sparrow: distributed, low latency scheduling", SOSP
 2013: batch sampling (3.3), late binding (3.5), constraints (4.1); as Tarcil is compared with it
-(dissertation 7.2 and 7.6: two servers for each core). It looks at a few servers only, and neither
-at platforms nor at interference.
+(dissertation 7.2 and 7.6). It knows neither platforms nor interference.
 
-Late binding: a probe queues at its server, and the task goes to whichever of the servers
-drawn is free first. Here a workload for which none of them has room is refused with
+Late binding: a probe queues at its server, and the task goes to whichever of the servers drawn is
+free first. Here a workload for which none of them has room is refused with
 ``ReasonCode.PROBES_BUSY``: it waits for these servers alone, does not block those behind it, and is
-asked about again when one of them has room. Its draw hangs on its name, so it is the same again.
+asked about again when one of them has room. Its name decides what is drawn, so the draw stays.
 
-Deviations from Sparrow: the queues are the manager's, not the servers', so messages have no delay
-and nothing has to be cancelled; those that wait for one server are served by priority and arrival,
-and a small one may pass a large one that has no room yet; a workload is one task on one server, so
-the best of its probes is taken where Sparrow takes the best m for m tasks; a server that comes or
-leaves may change what is drawn.
+Deviations: the queues are the manager's, not the servers', so messages have no delay and nothing
+has to be cancelled; those that wait for one server are served by priority and arrival, and a small
+one may pass a large one that has no room yet; a workload is one task on one server, so the best of
+its probes is taken where Sparrow takes the best m for m tasks; a server that comes or leaves may
+change what is drawn.
 """
 
 from itertools import islice
@@ -49,7 +48,7 @@ PROBES_PER_CORE = 2
 """The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
 LOOKED_AT = 16
 """Times the probes: so many servers are drawn one by one; where too few of them would do, those
-that would are found by a scan."""
+that would are searched in a scan."""
 _POSSIBLE = frozenset({ReasonCode.OK, ReasonCode.NO_ROOM})
 
 
