@@ -9,7 +9,8 @@ import importlib
 import os
 from functools import partial
 
-from wharfinger.cli.options import add_option, add_output, refuse, seconds_above_zero, share, whole
+from wharfinger.cli.options import add_option, add_output, refuse
+from wharfinger.cli.readers import seconds_above_zero, share, whole
 from wharfinger.errors import InvalidInput
 
 SCALES = ("arbitrary", "common", "normalised")

@@ -64,9 +64,6 @@ def _percent(value: Record | None, form: str) -> str:
     return mean if value["low"] is None else f"{mean} ±{100 * (value['high'] - value['mean']):.1f}"
 
 
-# --- wide -------------------------------------------------------------------------------------
-
-
 def _lines(policies: Sequence[Record]) -> list[Record]:
     """One for each metric and policy, a metric's together."""
     keys = dict.fromkeys(key for policy in policies for key in policy["metrics"])

@@ -77,9 +77,6 @@ def _is_positive(decision: Record) -> bool:
     return bool(decision["accepted"]) or decision["reason"] == "recommended"
 
 
-# --- candidates ---------------------------------------------------------------------------------
-
-
 def _candidates(decision: Record, *, wide: bool) -> str:
     rows = decision["candidates"]
     columns = [column("SERVER", "name")]

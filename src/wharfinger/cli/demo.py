@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_option, add_output, seconds
+from wharfinger.cli.options import add_option, add_output
 from wharfinger.cli.progress import ended_in_order
+from wharfinger.cli.readers import seconds
 from wharfinger.errors import InvalidInput
 
 MIN_SECONDS = 15.0

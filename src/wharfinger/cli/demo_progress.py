@@ -116,7 +116,7 @@ def _state(row: Row) -> str:
 
 
 def _line(decision: Row) -> str:
-    refused = "waits: " if decision["stage"] == "placement" else "unchanged: "
+    refused = "unchanged: " if decision["stage"] == "adaptation" else "waits: "
     sign = "" if decision["accepted"] else refused
     return f"{decision['at_seconds']:4.0f} s  {decision['name']}: {sign}{decision['message']}"
 

@@ -6,18 +6,10 @@ from typing import Any
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets
 from wharfinger.cli.output import Column, column, table
+from wharfinger.demo.reservations import MAX_OVER, MIN_OVER, UNDER, with_room
 from wharfinger.demo.timeline import Row
 from wharfinger.demo.verdict import HELD_SHARE, SETTLE_SECONDS
-from wharfinger.demo.workloads import (
-    BASELINE,
-    MAX_OVER,
-    MIN_OVER,
-    SERVICES,
-    TARGETED,
-    TOLERANCE,
-    UNDER,
-    with_room,
-)
+from wharfinger.demo.workloads import BASELINE, SERVICES, TARGETED, TOLERANCE
 
 NOTABLE_SECONDS = 2.0
 NOTABLE_SHARE = 0.03
@@ -45,9 +37,6 @@ def as_text(result: Row) -> str:
 
 def _targeted(run: Row) -> list[Row]:
     return [row for row in run["workloads"] if row["name"] in TARGETED]
-
-
-# --- cells --------------------------------------------------------------------------------------
 
 
 def _percent(share: float | None) -> str:
@@ -109,9 +98,6 @@ _BASELINE: list[Column] = [
     ("RESERVED", _reserved),
     *_OUTCOME,
 ]
-
-
-# --- conclusions --------------------------------------------------------------------------------
 
 
 def _adjustments(run: Row) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from wharfinger.cli import comparison
 from wharfinger.cli import format as fmt
-from wharfinger.cli.options import add_option, add_output, refuse, whole
+from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
+from wharfinger.cli.readers import whole
 from wharfinger.errors import InvalidInput
 
 _SOME_TAKE = ("--tables", "--servers", "--workloads", "--regime")

@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.options import add_common, add_option, connect, refuse, whole
+from wharfinger.cli.options import add_common, add_option, connect, refuse
 from wharfinger.cli.output import Record, fields, show, table, to_json, to_yaml
+from wharfinger.cli.readers import whole
 from wharfinger.cli.tables import columns
 from wharfinger.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
-
 
 KINDS = ("workloads", "servers", "platforms", "queues", "events", "status")
 FOLLOW_SECONDS = 20.0

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_option, add_output, number, refuse, seconds_above_zero
+from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.output import Column, Record, column, fields, indented, show, table
 from wharfinger.cli.progress import Progress
+from wharfinger.cli.readers import number, seconds_above_zero
 from wharfinger.errors import InvalidInput
 
 # Not imported at run time: help needs none of it.

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.options import add_option, add_state, connect, whole
+from wharfinger.cli.options import add_option, add_state, connect
+from wharfinger.cli.readers import whole
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Answer, Client
-
 
 PIECE_BYTES = 256 * 1024
 TAIL_BYTES = 64 * 1024

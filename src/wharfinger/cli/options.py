@@ -1,15 +1,11 @@
-"""Options that several commands share, and the values that options take.
-
-The readers of values are argparse types: each raises ``argparse.ArgumentTypeError``.
-"""
+"""How options are declared, and those that several commands share."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from math import inf, nan, nextafter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wharfinger.cli.readers import seconds
 from wharfinger.errors import InvalidInput
 from wharfinger.runtime.state_directory import default_state_directory
 
@@ -111,57 +107,3 @@ def connect(arguments: argparse.Namespace) -> "Client":
     from wharfinger.cli.client import Client  # noqa: PLC0415
 
     return Client(state_path(arguments))
-
-
-# --- values -------------------------------------------------------------------------------------
-
-
-def seconds(text: str, *, allow_zero: bool = True) -> float:
-    """A duration such as ``30s`` or ``5m``; a bare number is seconds."""
-    # Imported where a duration is given: most calls give none.
-    from wharfinger.model.units import parse_duration_seconds  # noqa: PLC0415
-
-    bare = text.replace(".", "", 1).isdecimal() and text.isascii()
-    try:
-        return parse_duration_seconds(f"{text}s" if bare else text, allow_zero=allow_zero)
-    except InvalidInput as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-seconds_above_zero = partial(seconds, allow_zero=False)
-
-
-def number(
-    minimum: float, maximum: float, words: str, convert: Callable[[str], float] = float
-) -> Callable[[str], float]:
-    """A reader of numbers within these bounds, which are put in words for a user."""
-
-    def read(text: str) -> float:
-        try:
-            value = convert(text)
-        except ValueError:
-            value = nan
-        if not minimum <= value <= maximum:
-            raise argparse.ArgumentTypeError(f"{text!r}: write {words}")
-        return value
-
-    return read
-
-
-def whole(minimum: int, maximum: int = 10**9 - 1) -> Callable[[str], float]:
-    """A reader of whole numbers within these bounds."""
-    words = f"a whole number from {minimum} to {maximum}"
-    return number(minimum, maximum, words, _digits)
-
-
-def _digits(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
-
-
-def _fraction(text: str) -> float:
-    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-
-
-share = number(nextafter(0, 1), nextafter(inf, 0), "a share above 0, such as 10%", _fraction)
-probability = number(0.5, nextafter(1, 0), "a probability from 0.5 to below 1", _fraction)
-"""That a target can ask for."""

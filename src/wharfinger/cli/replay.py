@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
-from wharfinger.cli.options import add_option, add_output, probability, refuse
+from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.output import Record, fields, show
+from wharfinger.cli.readers import probability
 
 if TYPE_CHECKING:
     from wharfinger.runtime.replay import Replay

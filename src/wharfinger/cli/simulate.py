@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.cli import comparison
 from wharfinger.cli import format as fmt
 from wharfinger.cli.explain import explanation_text
-from wharfinger.cli.options import add_option, add_output, add_parts, probability, refuse, whole
+from wharfinger.cli.options import add_option, add_output, add_parts, refuse
 from wharfinger.cli.output import Record, column, fields, show, table
 from wharfinger.cli.progress import Progress
+from wharfinger.cli.readers import probability, whole
 from wharfinger.errors import InvalidInput
 
 # Imported by the functions that need it: help needs none of it, and it takes long.
@@ -115,9 +116,6 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
     )
 
 
-# --- one run ----------------------------------------------------------------------------------
-
-
 def _one(arguments: argparse.Namespace) -> None:
     from wharfinger.simulator.run import prepare  # noqa: PLC0415
 
@@ -181,9 +179,6 @@ def _value(key: str, value: Any) -> str:
 def _with_files(parts: list[str], files: Sequence[str], notes: Sequence[str] = ()) -> str:
     lines = [*notes, *(f"wrote {file}" for file in files)]
     return "\n\n".join([*parts, "\n".join(lines)] if lines else parts)
-
-
-# --- several ----------------------------------------------------------------------------------
 
 
 def _compare(arguments: argparse.Namespace) -> None:

@@ -18,7 +18,6 @@ from wharfinger.errors import Conflict, InvalidInput
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client, Query
 
-
 MAX_FILE_BYTES = 4 * 1024**2
 """The API takes no larger request."""
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets
-from wharfinger.cli.options import add_common, add_option, connect, seconds
+from wharfinger.cli.options import add_common, add_option, connect
 from wharfinger.cli.output import Column, Record, column, show, table
+from wharfinger.cli.readers import seconds
 from wharfinger.cli.workload_text import change, done
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
-
 
 SAMPLE_SECONDS = 0.5
 MIN_INTERVAL_SECONDS = 0.1

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, OK
-from wharfinger.cli.options import add_option, add_parts, add_state, probability, state_path
+from wharfinger.cli.options import add_option, add_parts, add_state, state_path
+from wharfinger.cli.readers import probability
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from wharfinger.errors import Unavailable
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
 
-
 NEWS_SECONDS = 10.0
 MIN_PAUSE_SECONDS = 0.05
 NAMES_PER_REQUEST = 100

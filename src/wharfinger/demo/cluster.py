@@ -88,8 +88,6 @@ class DemoCluster:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return "; ".join(lines[-3:]) or "it says nothing"
 
-    # --- its users -----------------------------------------------------------------------------
-
     def submit(self, text: str) -> None:
         """Submit manifests, as a file in the programs' working directory, where it stays."""
         file = self.work / "workloads.yaml"
@@ -122,8 +120,6 @@ class DemoCluster:
             time.sleep(2 * POLL_SECONDS)
         for workload in self.workloads() if drop_records else ():
             self.client.call("DELETE", "workloads", workload["name"])
-
-    # --- its end -------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self

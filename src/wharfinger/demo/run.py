@@ -10,20 +10,19 @@ from wharfinger.catalog.known_files import load_known, save_known
 from wharfinger.catalog.listing import groups_run_by
 from wharfinger.demo.cluster import Connect, DemoCluster
 from wharfinger.demo.picture import DemoRun, draw
+from wharfinger.demo.reservations import reservations
 from wharfinger.demo.solo import free_ports, measure_alone, others_busy
 from wharfinger.demo.timeline import Row, Timeline, busy_seconds
 from wharfinger.demo.verdict import judge, read_clients
 from wharfinger.demo.workloads import (
     BASELINE,
     FILLERS,
-    MEMORY_BYTES,
     SERVICES,
     SHARE,
     SURGE,
     SURGING,
     TARGETED,
     manifests,
-    reservations,
     targets,
 )
 from wharfinger.errors import Unavailable
@@ -34,6 +33,8 @@ FULL_SECONDS = 110.0
 SOLO_SECONDS = 3.0
 PROFILE_SECONDS = {"profile_seconds": 5.0, "service_profile_seconds": 8.0}
 """Services' clients see nothing for a few seconds."""
+MEMORY_BYTES = 192 * 1024**2
+"""What each workload's manifest states."""
 NOISE = 0.15
 """Of the CPUs: what the rest of the machine may use without a warning."""
 

@@ -1,13 +1,12 @@
-"""The demo's workloads (``workloads.yaml``): their targets and what users would reserve.
+"""The demo's workloads (``workloads.yaml``) and their targets.
 
 Pure. A target is a share of what its program does alone on one CPU, so nothing is tuned to one
 machine.
 """
 
-import random
 import sys
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from importlib.resources import files
 from string import Template
 
@@ -18,7 +17,6 @@ COMPLETE_BY = {"compress": 0.8, "sort": 0.85, "report": 0.9}
 """Batch jobs and their targets, as shares of the run's length."""
 TARGETED = (*SERVICES, *COMPLETE_BY)
 FILLERS = ("matrices", "scan", "rows")
-MEMORY_BYTES = 192 * 1024**2
 
 SHARE = 0.1
 """Of all CPUs: what each target needs, by what its program does alone."""
@@ -35,10 +33,6 @@ _MIN_LATENCY_SECONDS = 0.1
 """CPU limits count in periods of 100 ms: no bound is below one."""
 _LATENCY_FACTOR = 20.0
 """A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
-
-MIN_OVER, MAX_OVER, UNDER = 1.5, 3.0, 0.5
-_OVER_SHARE, _UNDER_SHARE = 0.7, 0.2
-_STEP_CPUS = 0.05
 
 
 def manifests(values: MutableMapping[str, object]) -> str:
@@ -87,44 +81,3 @@ def targets(
 
 def _round(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
-
-
-def reservations(
-    names: Sequence[str], need_cpus: float, seed: int, max_cpus: float
-) -> dict[str, float]:
-    """CPUs that users would reserve: over- and underestimates as in a large cluster, but milder.
-
-    There (Quasar, Figure 1d) 70% of workloads reserved up to ten times too much and 20% up to five
-    times too little. Here 70% reserve 1.5 to 3 times what they need, 20% half of it, and the rest
-    what they need; ``seed`` draws which. None is above ``max_cpus``: it would never start.
-
-    >>> stated = reservations("abcdefghij", 0.2, 0, 1.0).values()
-    >>> sum(cpus > 0.2 for cpus in stated), sum(cpus < 0.2 for cpus in stated)
-    (7, 2)
-    """
-    rng = random.Random(seed)
-    ranks = [(rank + 0.5) / len(names) for rank in range(len(names))]
-    rng.shuffle(ranks)
-    stated = {}
-    for name, rank in zip(names, ranks, strict=True):
-        factor = UNDER if rank < _OVER_SHARE + _UNDER_SHARE else 1.0
-        if rank < _OVER_SHARE:
-            factor = rng.uniform(MIN_OVER, MAX_OVER)
-        steps = round(need_cpus * factor / _STEP_CPUS)
-        stated[name] = round(min(max(_STEP_CPUS, steps * _STEP_CPUS), max_cpus), 3)
-    return stated
-
-
-def with_room(stated: Mapping[str, float], servers: int, cpus_each: float) -> list[str]:
-    """The workloads that the baseline would start at once if it backfilled.
-
-    >>> with_room({"a": 0.9, "b": 0.3, "c": 0.1}, 1, 1.0)
-    ['a', 'c']
-    """
-    idle, fitting = [cpus_each] * servers, []
-    for name, cpus in stated.items():
-        most = max(idle)
-        if cpus <= most + 1e-9:
-            idle[idle.index(most)] -= cpus
-            fitting.append(name)
-    return fitting

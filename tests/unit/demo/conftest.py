@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from wharfinger.demo.picture import DemoRun
+from wharfinger.demo.reservations import reservations
 from wharfinger.demo.timeline import DemoSample, Timeline
 from wharfinger.demo.verdict import ClientSecond, judge
 from wharfinger.demo.workloads import (
@@ -13,7 +14,6 @@ from wharfinger.demo.workloads import (
     SERVICES,
     TARGETED,
     manifests,
-    reservations,
     targets,
 )
 from wharfinger.manifest import load_manifests

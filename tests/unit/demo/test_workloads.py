@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.demo.conftest import SECONDS, STATED, workloads
+from wharfinger.demo.reservations import reservations
 from wharfinger.demo.workloads import (
     COMPLETE_BY,
     FILLERS,
     SHARE,
     TARGETED,
-    reservations,
     targets,
 )
 
