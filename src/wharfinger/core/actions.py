@@ -1,7 +1,7 @@
-"""Everything the core can ask for. An engine turns these into effects, each at most once.
+"""Everything the core can ask for. An engine turns these into effects.
 
-An action is asked for again after a crash or a lost answer, always under the same key; the
-engine makes sure that it has one effect, and reports what became of it.
+An action is repeated after a crash or a lost answer, always under the same key; the engine makes
+sure that it has one effect, and reports the outcome.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,7 @@ from wharfinger.model.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class StartWorkload:
-    """Start the program on these servers.
-
-    Attributes:
-        key: The start's identity: the same key never starts twice.
-    """
+    """Start the program on these servers; the same key never starts twice."""
 
     key: str
     workload: Workload
@@ -27,7 +23,7 @@ class StartWorkload:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkload:
-    """Ask it to stop, and kill the whole tree after the grace period.
+    """Ask it to stop, and kill the whole process tree after the grace period.
 
     The answer is ``WorkloadFinished`` or ``WorkloadVanished``; for a key the engine never
     started it is ``StartFailed``, and a later start under that key must fail too.
@@ -41,8 +37,8 @@ class StopWorkload:
 class ResizeAllocation:
     """Give the running workload these allocations.
 
-    Servers that it is not on are joined: its program is started there too. What it has on a server
-    that is not among them is stopped. On those that stay it goes on.
+    Its program is started on servers that are new, stopped on those that are not named, and
+    continues on the others.
     """
 
     key: str
@@ -65,9 +61,9 @@ class ResumeWorkload:
 
 @dataclass(frozen=True, slots=True)
 class MeasureWorkload:
-    """Report by ``ServerMeasured`` how it performs, as long as it runs.
+    """Report its performance by ``ServerMeasured`` as long as it runs.
 
-    Asked for again with another workload when its user changed its target or its measure.
+    Repeated with another workload when its user changed its target or its measure.
     """
 
     key: str
@@ -76,7 +72,7 @@ class MeasureWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ForgetWorkload:
-    """Drop what is kept of an ended start: its output and its traces. No answer."""
+    """Drop the output and traces of an ended start. No answer."""
 
     key: str
 
@@ -85,9 +81,8 @@ class ForgetWorkload:
 class ProfileWorkload:
     """Run the profiling plan; the answer is ``ProfilingFinished`` or ``ProfilingFailed``.
 
-    Asked for again after a crash under the same key: what an earlier asking left is cleared
-    away and the plan is run again, since copies have no effect. ``StopWorkload`` with its key
-    ends it.
+    After a crash it is repeated under the same key: what the earlier runs left is removed and the
+    plan runs again. ``StopWorkload`` with its key ends it.
     """
 
     key: str
@@ -97,9 +92,7 @@ class ProfileWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ClassifyWorkload:
-    """Estimate what the workload needs.
-
-    The answer is ``WorkloadClassified`` or ``ClassificationFailed``.
+    """Estimate what it needs; the answer is ``WorkloadClassified`` or ``ClassificationFailed``.
 
     Attributes:
         measurements: Of its profiling runs, or of itself as it runs; empty = a cold start.
@@ -112,11 +105,7 @@ class ClassifyWorkload:
 
 @dataclass(frozen=True, slots=True)
 class AcquireServer:
-    """Acquire a server; the answer is ``ServerAcquired`` or ``AcquisitionFailed``.
-
-    Attributes:
-        key: The order's identity: the same key never gets two servers.
-    """
+    """Acquire a server, one per key; the answer is ``ServerAcquired`` or ``AcquisitionFailed``."""
 
     key: str
     platform: str
@@ -124,18 +113,16 @@ class AcquireServer:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseServer:
-    """Give an acquired server back; the answer is ``ServerLeft``. Nothing is on it."""
+    """Release an acquired server, which is empty; the answer is ``ServerLeft``."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecidePlacement:
-    """Find a place on a snapshot; the answer is ``PlacementProposed``.
+    """Decide a placement on a snapshot; the answer is ``PlacementProposed``.
 
-    Attributes:
-        key: The question's identity; asked again after a crash, on a newer snapshot.
-        decider: Which decider is asked.
+    Repeated after a crash under the same key, on a newer snapshot.
     """
 
     key: str

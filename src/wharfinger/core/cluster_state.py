@@ -1,7 +1,5 @@
-"""What the core knows: the state that a snapshot keeps, and what is derived from it.
-
-Derived are the rows of servers and their residents (``Residency``), the queues, the index of keys.
-The fold changes it, event by event, through the moves that are here; nothing is decided.
+"""The state that a snapshot keeps, and what is derived from it: rows of servers and their residents
+(``Residency``), queues, index of keys. The fold changes it, event by event, with the methods here.
 """
 
 from wharfinger.core import events as ev
@@ -21,23 +19,20 @@ UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 
 
 class ClusterState:
-    """State and what is derived from it.
+    """The state and everything derived from it.
 
     Attributes:
         state: What a snapshot keeps.
-        queues: Workloads that wait for a place.
-        residency: What is where.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
-        ended: (order, uid, name) of the ended ones, oldest first.
-        suspended: Names of those that are.
+        ended: (order, uid, name) of ended workloads, oldest first.
         arriving: Stopped to be migrated, and now to be started where room is held for them.
-        resize_wanted: Running, or about to, with another reservation than they have.
+        resize_wanted: On servers, with an allocation that differs from their reservation.
         touched: Changed since the pending actions were derived last; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
-        questions: Names of the workloads that deciders are asked about, by the question's key.
-        reviews: When the admission looks again at each that waits for that.
+        questions: By the question's key, names of the workloads that deciders are asked about.
+        reviews: When the admission reviews each workload that waits for that.
     """
 
     def __init__(
@@ -85,14 +80,14 @@ class ClusterState:
     def decided(
         self, time: float, name: str, decision: Decision, trigger: Trigger
     ) -> WorkloadRecord:
-        """A decision about a workload, and where that takes it."""
+        """Record a decision about a workload, and move it."""
         record = self.state.workloads[name]
         record.remember(time, decision)
         self.move(time, record, trigger)
         return record
 
     def give_key(self, record: WorkloadRecord, key: str) -> None:
-        """A new start, or profiling, by a key of its own."""
+        """Give it the key of a new start or profiling."""
         if self.by_key.pop(record.key, None) is not None:
             self.dropped_keys.append(record.key)
         record.key = key
@@ -100,7 +95,7 @@ class ClusterState:
         self.by_key[key] = record.name
 
     def reported(self, time: float, event: ev.Event) -> WorkloadRecord | None:
-        """Move the workload that a report is about; ``None`` where the report is stale."""
+        """Move the workload that a report is about; ``None`` = the report is stale."""
         record = self.record_of(getattr(event, "key", ""))
         if record is None:
             return None
@@ -113,7 +108,7 @@ class ClusterState:
     # --- moving, and what follows from it --------------------------------------------------
 
     def move(self, time: float, record: WorkloadRecord, trigger: Trigger) -> None:
-        """Take a workload along an edge of the lifecycle, with all that hangs on it."""
+        """Move a workload along an edge of the lifecycle, with all that its phase implies."""
         source, target = record.phase, NEXT[record.phase, trigger]
         destination = record.planned if source is Phase.MIGRATING else ()
         self._leave_phase(time, record, target)
@@ -141,7 +136,6 @@ class ClusterState:
         self.touched[record.name] = None
 
     def _leave_phase(self, time: float, record: WorkloadRecord, target: Phase) -> None:
-        """What goes with the phase in which it was."""
         source = record.phase
         if source is Phase.QUEUED:
             self.dequeue(record)
@@ -166,7 +160,7 @@ class ClusterState:
     # --- admissions that look again, and deciders outside -----------------------------------
 
     def review_at(self, record: WorkloadRecord, time: float | None) -> None:
-        """The admission looks at it again then, while it waits; ``None`` = never."""
+        """The admission reviews it then, if it still waits; ``None`` = never."""
         record.review_at = time
         if time is None:
             self.reviews.drop(record.name)
@@ -174,7 +168,7 @@ class ClusterState:
             self.reviews.put(record.name, time)
 
     def wait_until(self, record: WorkloadRecord, time: float) -> None:
-        """It waits for a time; nothing that happens before is a reason to look at it."""
+        """It is not tried before this time, whatever happens."""
         self.undecided.pop(record.name, None)
         if record.phase is Phase.QUEUED:
             record.retry_at = time
@@ -183,7 +177,7 @@ class ClusterState:
             self.review_at(record, time)
 
     def unpark(self, record: WorkloadRecord) -> None:
-        """It is tried again."""
+        """Try it again."""
         if record.phase is Phase.QUEUED and not record.question:
             self.queues.leave(record)
             self.enqueue(record)
@@ -200,14 +194,14 @@ class ClusterState:
         self.touched[record.name] = None
 
     def drop_question(self, record: WorkloadRecord) -> None:
-        """No answer to it is waited for any more."""
+        """An answer is no longer expected."""
         self.questions.pop(record.question, None)
         record.question = ""
 
     def undelegate(self, record: WorkloadRecord) -> None:
         """The decider has answered: it waits in its queue again.
 
-        That is no reason to ask once more: the answer may be that there is no room.
+        That is no reason to ask again: the answer may be that there is no room.
         """
         self.drop_question(record)
         if record.phase is Phase.QUEUED:
@@ -221,7 +215,7 @@ class ClusterState:
             self.queues.room_changed = True
 
     def leave_unprofiled(self, record: WorkloadRecord) -> None:
-        """It waits for profiling no more."""
+        """It no longer waits for profiling."""
         if self.unprofiled.remove(entry_of(record)):
             self.queues.room_changed = True
 
@@ -234,7 +228,7 @@ class ClusterState:
             self.queues.room_changed = True
 
     def want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
-        """Whether its allocation should follow its reservation."""
+        """Set whether its allocation should follow its reservation."""
         record.resize_wanted = wanted
         if wanted:
             self.resize_wanted[record.name] = None

@@ -1,8 +1,7 @@
-"""Events and states to bytes and back, for the store. JSON, so that an operator can read it.
+"""Events and states to JSON bytes and back, for the store.
 
-Fields that a newer version adds need a default, so that older logs can be read; fields that are
-unknown are passed over. Anything else is a migration: ``_legacy_event`` and ``_legacy_state`` read
-what version 0.1 has written.
+Fields that a newer version adds need a default, so that older logs can be read; unknown fields are
+ignored. Anything else is a migration, here from version 0.1.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ def decode_event(kind: str, payload: bytes) -> ev.Event:
     """The event again, whichever version wrote it.
 
     Raises:
-        StoreDamaged: The kind is unknown or the payload is not of its form.
+        StoreDamaged: The kind is unknown or the payload does not have its form.
     """
     try:
         legacy = _LEGACY.get(kind)
@@ -55,7 +54,7 @@ def decode_state(payload: bytes) -> ManagerState:
     """The state again, whichever version wrote it.
 
     Raises:
-        StoreDamaged: The payload is not of its form.
+        StoreDamaged: The payload does not have its form.
     """
     try:
         if b'"last_placed":' in payload:
@@ -69,7 +68,7 @@ def decode_state(payload: bytes) -> ManagerState:
 
 
 def _renamed(kind: str, **names: str) -> Callable[[Fields], tuple[str, Fields] | None]:
-    """Another kind or other names of fields, where the old ones are there."""
+    """Another kind or other names of fields, if the old ones are present."""
 
     def migrate(fields: Fields) -> tuple[str, Fields] | None:
         if not all(old in fields for old in names):
@@ -85,7 +84,7 @@ def _profiling_planned(fields: Fields) -> tuple[str, Fields] | None:
 
 
 def _classification_planned(fields: Fields) -> tuple[str, Fields] | None:
-    """Without a key it was about a workload that runs."""
+    """Without a key it was about a running workload."""
     return None if "key" in fields else ("ReclassificationPlanned", fields)
 
 

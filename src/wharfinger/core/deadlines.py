@@ -1,16 +1,13 @@
-"""When something is due for each of many: the first is found without looking at the others.
-
-``lines`` keeps by it when delays end, ``world`` what was measured longest ago.
-"""
+"""One time per name; the earliest is at hand without looking at the others."""
 
 from heapq import heappop, heappush
 
 
 class Deadlines:
-    """One time a name, in seconds since the epoch.
+    """One time per name, in seconds since the epoch.
 
-    A time that was replaced or dropped stays in the heap until it comes to its top: so every
-    change costs the logarithm of their number.
+    A time that was replaced or dropped stays in the heap until it reaches the top: every change
+    costs the logarithm of their number.
     """
 
     def __init__(self) -> None:
@@ -21,17 +18,17 @@ class Deadlines:
         return name in self._at
 
     def put(self, name: str, time: float) -> None:
-        """Something is due for this one then, and at no other time."""
+        """Set the time of this name."""
         if self._at.get(name) != time:
             self._at[name] = time
             heappush(self._heap, (time, name))
 
     def drop(self, name: str) -> None:
-        """Nothing is due for this one any more."""
+        """Remove the time of this name."""
         self._at.pop(name, None)
 
     def first(self) -> tuple[float, str] | None:
-        """The earliest time, and whose it is; ``None`` = nothing is due for anyone."""
+        """The earliest time and its name; ``None`` = there is none."""
         heap, at = self._heap, self._at
         if not heap:
             return None

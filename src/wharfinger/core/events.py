@@ -1,12 +1,9 @@
-"""Everything that can happen. State is the fold of these and of nothing else.
+"""Every event. The state is the fold of these and of nothing else.
 
-Three kinds, by their origin:
-
-* *reports* come from the engine: what servers there are, what started, finished, vanished;
+* *reports* come from the engine: which servers exist, what started, finished, vanished;
 * *requests* come from clients, and one from the clock;
-* *decisions* come from the core itself. They are logged like the others, in the same
-  transaction as the event that caused them, so that a replay repeats what was decided
-  instead of deciding again (docs/decisions/0002).
+* *decisions* come from the core. They are logged in the same transaction as their cause, so that
+  a replay repeats what was decided instead of deciding again (docs/decisions/0002).
 
 Each event is logged under its class's name: renaming one is a schema migration (``codec``).
 """
@@ -29,14 +26,14 @@ from wharfinger.model.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class ServerReported:
-    """A server is there, or something about it has changed."""
+    """A server joined, or something about it has changed."""
 
     server: Server
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLeft:
-    """A server is gone; what ran there is reported one by one, never assumed."""
+    """A server is gone; the end of each workload there is reported separately, never assumed."""
 
     name: str
     reason: str
@@ -47,9 +44,8 @@ class EngineSynced:
     """The engine has reported everything that it found when it was opened.
 
     Attributes:
-        known_keys: Every start the engine knows of, whatever became of it. A start that the
-            core asked for and that is not among them never happened, and is asked for again.
-        servers: Every server it has.
+        known_keys: Every start the engine knows of, ended ones included. A start that the core
+            asked for and that is not among them never happened, and is asked for again.
     """
 
     known_keys: tuple[str, ...]
@@ -69,8 +65,7 @@ class WorkloadStarted:
 
     Attributes:
         handle: How an operator finds it on the engine, e.g. ``"pid 4711"``.
-        started_at: When, in seconds since the epoch; ``None`` = as it is reported. An engine
-            that was away learns of it later.
+        started_at: Seconds since the epoch; ``None`` = the time of the report.
     """
 
     key: str
@@ -80,11 +75,7 @@ class WorkloadStarted:
 
 @dataclass(frozen=True, slots=True)
 class StartFailed:
-    """The program did not start, for certain.
-
-    Attributes:
-        retryable: Another server, or the same one later, may do better.
-    """
+    """The program did not start, for certain; ``retryable`` = another start may succeed."""
 
     key: str
     reason: str
@@ -93,14 +84,14 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFinished:
-    """The program ended, and this is how.
+    """The program ended.
 
     Attributes:
-        exit_code: As the program gave it; ``None`` when a signal ended it.
+        exit_code: ``None`` when a signal ended it.
         signal: The signal's number; ``None`` when it exited.
-        reason: Stable word for machines, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``.
-        cpu_seconds: CPU time used by the whole tree; ``None`` where not measured.
-        ended_at: When, in seconds since the epoch; ``None`` = as it is reported.
+        reason: Stable word, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``.
+        cpu_seconds: CPU time of the whole process tree; ``None`` = not measured.
+        ended_at: Seconds since the epoch; ``None`` = the time of the report.
     """
 
     key: str
@@ -113,7 +104,7 @@ class WorkloadFinished:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadVanished:
-    """It is gone without an exit status, and none is guessed."""
+    """It is gone with an unknown exit status."""
 
     key: str
     reason: str
@@ -129,11 +120,11 @@ class AllocationResized:
 
 @dataclass(frozen=True, slots=True)
 class ResizeFailed:
-    """A running workload keeps the allocations that it had.
+    """A running workload keeps its allocations.
 
     Attributes:
-        placements: What could not be had; empty where the engine does not say. An answer to
-            an earlier resize is told from the answer to the present one by it.
+        placements: What was asked, which tells a late answer to an earlier resize from the answer
+            to this one; empty = the engine does not say.
     """
 
     key: str
@@ -143,11 +134,10 @@ class ResizeFailed:
 
 @dataclass(frozen=True, slots=True)
 class ServerMeasured:
-    """How those perform that run on one server: one event for all of them and a period.
+    """Performance of the workloads on one server: one event per server and period.
 
     Attributes:
-        samples: One for each that was asked to be measured and runs. One that runs on several
-            servers is measured as a whole, once a period, with the first of them.
+        samples: A workload on several servers is measured as a whole, with the first of them.
     """
 
     server: str
@@ -164,7 +154,7 @@ class ProfilingFinished:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingFailed:
-    """The profiling runs gave nothing; the workload is classified without."""
+    """The profiling runs gave nothing; the workload is classified without measurements."""
 
     key: str
     reason: str
@@ -172,7 +162,7 @@ class ProfilingFailed:
 
 @dataclass(frozen=True, slots=True)
 class ClassificationFailed:
-    """No estimator could classify it; the workload goes on without."""
+    """No estimator could classify it; the workload continues unclassified."""
 
     key: str
     reason: str
@@ -191,12 +181,12 @@ class WorkloadClassified:
 
 @dataclass(frozen=True, slots=True)
 class ManagerStarted:
-    """A manager process took the log over; what it decides by is part of the history.
+    """A manager process took over the log; its policy and settings are part of the history.
 
     Attributes:
-        nonce: Makes the keys of this process's starts unlike any earlier one's, also after
-            a part of the log was lost.
-        settings: Every setting of every part of its policy, and of the core.
+        nonce: Distinguishes this process's keys from all earlier ones, even from those in a lost
+            part of the log.
+        settings: Every setting of the core and of each part of the policy.
     """
 
     nonce: str
@@ -210,18 +200,14 @@ class ManagerStarted:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLost:
-    """The event log was found damaged; what could be saved was, and this is what could not.
-
-    Attributes:
-        report: What was found and what is gone, in words for the operator.
-    """
+    """The event log was damaged; ``report`` tells the operator what could not be saved."""
 
     report: str
 
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """The moment has come for which the core asked (``Manager.wake_at``)."""
+    """The time has come for which the core asked (``Manager.wake_at``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +219,7 @@ class WorkloadSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadUpdated:
-    """A user changed what a workload must reach or may use; the program stays."""
+    """A user changed its target or what it may use; the program stays."""
 
     workload: Workload
 
@@ -247,7 +233,7 @@ class WorkloadRevoked:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadForgotten:
-    """Its record and its output are dropped; only ended workloads can be forgotten."""
+    """The record and output of an ended workload are dropped."""
 
     name: str
 
@@ -257,7 +243,7 @@ class WorkloadForgotten:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadAdmitted:
-    """It may go on to profiling and placement."""
+    """It may continue to profiling and placement."""
 
     name: str
     decision: Decision
@@ -273,11 +259,7 @@ class WorkloadRejected:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlanned:
-    """It is profiled before it is classified and placed.
-
-    Attributes:
-        plan: What is run, and where room is kept for it.
-    """
+    """It is profiled before it is classified and placed; servers keep room for the plan's runs."""
 
     name: str
     key: str
@@ -296,11 +278,11 @@ class ClassificationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQueued:
-    """It waits for a place in this queue, behind those of its priority that came earlier.
+    """It waits in this queue, behind earlier ones of its priority.
 
     Attributes:
         decision: The admission's; ``None`` = there was nothing to decide.
-        review_at: When the admission looks at it again, in seconds since the epoch.
+        review_at: When the admission reviews it, in seconds since the epoch.
     """
 
     name: str
@@ -311,11 +293,7 @@ class WorkloadQueued:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDiverted:
-    """It waits in another queue from now on; within its priority in the order of arrival.
-
-    Attributes:
-        review_at: As in ``WorkloadQueued``.
-    """
+    """It moves to another queue, within its priority in the order of arrival."""
 
     name: str
     queue: str
@@ -325,11 +303,11 @@ class WorkloadDiverted:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadReviewed:
-    """The admission has looked at it again, and it stays where it is.
+    """The admission has reviewed it, and it stays in its queue.
 
     Attributes:
-        decision: ``None`` = there is nothing to tell.
-        review_at: When it looks the next time; ``None`` = not again.
+        decision: ``None`` = there is nothing to record.
+        review_at: When it is reviewed next; ``None`` = never.
     """
 
     name: str
@@ -339,7 +317,7 @@ class WorkloadReviewed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDeferred:
-    """It was tried and can't go on now; logged when the reason changes.
+    """It was tried and can't continue now; logged when the reason changes.
 
     Attributes:
         until: When it is tried again at the latest, in seconds since the epoch; ``None`` = when
@@ -353,7 +331,7 @@ class WorkloadDeferred:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlaced:
-    """It has a place; the engine is asked to start it there under this key."""
+    """It was placed; the engine is asked to start it under this key."""
 
     name: str
     key: str
@@ -363,11 +341,10 @@ class WorkloadPlaced:
 
 @dataclass(frozen=True, slots=True)
 class AllocationPlanned:
-    """Its allocations change while it runs; the engine is asked to carry that out.
+    """Its allocations change while it runs; the engine is asked to resize it.
 
     Attributes:
-        placements: Where it is to be from then on: on the servers where it is, on more, or on
-            some of them and others. What it holds on one that is not named ends.
+        placements: All of its allocations from then on; what it holds on other servers ends.
     """
 
     name: str
@@ -377,7 +354,7 @@ class AllocationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class AllocationUnchanged:
-    """Its allocations should have changed and can't; it goes on as it is."""
+    """Its allocations should have changed but can't."""
 
     name: str
     decision: Decision
@@ -385,11 +362,7 @@ class AllocationUnchanged:
 
 @dataclass(frozen=True, slots=True)
 class ReclassificationPlanned:
-    """It runs, and is classified again by how it does.
-
-    Attributes:
-        measurements: By which; ``None`` = by those that are known already.
-    """
+    """It is reclassified while it runs; ``measurements`` ``None`` = by those in its record."""
 
     name: str
     decision: Decision
@@ -398,11 +371,7 @@ class ReclassificationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSuspended:
-    """It gets no CPU time for a while, for the sake of a neighbor.
-
-    Attributes:
-        suspended_for: The neighbor, which keeps the decision too.
-    """
+    """It gets no CPU time for a while, for the sake of a neighbor, which keeps the decision too."""
 
     name: str
     suspended_for: str
@@ -411,11 +380,7 @@ class WorkloadSuspended:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResumed:
-    """It gets CPU time again.
-
-    Attributes:
-        ineffective: The neighbor for which it was suspended did no better.
-    """
+    """It gets CPU time again; ``ineffective`` = its suspension did not help the neighbor."""
 
     name: str
     decision: Decision
@@ -424,7 +389,7 @@ class WorkloadResumed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadMigrated:
-    """It is stopped, to be started again on these servers, which hold room for it meanwhile.
+    """It is stopped, to be started on these servers, which hold room for it meanwhile.
 
     Attributes:
         placements: Empty = wherever there is room by then.
@@ -437,7 +402,7 @@ class WorkloadMigrated:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPreempted:
-    """It is stopped for another's sake, and waits in its queue again."""
+    """It is stopped for the sake of another workload, and returns to its queue."""
 
     name: str
     preempted_for: str
@@ -446,14 +411,14 @@ class WorkloadPreempted:
 
 @dataclass(frozen=True, slots=True)
 class TargetsTracked:
-    """What the adaptation makes of the measurements of one server."""
+    """What the adaptation concludes from the measurements of one server."""
 
     samples: tuple[Tracked, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TrackingLost:
-    """These were not measured for so long that nothing is known of their targets."""
+    """These were not measured for so long that the state of their targets is unknown."""
 
     names: tuple[str, ...]
 
@@ -464,7 +429,7 @@ class PolicyNoted:
 
     Attributes:
         part: Kind and name, e.g. ``"placement:round-robin"``.
-        note: Replaces what it noted before.
+        note: Replaces its earlier note.
     """
 
     part: str
@@ -476,7 +441,7 @@ class ServerOrdered:
     """A server is to be acquired; the provisioner is asked for it.
 
     Attributes:
-        key: The order's identity, never used again.
+        key: Identity of the order, never reused.
         ordered_for: The workload that waits for it; empty = none in particular.
     """
 
@@ -488,7 +453,7 @@ class ServerOrdered:
 
 @dataclass(frozen=True, slots=True)
 class ServerReleased:
-    """A server that was acquired is given back; the provisioner is asked to take it."""
+    """An acquired server is to be released; the provisioner is asked to take it back."""
 
     name: str
     decision: Decision
@@ -496,11 +461,7 @@ class ServerReleased:
 
 @dataclass(frozen=True, slots=True)
 class PlacementDelegated:
-    """A decider outside the core is asked for a place.
-
-    Attributes:
-        key: The question's identity, never used again.
-    """
+    """A decider outside the core is asked for a placement; ``key`` identifies the question."""
 
     name: str
     key: str
@@ -510,7 +471,7 @@ class PlacementDelegated:
 
 @dataclass(frozen=True, slots=True)
 class PlacementConflicted:
-    """What a decider proposed does not hold any more; the workload is tried again."""
+    """A proposed placement is no longer possible; the workload is tried again."""
 
     name: str
     decision: Decision
@@ -518,11 +479,7 @@ class PlacementConflicted:
 
 @dataclass(frozen=True, slots=True)
 class ServerAcquired:
-    """A server that was ordered is there.
-
-    Attributes:
-        key: The order's.
-    """
+    """The server of the order with this key has joined."""
 
     key: str
     server: Server
@@ -530,11 +487,7 @@ class ServerAcquired:
 
 @dataclass(frozen=True, slots=True)
 class AcquisitionFailed:
-    """A server that was ordered will not come.
-
-    Attributes:
-        key: The order's.
-    """
+    """The server of the order with this key will not come."""
 
     key: str
     reason: str
@@ -542,12 +495,11 @@ class AcquisitionFailed:
 
 @dataclass(frozen=True, slots=True)
 class PlacementProposed:
-    """What a decider answers.
+    """A decider's answer to the question with this key.
 
     Attributes:
-        key: The question's.
-        placements: Where the workload should go; empty = nowhere now.
-        versions: Of the snapshot on which that was decided: for each placement its server's.
+        placements: Empty = no placement now.
+        versions: For each placement, its server's version in the snapshot it was decided on.
     """
 
     key: str

@@ -1,8 +1,7 @@
-"""The fold: how each event changes what the core knows. Nothing is decided or computed here.
+"""The fold: how each event changes the state. Nothing is decided or computed here.
 
-One function an event, over what ``ClusterState`` offers; ``apply`` finds it. ``Manager`` calls it
-with what it decided; a replay calls it alone. It reads events and state, and no setting but those
-that the log holds: so a log gives the same state whatever the program's own settings are by then.
+``Manager`` calls ``apply`` with what it decided; a replay calls it alone. It reads events, state
+and the settings that are logged, never the program's own: a log always gives the same state.
 """
 
 from collections.abc import Callable
@@ -101,10 +100,9 @@ def _policy_noted(cluster: ClusterState, _time: float, event: ev.PolicyNoted) ->
 
 
 def _history_lost(cluster: ClusterState, _time: float, _event: ev.HistoryLost) -> None:
-    """What is gone can't be brought back, but it may have held starts.
+    """The lost part may have held starts, whose keys have the nonces of earlier processes.
 
-    So nothing that an earlier process gave a key to is known to be ours any more: what the
-    engine knows beyond the records is a stray, and not to be forgotten.
+    Keys of those nonces that the engine knows and no record has are strays: never to be forgotten.
     """
     del cluster.state.nonces[:-1]
 
@@ -302,7 +300,7 @@ def _preempted(cluster: ClusterState, time: float, event: ev.WorkloadPreempted) 
 def _stopped(
     cluster: ClusterState, time: float, name: str, decision: Decision, kind: AdjustmentKind
 ) -> WorkloadRecord:
-    """It is stopped, to be started again."""
+    """Stop it, to be started again."""
     record = cluster.decided(time, name, decision, Trigger.MIGRATE)
     _keep(cluster, time, record, kind, decision, ())
     record.reason, record.message = decision.reason, decision.message
@@ -313,7 +311,7 @@ def _stopped(
 
 
 def _relieved(cluster: ClusterState, time: float, name: str, decision: Decision) -> None:
-    """A neighbor was suspended for this one's sake: that needs time to show."""
+    """A neighbor was suspended for its sake: the effect takes time to show."""
     record = cluster.state.workloads[name]
     record.remember(time, decision)
     _keep(cluster, time, record, AdjustmentKind.RELIEVED, decision)
@@ -590,7 +588,7 @@ def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingF
 def _stamped(
     cluster: ClusterState, record: WorkloadRecord, time: float, found: Measurements
 ) -> Measurements:
-    """With when and on what platform it was measured, which an engine need not say."""
+    """With the time and platform of the measurement, which an engine need not state."""
     server = cluster.state.servers.get(record.profiling.server) if record.profiling else None
     platform = found.platform or (server.platform.name if server else "")
     performance = {
@@ -653,7 +651,7 @@ def _classified(cluster: ClusterState, time: float, event: ev.WorkloadClassified
 
 
 def _when(said: float | None, earliest: float, now: float) -> float:
-    """When something happened that is reported ``now``; clocks may disagree a little."""
+    """When an event happened that is reported ``now``; clocks may differ a little."""
     return now if said is None else max(earliest, min(said, now))
 
 

@@ -1,7 +1,7 @@
-"""A workload's life as a table: which phases there are and what leads from one to another.
+"""A workload's life as a table of phases and transitions.
 
-The table is the only place that knows. The manager moves workloads by it, the tests walk
-every edge of it, and ``docs/pictures/lifecycle.svg`` is drawn from it.
+The manager moves workloads by this table alone, the tests walk every edge of it, and
+``docs/pictures/lifecycle.svg`` is drawn from it.
 """
 
 from dataclasses import dataclass

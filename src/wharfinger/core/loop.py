@@ -1,7 +1,6 @@
-"""The driver of a core: events go in, what follows is logged, then the actions are carried out.
+"""The driver of a core: events in, what follows is logged, then the actions are carried out.
 
-Live and simulated managers share it. They differ in what stands behind the ports, in where the log
-goes, and in the clock, whose time they give.
+Live and simulated managers share it; they differ in ports, log and clock.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,9 +20,9 @@ class Loop:
     """One core, its log and its ports.
 
     Args:
-        core: It decides; also an attribute, since a driver may put another in its place.
+        core: Also an attribute, since a driver may replace it.
         log: Where events go before anything is carried out.
-        ports: What stands behind each; an action for a port that is not there is answered so.
+        ports: What performs the actions of each; an action for an absent port is answered so.
         answered: Takes such answers, for a later turn.
     """
 
@@ -44,7 +43,7 @@ class Loop:
 
         Args:
             now: Seconds since the epoch, by the driver's clock.
-            events: In the order in which they came; what follows from all is logged at once.
+            events: In order of arrival; the consequences of all are logged at once.
         """
         handle = self.core.handle
         steps = [handle(now, event) for event in events]

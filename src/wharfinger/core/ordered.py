@@ -1,4 +1,4 @@
-"""A sorted list whose head goes cheaply: queues, and ended workloads."""
+"""A sorted list whose head is cheap to remove: queues, and ended workloads."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,7 @@ LEAST_REMOVED = 32
 class Ordered(Generic[OrderedEntry]):
     """Entries in ascending order, each at most once.
 
-    The next to go is mostly the first, and a new one mostly the last: neither moves the others.
-
-    Args:
-        entries: To begin with, in any order.
+    Mostly the first is removed and a new one is the last: neither moves the others.
 
     >>> line = Ordered([(2, "b"), (1, "a")])
     >>> line.add((3, "c"))
@@ -42,15 +39,15 @@ class Ordered(Generic[OrderedEntry]):
         return self._find(entry) >= 0
 
     def before(self, entry: OrderedEntry) -> int:
-        """How many come before this one, whether it is there or not."""
+        """How many come before this one, whether it is present or not."""
         return bisect_left(self._entries, entry, self._gone) - self._gone
 
     def add(self, entry: OrderedEntry) -> None:
-        """Enter one that is not there yet."""
+        """Enter one that is not present."""
         insort(self._entries, entry, self._gone)
 
     def remove(self, entry: OrderedEntry) -> bool:
-        """Take one out; whether it was there."""
+        """Remove an entry; whether it was present."""
         at = self._find(entry)
         if at > self._gone:
             del self._entries[at]

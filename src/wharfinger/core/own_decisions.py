@@ -1,4 +1,4 @@
-"""Records of what the core decides itself: that a verdict can't be carried out, and why."""
+"""Records of what the core decides itself: why a verdict can't be carried out."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from wharfinger.model.decisions import Decision, ReasonCode
 
 
 def conflict(decision: Decision, servers_changed: int) -> Decision:
-    """A proposal from outside that has no room."""
+    """A proposal from outside for which there is no room."""
     if servers_changed:
         message = "the servers that were proposed have no room for it any more"
         would_change = "a proposal on a newer snapshot; it is asked for"
@@ -25,7 +25,7 @@ def conflict(decision: Decision, servers_changed: int) -> Decision:
 
 
 def not_preempted(decision: Decision) -> Decision:
-    """A preemption of which no victim can be stopped."""
+    """A preemption whose victims can't be stopped."""
     return replace(
         decision,
         accepted=False,

@@ -1,7 +1,6 @@
-"""Pending actions: what the state asks for, and has not been answered yet.
+"""Pending actions: what the state asks for and the engine has not answered yet.
 
-They are derived from the state, never remembered beside it: so a crash between log and action loses
-none.
+They are derived from the state, so that a crash between log and action loses none.
 """
 
 from wharfinger.core import actions as act
@@ -14,7 +13,7 @@ from wharfinger.model.view import Capabilities
 
 
 class PendingActions:
-    """The actions that were not asked for before, by this process, in this form."""
+    """The actions that this process has not asked for yet, in this form."""
 
     def __init__(self, cluster: ClusterState, residents: ClusterResidents) -> None:
         self._cluster = cluster
@@ -23,7 +22,7 @@ class PendingActions:
         self._asked_of_provisioner: set[act.Action] = set()
 
     def ask_again(self) -> None:
-        """An engine begins: it may know nothing of what was asked before."""
+        """An engine begins, which may know nothing of earlier actions."""
         self._asked.clear()
         self._asked_of_provisioner.clear()
 
@@ -52,13 +51,12 @@ class PendingActions:
         return due
 
     def _question(self, record: WorkloadRecord) -> act.DecidePlacement:
-        """What a decider outside is asked; the snapshot is as new as the question."""
+        """What a decider is asked, on a new snapshot."""
         request = self._residents.request(record, record.phase_since)
         snapshot = self._residents.view().snapshot()
         return act.DecidePlacement(record.question, record.decider, request, snapshot)
 
     def _of_provisioner(self, state: ManagerState) -> list[act.Action]:
-        """Servers that are to come or go."""
         wanted: list[act.Action] = [
             act.AcquireServer(order.key, order.platform) for order in state.orders.values()
         ]
@@ -74,13 +72,13 @@ class PendingActions:
 
 
 def _identity(action: act.Action) -> tuple[object, ...]:
-    """What makes it another action than the one that was asked before."""
+    """What distinguishes it from an action that was asked for before."""
     about = action.workload if isinstance(action, act.MeasureWorkload) else None
     return type(action), getattr(action, "key", ""), getattr(action, "placements", None), about
 
 
 def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
-    """The actions, in the order in which they are to be carried out."""
+    """The actions for one workload, in order."""
     if record is None or record.phase in ENDED:
         return []
     if record.revoking or record.phase is Phase.MIGRATING:

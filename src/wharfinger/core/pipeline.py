@@ -1,18 +1,8 @@
 """The decision core: one event in, what to log and what to do out.
 
-The pipeline of a workload, in the order in which ``Manager._decide`` runs it:
-
-    reconcile   what the engine lost sight of is vanished, before anything else is decided
-    admission   what may come in, before anything is spent on it
-    profiling   measure and classify, where a planner wants it
-    queueing    by what is known now
-    adaptation  what runs comes before what waits, for the same room
-    placement   of what waits, in the admission's order
-    retention   the oldest ended records go
-
-The runtime calls ``handle`` with each report and request, appends ``Step.events`` to the
-log, and only then carries out ``Step.actions``. A replay calls ``apply`` with each logged
-event: what was decided is in the log and is not decided again.
+``Manager._decide`` is the pipeline, in reading order. The runtime calls ``handle`` with each report
+and request, appends ``Step.events`` to the log, and only then carries out ``Step.actions``. A
+replay calls ``apply`` with each logged event.
 """
 
 from collections.abc import Sequence
@@ -69,10 +59,10 @@ _BEGINNINGS = (ev.ManagerStarted, ev.EngineSynced)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What came of one event.
+    """The outcome of one event.
 
     Attributes:
-        events: To be logged together, the cause first; empty when it was no news.
+        events: To be logged together, the cause first; empty when the event changes nothing.
         actions: To be carried out once the events are on disk.
     """
 
@@ -93,15 +83,11 @@ class Manager:
     """The core. Deterministic: the same state and events give the same steps.
 
     Args:
-        policy: Its parts decide.
-        state: What a snapshot held; ``None`` = a new cluster.
-        settings: The core's own.
-        mode: Whether it acts, or only says what it would do.
+        state: From a snapshot; ``None`` = a new cluster.
+        settings: The core's own; ``None`` = the defaults.
 
     Attributes:
-        policy: What decides.
-        mode: As given.
-        state: What is known; to be read only.
+        state: To be read only.
     """
 
     def __init__(
@@ -125,7 +111,7 @@ class Manager:
 
     @property
     def recommends(self) -> bool:
-        """Whether it only says what it would do."""
+        """Whether it only reports what it would do."""
         return self.mode is Mode.RECOMMEND
 
     # --- in and out ----------------------------------------------------------------------
@@ -136,12 +122,7 @@ class Manager:
         return self._residents.view()
 
     def handle(self, now: float, event: ev.Report | ev.Request) -> Step:
-        """Take in one report or request and decide what follows from it.
-
-        Args:
-            now: Seconds since the epoch, by the runtime's clock.
-            event: What the engine, a client or the clock says.
-        """
+        """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
         if not is_news(self._cluster, event):
             return Step((), ())
         self._events = []
@@ -160,7 +141,7 @@ class Manager:
     def started(
         self, nonce: str, version: str, engine: str, able: Capabilities
     ) -> ev.ManagerStarted:
-        """The event with which this core takes a log over."""
+        """The event with which this core takes over a log."""
         return ev.ManagerStarted(
             nonce=nonce,
             version=version,
@@ -172,7 +153,7 @@ class Manager:
         )
 
     def apply(self, time: float, event: ev.Event) -> None:
-        """Fold one event of the log into the state, deciding nothing."""
+        """Fold one event of the log into the state, without deciding anything."""
         apply(self._cluster, time, event)
 
     def wake_at(self, now: float) -> float | None:
@@ -196,7 +177,7 @@ class Manager:
     # --- questions, asked before a request is made an event ------------------------------------
 
     def check_submission(self, workload: Workload) -> bool:
-        """Whether the workload is new; ``False`` = the same was handed in before.
+        """Whether the workload is new; ``False`` = the same was submitted before.
 
         Raises:
             Conflict: Another workload has its name.
@@ -214,7 +195,7 @@ class Manager:
         raise Conflict(f"workload {workload.name!r} exists ({record.phase}): {mend}")
 
     def check_update(self, workload: Workload) -> None:
-        """Whether a live workload may be changed to this.
+        """Check that a live workload may be changed to this.
 
         Raises:
             NotFound: There is no such workload.
@@ -243,22 +224,19 @@ class Manager:
         return record
 
     def record_of(self, key: str) -> WorkloadRecord | None:
-        """The workload whose newest start has this key; to be read only."""
+        """The workload whose current key this is; to be read only."""
         return self._cluster.record_of(key)
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
-        """What holds resources there, from being placed to being gone; to be read only."""
+        """What holds resources on a server, from placement to end; to be read only."""
         return self._cluster.residency.residents_of(server)
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
-        """All that was measured of a workload, before it ran and since."""
+        """All measurements of a workload, from before it ran and since."""
         return self.policy.adaptation.measured(record)
 
     def preview(self, workload: Workload, now: float) -> list[Decision]:
-        """What would be decided if the workload were submitted, or tried, now.
-
-        A copy of the state handles that, so it is what ``handle`` would do.
-        """
+        """What would be decided, on a copy of the state, if it were submitted or tried now."""
         known = self.state.workloads.get(workload.name)
         fork = Manager(
             self.policy,
@@ -283,11 +261,11 @@ class Manager:
         return [*made, *fork.behind(record)]
 
     def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
-        """What is decided for a waiting workload, were it served now; nothing is logged."""
+        """The decision for a waiting workload if it were served now; nothing is logged."""
         return self._place(now, record).decision
 
     def behind(self, record: WorkloadRecord) -> list[Decision]:
-        """What is served first, where that keeps a workload waiting."""
+        """The decision that says how many are served before a workload, if they keep it waiting."""
         if record.phase is not Phase.QUEUED:
             return []
         ahead = self._cluster.queues.before(record.queue, entry_of(record))
@@ -310,7 +288,7 @@ class Manager:
         return [other.name for other in self._residents.neighbors(record)]
 
     def queue_lengths(self) -> dict[str, int]:
-        """How many wait, by queue."""
+        """How many workloads wait, by queue."""
         return {name: self._cluster.queues.length(name) for name in self.policy.admission.queues}
 
     # --- the pipeline ----------------------------------------------------------------------
@@ -335,7 +313,7 @@ class Manager:
         self._observe(now)
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
-        """What the adaptation makes of the measurements; it is logged, and the fold assigns it."""
+        """Log what the adaptation concludes from measurements; the fold applies it."""
         adaptation, samples = self.policy.adaptation, []
         for sample in event.samples:
             record = self._cluster.running(sample.key)
@@ -348,7 +326,7 @@ class Manager:
             self._record(now, ev.TargetsTracked(tuple(samples)))
 
     def _arrive(self, now: float) -> None:
-        """One that was stopped to be migrated is started where room is held for it."""
+        """Start those that were stopped to be migrated where room is held for them."""
         for name in list(self._cluster.arriving):
             del self._cluster.arriving[name]
             record = self.state.workloads[name]
@@ -370,7 +348,7 @@ class Manager:
             self._record(now, ev.WorkloadPlaced(name, key, placements, decision))
 
     def _fits(self, placements: Sequence[Placement]) -> bool:
-        """Whether all of it can be had now, on servers that are named once."""
+        """Whether all of it can be allocated now, each server being named once."""
         view, servers = self.view, self.state.servers
         if len({placement.server for placement in placements}) < len(placements):
             return False
@@ -387,10 +365,10 @@ class Manager:
         return bool(placements)
 
     def _commit(self, now: float, record: WorkloadRecord, event: ev.PlacementProposed) -> None:
-        """Check what a decider proposes on its snapshot against the cluster as it is now.
+        """Check a proposal, made on a snapshot, against the cluster as it is now.
 
-        Where its servers have changed since, it has lost a conflict and is asked again. Where they
-        have not, the proposal was wrong: asking again before something changes would not help.
+        If its servers have changed since, it lost a conflict and the decider is asked again.
+        Otherwise the proposal was wrong: asking again before something changes would not help.
         """
         if record.phase is not Phase.QUEUED:
             return
@@ -412,7 +390,7 @@ class Manager:
                 self._hold(now, record, decision)
 
     def _changed_since(self, event: ev.PlacementProposed) -> int:
-        """How many of the servers of a proposal are not what they were on its snapshot."""
+        """How many servers of a proposal have changed since its snapshot."""
         view = self.view
         assert view.versions is not None
         now = dict(zip(view.names, view.versions.tolist(), strict=True))
@@ -423,9 +401,9 @@ class Manager:
         )
 
     def _reconcile(self, now: float, event: ev.EngineSynced) -> None:
-        """A start that the engine had taken and knows no more has vanished.
+        """A start that the engine had taken and no longer knows has vanished.
 
-        One that it had not taken is simply asked for again.
+        One that it had not taken is pending, and asked for again.
         """
         known = set(event.known_keys)
         for record in list(self.state.workloads.values()):
@@ -467,7 +445,7 @@ class Manager:
                 self._record(now, ev.WorkloadRejected(record.name, decision))
 
     def _review(self, now: float) -> None:
-        """Those whose time has come: the admission looks at them again."""
+        """Those whose review is due."""
         while (first := self._cluster.reviews.first()) is not None and first[0] <= now:
             record = self.state.workloads[first[1]]
             verdict = None
@@ -488,7 +466,7 @@ class Manager:
                     self._record(now, ev.WorkloadReviewed(record.name))
 
     def _profile(self, now: float, record: WorkloadRecord) -> bool:
-        """Plan its profiling, or let it wait for that; whether there is any to come."""
+        """Plan its profiling, or hold it until there is room; whether it is to be profiled."""
         planner = self.policy.estimation
         verdict = planner and planner.plan(record.workload, self.view)
         if not verdict:
@@ -519,7 +497,7 @@ class Manager:
         )
 
     def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
-        """It waits; why is logged when that changes."""
+        """Log why it waits, when that changes."""
         if record.deferral is not decision.reason:
             self._record(now, ev.WorkloadDeferred(record.name, decision))
 
@@ -542,11 +520,7 @@ class Manager:
             self._serve(now, self._cluster.queues.open(queue))
 
     def _profile_waiting(self, now: float) -> bool:
-        """Profile those that waited for room, in order, as far as there is some.
-
-        Returns:
-            Whether one went on to a queue without: no planner asks for it any more.
-        """
+        """Profile those that wait for room, in order; whether one was queued without profiling."""
         queued = False
         for _, _, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
@@ -557,7 +531,7 @@ class Manager:
         return queued
 
     def _serve(self, now: float, line: Ordered[QueueEntry]) -> None:
-        """Go through one queue; what is placed leaves it, and what can never be."""
+        """Try those of one queue in order; those that are placed or rejected leave it."""
         position = 0
         while position < len(line):
             record = self.state.workloads[line[position][2]]
@@ -569,7 +543,7 @@ class Manager:
             position += len(line) == before
 
     def _holds_up(self, now: float, record: WorkloadRecord) -> bool:
-        """Look for a place for one; whether what is behind it in its queue waits for it."""
+        """Try to place it; whether the workloads behind it in its queue must wait."""
         blocks = self.policy.admission.blocks
         if record.name in self._cluster.residency.leaving_for:
             # Asked before its victims have left, its placement would name the same, or more.
@@ -601,7 +575,7 @@ class Manager:
         return False
 
     def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
-        """One that was stopped to be migrated goes back rather than nowhere."""
+        """The placement's verdict; a migrated workload goes back rather than nowhere."""
         request = self._request(record, now)
         verdict = self.policy.placement.place(request, self.view)
         migrated = record.migrations > 0 and not record.start_failures
@@ -612,7 +586,7 @@ class Manager:
     def _preempt(
         self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
     ) -> ReasonCode:
-        """Stop the victims; it waits until they have left. What keeps it waiting."""
+        """Stop the victims; the reason why it waits until they have left."""
         for name in victims:
             victim = self.state.workloads.get(name)
             if victim is not None and self._may_preempt(record, victim):
@@ -625,7 +599,7 @@ class Manager:
         return told.reason
 
     def _may_preempt(self, record: WorkloadRecord, victim: WorkloadRecord) -> bool:
-        """Whether it can be stopped and started again; and would not be served first then."""
+        """Whether the victim is stoppable, and would not be served first afterwards."""
         queues = self.policy.admission.queues
         if victim.queue not in queues or not victim.workload.run.restartable:
             return False
@@ -647,7 +621,6 @@ class Manager:
         self._record(now, ev.ServerOrdered(key, order.platform, order.decision, ordered_for))
 
     def _provision(self, now: float) -> None:
-        """Servers to acquire and to release."""
         provisioning = self.policy.provisioning
         if provisioning is None or self.recommends:
             return
@@ -660,7 +633,7 @@ class Manager:
                 self._order(now, wanted)
 
     def _not_acquired(self, now: float) -> dict[str, float]:
-        """Platforms of which nothing is ordered, and until when; not after a clock was set back."""
+        """By platform, until when nothing is ordered; ignores failures later than ``now``."""
         longest = self._settings.reorder_seconds
         failed = self.state.not_acquired.items()
         return {name: at + longest for name, at in failed if 0 <= now - at < longest}
@@ -678,7 +651,7 @@ class Manager:
         return ProvisioningView(self.view, waiting, ordered, acquired, failed, now)
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
-        """Log what an adaptation wants; a core that only recommends says so instead."""
+        """Log a remedy; a core that only recommends logs a recommendation."""
         if self.recommends and not isinstance(remedy, Unchanged | Reclassify):
             name = remedy.suspended_for if isinstance(remedy, Suspend) else remedy.name
             remedy = Unchanged(name, recommended(remedy.decision))
@@ -703,7 +676,7 @@ class Manager:
             self._record(now, ev.WorkloadForgotten(self._cluster.ended[0][2]))
 
     def _observe(self, now: float) -> None:
-        """What the admission remembers of this step."""
+        """Log what the admission remembers of this step."""
         observe, key = self.policy.admission.observe, self._admission_key
         before = self.state.notes.get(key, "")
         for event in self._events[:]:
@@ -723,7 +696,7 @@ class Manager:
         apply(self._cluster, now, event)
 
     def _new_key(self, record: WorkloadRecord) -> str:
-        """Never used before, also not in a part of the log that was lost."""
+        """Unique also among keys in a lost part of the log."""
         return f"{record.uid}-{record.attempts + 1}-{self._nonce()}"
 
     def _question_key(self, record: WorkloadRecord) -> str:

@@ -1,8 +1,4 @@
-"""Through which port each action leaves the core, and what stands behind a port.
-
-An action is asked for under a key and answered by an event. The live runtime and the simulated one
-differ in what they put behind the ports, and in the clock.
-"""
+"""Through which port each action leaves the core; live and simulated runtimes fill the ports."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,7 +10,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 
 
 class Port(StrEnum):
-    """What kind of means an action needs."""
+    """What kind of service an action needs."""
 
     ENGINE = "engine"
     """Starts, sizes and stops workloads."""
@@ -54,23 +50,23 @@ def port_of(action: act.Action) -> Port:
 
 
 class Service(Protocol):
-    """What stands behind one of the other ports."""
+    """Performs the actions of one port that is not the engine's."""
 
     def perform(self, action: act.Action) -> None:
-        """Begin to carry out an action; its answer comes by ``poll``."""
+        """Begin an action; its answer comes by ``poll``."""
 
     def poll(self) -> Sequence[ev.Report]:
         """The answers since the last call, oldest first."""
 
     def fileno(self) -> int | None:
-        """A descriptor that is readable when there are answers; ``None`` = it answers at once."""
+        """Readable when there are answers; ``None`` = it answers at once."""
 
     def close(self) -> None:
-        """Keep what it has learnt, and let go."""
+        """Save what it has learned, and release its resources."""
 
 
 def unanswerable(action: act.Action) -> list[ev.Report]:
-    """What the core is told where nothing stands behind a port."""
+    """The answer to an action whose port is absent."""
     match action:
         case act.ClassifyWorkload(key=key):
             return [ev.ClassificationFailed(key, "this manager has no classifier")]

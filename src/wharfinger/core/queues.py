@@ -1,7 +1,7 @@
-"""The queues: what waits for a place, and what is worth trying.
+"""The queues: what waits for a placement, and what is worth trying.
 
-Derived from the records, never kept: a replay makes the same queues. ``ClusterState`` enters and
-removes workloads; the pipeline goes through the open ones when there may be a place.
+Derived from the records: a replay makes the same queues. ``ClusterState`` enters and removes
+workloads; the pipeline tries the open ones when there may be room.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ _EMPTY: Ordered[QueueEntry] = Ordered()
 class WaitingQueues:
     """Which workloads wait, and which of them are worth trying.
 
-    Not tried are: a workload that no server can take even when empty (until the servers change);
-    one that waits for a few servers (until one of these has room); one whose placement has named a
-    time; one whose start failed (until its backoff ends); one behind a blocked head. So what an
-    event costs does not grow with those that wait.
+    Not tried are: a workload that no server can hold even when empty (until the servers change);
+    one that waits for a few servers (until one has room); one whose placement named a time; one
+    whose start failed (until its backoff ends); one behind a blocked head. So the cost of an event
+    does not grow with the number that wait.
 
     Attributes:
-        room_changed: Something happened after which a waiting workload may find a place.
+        room_changed: Something happened after which a waiting workload may be placed.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class WaitingQueues:
         return len(self._all.get(queue, ()))
 
     def open(self, queue: str) -> Ordered[QueueEntry]:
-        """Workloads of a queue that may be tried, in order of service; it changes as they leave."""
+        """Workloads of a queue that may be tried, in order of service; live."""
         return self._open.get(queue, _EMPTY)
 
     def before(self, queue: str, entry: QueueEntry) -> int:
@@ -76,11 +76,11 @@ class WaitingQueues:
     # --- what need not be tried ----------------------------------------------------------
 
     def park(self, record: WorkloadRecord) -> None:
-        """It is not tried before the servers change: none can take it, even when empty."""
+        """It is not tried before the servers change."""
         self._open[record.queue].remove(entry_of(record))
 
     def await_room(self, record: WorkloadRecord, servers: Iterable[str]) -> None:
-        """Only room on one of these servers would give it a place."""
+        """It is not tried before there is room on one of these servers."""
         self.park(record)
         self._parked[record.name] = record.queue, entry_of(record)
         for server in servers:
@@ -103,7 +103,7 @@ class WaitingQueues:
                     self._open[queue].add(entry)
 
     def unpark_all(self) -> None:
-        """The servers have changed: whatever is parked is tried again."""
+        """The servers have changed: everything parked is tried again."""
         self.room_changed = True
         self._parked.clear()
         self._awaited.clear()
@@ -124,7 +124,7 @@ class WaitingQueues:
         self._blocked.clear()
 
     def is_delayed(self, record: WorkloadRecord) -> bool:
-        """Whether it waits for a time: after a failed start, or as its placement has said."""
+        """Whether it waits for a time: after a failed start, or as its placement named."""
         return record.name in self._delays or record.name in self._waits
 
     def wake_at(self, now: float, longest: float) -> float | None:
@@ -137,7 +137,7 @@ class WaitingQueues:
         return min(due, default=None)
 
     def end_delays(self, now: float, longest: float) -> bool:
-        """End those delays and waits whose time has come; whether there were any."""
+        """End those delays and waits that are due; whether there were any."""
         ended = False
         while (first := self._delays.first()) and not _is_backing_off(now, first[0], longest):
             self._delays.drop(first[1])
@@ -157,8 +157,5 @@ def entry_of(record: WorkloadRecord) -> QueueEntry:
 
 
 def _is_backing_off(now: float, until: float, longest: float) -> bool:
-    """Whether a failed start has to wait still.
-
-    More than the longest backoff is left only when the clock was set back.
-    """
+    """Whether a failed start still has to wait; more than ``longest`` means a clock set back."""
     return 0 < until - now <= longest

@@ -1,7 +1,6 @@
-"""Which workloads hold resources on which servers, and all that is derived from that.
+"""Which workloads hold resources on which servers, and everything derived from that.
 
-``ClusterState`` tells it of every placement that comes, changes or goes; placements and
-adaptations read it.
+``ClusterState`` reports every placement to it; placements and adaptations read it.
 """
 
 from wharfinger.core.deadlines import Deadlines
@@ -23,15 +22,9 @@ class Residency:
 
     Attributes:
         columns: What policies scan.
-        contention: How residents slow one another; ``None`` = nothing is kept of that.
-        residents: Names of the workloads that hold resources on a server, by the server's name.
+        contention: The contention model's table; ``None`` = there is no model.
+        residents: Names of residents, by the server's name.
         leaving_for: Names of those that are being stopped for a workload's sake, by its name.
-
-    Args:
-        state: Read only.
-        queues: Are told where there may be room.
-        contention: The model by which it is kept how residents slow one another.
-        index: What the placement keeps of the rows.
     """
 
     def __init__(
@@ -54,14 +47,14 @@ class Residency:
     # --- servers ---------------------------------------------------------------------------
 
     def put_server(self, server: Server, *, joins: bool) -> None:
-        """A server joins, or something about it has changed: its residents stay."""
+        """A server joins, or something about it has changed; its residents stay."""
         if joins and self.contention and server.name in self.columns:
             self.contention.drop(self.columns.row(server.name))
         self.columns.put(server, joins=joins)
         self.review_contention(server.name)
 
     def close_server(self, name: str) -> None:
-        """A server has left; its row goes with the last that is held there."""
+        """A server has left; its row is dropped with its last resident."""
         self.columns.close(name)
         self._drop_if_empty(name)
 
@@ -76,7 +69,7 @@ class Residency:
     # --- what is held there ----------------------------------------------------------------
 
     def index(self, record: WorkloadRecord) -> None:
-        """Enter a record of a snapshot; a server that has left may still hold it."""
+        """Enter a record of a snapshot; its servers may have left."""
         if not record.on_server and record.profiling is None:
             return
         for placement in held(record):
@@ -100,13 +93,13 @@ class Residency:
             (self.review if joins else self.watch)(placement.server)
 
     def resize(self, record: WorkloadRecord, planned: tuple[Placement, ...]) -> None:
-        """It is to have these allocations; until it has, servers keep the larger of both."""
+        """It is to get these allocations; until it has, servers keep the larger of both."""
         self.columns.hold(held(record), sign=-1)
         record.planned = planned
         self.settle_in(record)
 
     def settle(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
-        """A resize is over, and this is what it has."""
+        """A resize has ended with these allocations."""
         before = held(record)
         self.columns.hold(before, sign=-1)
         record.placements, record.planned = placements, ()
@@ -116,7 +109,7 @@ class Residency:
         self._queues.free(before)
 
     def release(self, record: WorkloadRecord) -> None:
-        """What it held on its servers is free."""
+        """Free what it holds on its servers."""
         placements = held(record)
         self.columns.hold(placements, sign=-1)
         record.planned = ()
@@ -124,7 +117,6 @@ class Residency:
         self._queues.free(placements)
 
     def _leave(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
-        """It is no resident of these servers any more."""
         for placement in placements:
             here = self.residents[placement.server]
             del here[record.name]
@@ -141,7 +133,7 @@ class Residency:
             self.columns.count_copy(placement.server, change)
 
     def end_copies(self, record: WorkloadRecord) -> None:
-        """Its profiling runs are over, or will be; the room that was kept for them is free."""
+        """Free the room that was kept for its profiling runs."""
         if record.profiling is None:
             return
         placements = held(record)
@@ -158,7 +150,6 @@ class Residency:
         return [self._state.workloads[name] for name in self.residents.get(server, ())]
 
     def _occupants(self, server: str) -> list[Occupant]:
-        """As placements see them."""
         return [
             Occupant(
                 record.name,
@@ -173,7 +164,7 @@ class Residency:
         ]
 
     def leave_for(self, record: WorkloadRecord, name: str) -> None:
-        """It is being stopped for this one's sake."""
+        """It is being stopped for the sake of this workload."""
         record.preempted_for = name
         self.leaving_for.setdefault(name, {})[record.name] = None
 
@@ -186,7 +177,7 @@ class Residency:
         record.preempted_for = ""
 
     def neighbors_change(self, record: WorkloadRecord, time: float) -> None:
-        """One comes or goes: what that does to its neighbors has to show before it is judged."""
+        """It comes or goes: the effect on its neighbors must show before they are adjusted."""
         for placement in record.placements:
             for neighbor in self.residents_of(placement.server):
                 neighbor.neighbors_changed_at = time
@@ -201,12 +192,12 @@ class Residency:
         return self.contention.slowdown_of(row, record.name)
 
     def review(self, server: str) -> None:
-        """What residents do to one another, and whether one violates its target."""
+        """Update the contention on a server, and whether a resident violates its target."""
         self._queues.room_changed |= self.review_contention(server)
         self.watch(server)
 
     def review_contention(self, server: str) -> bool:
-        """What residents do to one another; whether waiting workloads are to be looked at again."""
+        """Update the contention on a server; whether to try waiting workloads again."""
         if self.contention is None:
             return False
         reported = self._state.servers.get(server)
@@ -217,7 +208,7 @@ class Residency:
         return self.contention.put(self.columns.row(server), platform, counted)
 
     def watch(self, server: str) -> None:
-        """Whether a resident violates its target."""
+        """Update whether a resident of a server violates its target."""
         residents = self.residents_of(server)
         violating = any(r.tracking is not None and r.tracking.violating for r in residents)
         if self.columns.is_unsettled(server) != violating:
@@ -229,12 +220,12 @@ class Residency:
                 self._measured_at.put(record.name, record.performance.measured_at)
 
     def watch_all(self, record: WorkloadRecord) -> None:
-        """How it stands to its target has changed."""
+        """Update that for all servers of a workload."""
         for placement in held(record):
             self.watch(placement.server)
 
     def lost(self, now: float) -> tuple[str, ...]:
-        """Names of those for which servers take no new work, and that are not measured any more."""
+        """Names of those whose violation closes their servers, and that are no longer measured."""
         names: dict[str, None] = {}
         for server in self.columns.unsettled():
             for record in self.residents_of(server):
@@ -245,7 +236,7 @@ class Residency:
         return tuple(names)
 
     def stale_at(self, now: float) -> float | None:
-        """When the first of those has not been measured for too long; ``None`` = no such."""
+        """When the measurement of the first of those becomes stale; ``None`` = there are none."""
         while (first := self._measured_at.first()) is not None:
             at, name = first
             if self._is_watched(name, at):
@@ -254,7 +245,7 @@ class Residency:
         return None
 
     def _is_watched(self, name: str, measured_at: float) -> bool:
-        """Whether it is one of those still, and was measured last then."""
+        """Whether it is still one of those, and this is its newest measurement."""
         record = self._state.workloads.get(name)
         if record is None or not is_violated(record) or record.performance is None:
             return False
@@ -270,7 +261,7 @@ def is_stoppable(record: WorkloadRecord) -> bool:
 
 
 def resident(record: WorkloadRecord) -> Resident | None:
-    """As contention models see it; ``None`` = it is suspended, or not classified."""
+    """As contention models see it; ``None`` = suspended or not classified."""
     if record.classification is None or record.phase is Phase.SUSPENDED:
         return None
     stated = record.workload

@@ -1,4 +1,4 @@
-"""What an adaptation reads of the cluster, as the core has it."""
+"""What an adaptation reads of the cluster: the core's side of ``Residents``."""
 
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.seams.placement import PlacementPolicy
@@ -49,7 +49,7 @@ class ClusterResidents:
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
-        """Servers that failed to start it, unless no other is large enough."""
+        """Rows of servers that failed to start it, unless no other is large enough."""
         servers = self.state.servers
         need = PlacementRequest(record.workload).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
@@ -94,7 +94,7 @@ class ClusterResidents:
         return self._cluster.residency.slowdown_of(record)
 
     def platform_of(self, record: WorkloadRecord) -> str:
-        """Name of the platform on which it runs; empty = it has no place, or its server is gone."""
+        """Name of the platform on which it runs; empty = unknown."""
         placed = record.placements[:1]
         server = self.state.servers.get(placed[0].server) if placed else None
         return server.platform.name if server else ""

@@ -17,7 +17,7 @@ class CoreSettings:
         max_start_failures: After so many failed starts in a row a workload has failed.
         max_backoff_seconds: Longest wait before a failed start is tried again; it doubles.
         keep_ended: How many ended workloads keep their record and output.
-        reorder_seconds: After a failed order no server of its platform is ordered for so long.
+        reorder_seconds: After a failed order, no server of its platform is ordered for so long.
     """
 
     max_start_failures: int = 5
@@ -30,7 +30,7 @@ DEFAULTS = CoreSettings()
 
 
 def settings_in(state: ManagerState) -> CoreSettings:
-    """Those that the log holds; logs of version 0.1 hold none and were written under these."""
+    """Those in the log, which has none if version 0.1 wrote it."""
     logged = state.settings.get(CORE)
     return DEFAULTS if logged is None else _made(tuple(logged.items()))
 

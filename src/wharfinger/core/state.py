@@ -1,7 +1,6 @@
 """What the core knows, as plain values that a snapshot can hold.
 
-Only the fold changes these. What can be derived (the table of servers, the queues, the index of
-keys) is not here: see ``cluster_state``.
+Only the fold changes these. What can be derived from them is in ``cluster_state``.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ ADJUSTMENTS_KEPT = 32
 
 @dataclass(frozen=True, slots=True)
 class TimedDecision:
-    """A decision and when it was made, in seconds since the epoch."""
+    """A decision and its time, in seconds since the epoch."""
 
     time: float
     decision: Decision
@@ -56,16 +55,14 @@ class AdjustmentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """One thing that was done about a placed workload, and what became of it.
+    """Something done about a placed workload, and its effect.
 
     Attributes:
         time: In seconds since the epoch.
-        before: Where it was, and with how much.
-        after: Where it is from then on; empty = it does not run.
+        after: Empty = it does not run.
         reason: Stable word.
-        message: The cause, for people.
-        performance_before: Achieved over target when it was decided; ``None`` = not known.
-        performance_after: The same once it had time to show, or the newest before that.
+        performance_before: Achieved over target at the decision; ``None`` = unknown.
+        performance_after: The same after the settling time, or the newest before that.
     """
 
     time: float
@@ -80,48 +77,38 @@ class Adjustment:
 
 @dataclass(slots=True)
 class WorkloadRecord:
-    """One workload's state.
+    """One workload's state; times in seconds since the epoch.
 
     Attributes:
-        uid: Counts submissions; never used again, unlike a name.
-        key: The current start's (or profiling run's) identity; empty before the first.
-        placements: Where it is, and with how much.
+        uid: Counts submissions; never reused, unlike a name.
+        key: Identity of the current start (or profiling run); empty before the first.
         planned: The allocations it is being resized or migrated to, perhaps on other servers;
             empty otherwise.
-        attempts: How often it was given a place; the newest key's number.
-        starts: How often the program was started.
-        start_failures: How often a start failed that may be tried again.
+        attempts: How many keys it was given.
         excluded: Servers that failed to start it.
         not_before: When a failed start may be tried again.
-        retry_at: When its placement is asked again; ``None`` = whenever there may be room.
-        ended_order: When it ended, by a clock that is never set back.
+        retry_at: When its placement is tried again; ``None`` = whenever there may be room.
         revoking: Its user wants it stopped.
+        ended_order: When it ended, by a clock that is never set back.
         reason: Stable word for why it is where it is; empty when there is nothing to say.
         message: The same for people.
-        deferral: Why it could not go on when it was last tried; ``None`` = it was not, or could.
-        profiling: The plan of the runs under way, for which its server keeps room.
-        measurements: What they found; ``None`` = nothing.
-        classification: What it needs, as an estimator said; ``None`` = not known.
+        deferral: Why it could not continue when it was last tried; ``None`` = it could.
+        profiling: The plan of the runs under way, for which servers keep room.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
-        performance: What was measured last of its newest start; ``None`` = nothing.
-        tracking: How it stands to its target; ``None`` = not known.
+        performance: The newest measurement of its newest start.
         adjusted_at: When its allocation was changed last, or a neighbor was suspended for it.
-        predicted: How it should do where it is; ``None`` = nothing predicts.
-        observed: How it did under each allocation that it had, once that had settled; without
-            its neighbors, where their part is known between pairs.
+        observed: Settled performance under each allocation that it had, by CPU; without the
+            slowdown by neighbors where that is known between pairs.
         neighbors_changed_at: When a neighbor came or left last.
-        reclassifying: It runs, and is being classified again.
-        classified_at: When it was to be classified again last.
-        suspensions: How often it was suspended.
-        suspended_for: The neighbor for which that was last; empty = none.
-        suspended_at_performance: Achieved over target of that one then.
-        ineffective_at: When it turned out that its suspension had not helped; ``None`` = it had.
-        preempted_for: The workload for which it is being stopped; empty = it is not.
-        migrations: How often it was stopped to be started on another server.
-        review_at: When the admission looks at it again; ``None`` = not while it waits there.
-        question: Key of the question that a decider outside has been asked; empty = none.
-        decider: Which one.
-        adjustments: What was done about it since it was placed, the newest, oldest first.
+        reclassifying: It runs, and is being reclassified.
+        classified_at: When its last reclassification was planned.
+        suspended_for: The neighbor for which it was suspended last; empty = none.
+        suspended_at_performance: Achieved over target of that neighbor then.
+        ineffective_at: When its suspension proved ineffective; ``None`` = it helped.
+        preempted_for: The workload for which it is being stopped; empty = none.
+        review_at: When the admission reviews it; ``None`` = never.
+        question: Key of the open question to a decider; empty = none.
+        adjustments: Oldest first; the newest ``ADJUSTMENTS_KEPT``.
     """
 
     workload: Workload
@@ -190,7 +177,7 @@ class WorkloadRecord:
         return self.phase in ON_SERVER
 
     def remember(self, time: float, decision: Decision) -> None:
-        """Keep a decision; the first stays, of the others the newest."""
+        """Keep a decision; of ``DECISIONS_KEPT`` the first stays, then the newest."""
         if len(self.decisions) >= DECISIONS_KEPT:
             del self.decisions[1]
         self.decisions.append(TimedDecision(time, decision))
@@ -218,15 +205,15 @@ class ManagerState:
     Attributes:
         nonces: Of every manager process that has led this log since a part of it was lost.
         synced: Whether the engine of this process has reported what it found.
-        settings: Of the policy and the core that lead the log now, by part.
+        settings: The policy's and the core's, by part.
         notes: What parts of policies remember, by kind and name of the part.
-        orders: Servers that are ordered and not there yet, by key.
-        acquired: When each server that was acquired joined, in seconds since the epoch.
-        not_acquired: When an order for a platform failed last, unless one has come since.
-        releasing: Servers that are given back, in order.
+        orders: Servers that are ordered and have not joined yet, by key.
+        acquired: When each acquired server joined, in seconds since the epoch.
+        not_acquired: When an order for a platform failed last, unless one has succeeded since.
+        releasing: Servers that are being released, in order.
         servers: In the order in which they joined.
-        adjusted_at: When allocations were changed lately, newest last.
-        adjustment_counts: How many there were of each kind, since the log began.
+        adjusted_at: When allocations were changed recently, newest last.
+        adjustment_counts: By kind, since the log began.
         strays: Keys that the engine knows and this log does not.
     """
 
@@ -254,14 +241,14 @@ class ManagerState:
 
 
 def is_violated(record: WorkloadRecord) -> bool:
-    """Whether its target was violated when it was measured last."""
+    """Whether its target was violated at its newest measurement."""
     return record.tracking is not None and record.tracking.status < 0
 
 
 def held(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What servers keep for a workload: for its profiling copies; resized, the larger of both.
+    """What servers keep for a workload: for its profiling runs; resized, the larger of both.
 
-    A server that it joins keeps room for it from the plan on, one that it leaves until it has left.
+    Room is kept on a server it joins from the plan on, and on one it leaves until it has left.
     """
     if record.profiling is not None:
         return record.profiling.placements

@@ -29,16 +29,16 @@ COUNTS = (
 
 
 class ServerTable:
-    """One row a server. A departed server keeps its row until nothing is left on it.
+    """One row per server. A departed server keeps its row until nothing is left on it.
 
-    The arrays grow by doubling, so that a hundred thousand servers can join one by one. A view is
-    of the same memory, so it is rebuilt only when rows come or go; and what nothing but a pass
-    over all rows would tell is kept beside them: which servers are unsettled, the load index.
+    The arrays grow by doubling, so that servers can join one by one. A view is of the same memory:
+    it is rebuilt only when rows come or go. The unsettled servers and the load index are kept too,
+    since they would take a pass over all rows.
 
     Args:
-        contention: What views carry of that; rows as here.
-        index: What the placement keeps; it is told which rows have changed.
-        occupants: Tells views what is on a server.
+        contention: Its rows are numbered as here.
+        index: The placement's; it is told which rows have changed.
+        occupants: Names the workloads on a server.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class ServerTable:
         return name in self._row
 
     def row(self, name: str) -> int:
-        """The row of a server; -1 where there is none."""
+        """The row of a server; -1 = there is none."""
         return self._row.get(name, -1)
 
     def put(self, server: Server, *, joins: bool = False) -> None:
-        """Add a server, or take over what has changed about it.
+        """Add a server, or update it.
 
-        One that ``joins`` goes to the end with what is left on it from before: so the order is
-        the state's, and the same after a replay from a snapshot.
+        One that ``joins`` goes to the end, with what is left on it from before: the order is the
+        state's, and the same after a replay from a snapshot.
         """
         row, columns = self._row.get(server.name), self._columns
         if row is None:
@@ -96,7 +96,7 @@ class ServerTable:
         columns["platform"][row] = self._platforms[server.platform.name]
 
     def close(self, name: str) -> None:
-        """A server is gone: nothing more is placed there, and its row goes when it is empty."""
+        """Nothing more is placed on a server that has left; its row goes when it is empty."""
         row = self._row[name]
         self._touch(row)
         for closed in ("cpu_capacity", "memory_capacity", "accepting"):
@@ -107,7 +107,7 @@ class ServerTable:
         return int(self._columns["residents"][self._row[name]])
 
     def drop(self, name: str) -> None:
-        """Remove a row, moving those behind it up so that the order of joining stays."""
+        """Remove a row; later ones move up."""
         row = self._row.pop(name)
         self._loads.drop(row)
         if self._index is not None:
@@ -122,7 +122,7 @@ class ServerTable:
             self._row[behind] -= 1
 
     def hold(self, placements: Iterable[Placement], *, sign: int = 1) -> None:
-        """Add (or with ``sign`` -1 take away) what placements hold on their servers."""
+        """Add (or with ``sign`` -1 subtract) what placements hold on their servers."""
         columns = self._columns
         for placement in placements:
             row, allocation = self._row[placement.server], placement.allocation
@@ -132,22 +132,22 @@ class ServerTable:
             columns["residents"][row] += sign
 
     def count_copy(self, server: str, change: int) -> None:
-        """A profiling copy begins there (1), or has ended (-1)."""
+        """A profiling run begins there (1), or has ended (-1)."""
         self.touch(server)
         self._columns["copies"][self._row[server]] += change
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
-        """Whether a resident runs off its prediction."""
+        """Set whether a resident violates its target."""
         self.touch(server)
         self._columns["unsettled"][self._row[server]] = unsettled
         (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)
 
     def is_unsettled(self, server: str) -> bool:
-        """As ``unsettle`` has said last."""
+        """As ``unsettle`` was told last."""
         return server in self._unsettled_names
 
     def unsettled(self) -> list[str]:
-        """Servers of which that was said, in the order of rows."""
+        """Names of unsettled servers, in the order of rows."""
         return sorted(self._unsettled_names, key=self._row.__getitem__)
 
     def view(self, capabilities: Capabilities) -> ClusterView:
@@ -161,7 +161,7 @@ class ServerTable:
         return view
 
     def _show(self) -> dict[str, Any]:
-        """What of a view stays the same until rows come or go."""
+        """The part of a view that stays the same until rows come or go."""
         count = len(self._names)
         return {
             **{name: frozen(column[:count]) for name, column in self._columns.items()},
@@ -175,11 +175,10 @@ class ServerTable:
         }
 
     def touch(self, server: str) -> None:
-        """Something about a server changes that is not kept here: what its residents tolerate."""
+        """Something about a server changes that is not kept here, e.g. its residents' scores."""
         self._touch(self._row[server])
 
     def _touch(self, row: int) -> None:
-        """Something about a server changes."""
         self._columns["versions"][row] += 1
         self._loads.touch(row)
         if self._index is not None:

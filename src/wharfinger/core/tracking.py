@@ -1,4 +1,4 @@
-"""What an adaptation makes of measurements, as values that are logged and folded."""
+"""What an adaptation concludes from measurements, as values that are logged and folded."""
 
 from dataclasses import dataclass, replace
 
@@ -8,15 +8,14 @@ from wharfinger.model.profile import Entry
 
 @dataclass(frozen=True, slots=True)
 class TargetTracking:
-    """How a running workload stands to its target.
+    """A running workload's performance relative to its target.
 
     Attributes:
         normalized_performance: Achieved over target at the newest measurement.
         status: -1 = violated, 0 = met, 1 = exceeded by more than is needed.
-        since: Since when, in seconds since the epoch.
-        headroom: What it could reach over its target, as far as its idle CPU tells; ``None`` = no
-            more than it does.
-        violating: Its servers take no new work, for it may be the neighbors' fault.
+        since: Since when it has this status, in seconds since the epoch.
+        headroom: Capacity estimate over target, by its idle CPU; ``None`` = no more than achieved.
+        violating: Its servers take no new work, since its neighbors may be the cause.
     """
 
     normalized_performance: float
@@ -26,16 +25,16 @@ class TargetTracking:
     violating: bool = False
 
     def restarted(self, now: float) -> "TargetTracking":
-        """After an adjustment: how long its status lasts is counted from now on."""
+        """After an adjustment: the duration of its status counts from now."""
         return replace(self, since=now, violating=self.status < 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Performance under one allocation, as it is to be remembered.
+    """Performance under one allocation, to be remembered.
 
     Attributes:
-        forgets: Allocations of which nothing is remembered any more, in thousandths of a CPU.
+        forgets: Allocations to forget, in thousandths of a CPU.
     """
 
     quantity: Quantity
@@ -46,12 +45,12 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """What an adaptation makes of the newest measurement of one workload.
+    """What an adaptation concludes from the newest measurement of one workload.
 
     Attributes:
-        tracking: ``None`` = the measurement says nothing of its target.
-        observations: What it teaches about its present allocation.
-        follow_up: The newest adjustment is judged by this measurement.
+        tracking: ``None`` = the measurement says nothing about its target.
+        observations: Performance under its present allocation.
+        follow_up: This measurement shows the effect of the newest adjustment.
     """
 
     name: str

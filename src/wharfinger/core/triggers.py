@@ -1,4 +1,4 @@
-"""What a report means for the workload that it is about, and whether it is news."""
+"""What a report means for its workload, and whether it is news."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ _ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
 
 def answers_resize(event: ev.AllocationResized | ev.ResizeFailed, record: WorkloadRecord) -> bool:
-    """Whether it is the answer to what is asked now, not to an earlier resize."""
+    """Whether it answers the present resize, not an earlier one."""
     if record.phase is not Phase.ADJUSTING:
         return False
     unsaid = isinstance(event, ev.ResizeFailed) and not event.placements
@@ -25,7 +25,7 @@ def answers_resize(event: ev.AllocationResized | ev.ResizeFailed, record: Worklo
 def trigger_of(
     event: ev.Event, record: WorkloadRecord, settings: CoreSettings = DEFAULTS
 ) -> Trigger:
-    """What a report means for the workload that it is about."""
+    """What a report means for its workload."""
     match event:
         case ev.StartAccepted():
             return Trigger.ACCEPT
@@ -53,7 +53,7 @@ def trigger_of(
 
 
 def trigger_in(state: ManagerState, event: ev.Event, record: WorkloadRecord) -> Trigger:
-    """The same, under the settings that the log holds."""
+    """The same, with the settings in the log."""
     # Only a failed start hangs on settings, and most reports are others.
     if isinstance(event, ev.StartFailed):
         return trigger_of(event, record, settings_in(state))
@@ -61,7 +61,7 @@ def trigger_in(state: ManagerState, event: ev.Event, record: WorkloadRecord) -> 
 
 
 def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
-    """Whether a report changes anything; late and doubled ones do not."""
+    """Whether an event changes anything; late and repeated reports do not."""
     key = getattr(event, "key", None)
     if key is None:
         if isinstance(event, ev.ServerReported):

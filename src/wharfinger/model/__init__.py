@@ -1,4 +1,4 @@
-"""Frozen values in the field's words: what the core, policies, engines and clients speak of.
+"""Frozen values that the core, policies, engines and clients share.
 
-Nothing here acts. Units are in the names; missing is ``None``, never zero.
+Units are in the names; missing is ``None``, never zero.
 """

@@ -8,10 +8,9 @@ class Allocation:
     """Resources on one server.
 
     Attributes:
-        cpu_millicpus: Guaranteed CPU time in thousandths of a CPU; 0 for best-effort work,
-            which shares what is left.
+        cpu_millicpus: Guaranteed CPU time in thousandths of a CPU; 0 for best-effort work.
         memory_bytes: The limit on memory.
-        best_effort: Whether it may use any CPU time that others leave, at the lowest weight.
+        best_effort: It may use any idle CPU time, at the lowest weight.
     """
 
     cpu_millicpus: int
@@ -21,11 +20,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """An allocation on a named server.
-
-    Attributes:
-        role: What this part of the workload does, e.g. ``"master"``; empty = what all do.
-    """
+    """An allocation on a named server; ``role`` e.g. ``"master"``, empty = the same for all."""
 
     server: str
     allocation: Allocation

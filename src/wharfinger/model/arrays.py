@@ -1,4 +1,4 @@
-"""Arrays of numbers: the usual type, and what tables of columns do with them."""
+"""Arrays of numbers: the usual type, and operations of tables of columns."""
 
 from typing import TypeVar
 
@@ -10,13 +10,13 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def frozen(array: NDArray[Number]) -> NDArray[Number]:
-    """The same array, or view, that can't be written to any more."""
+    """The same array, or view, made read-only."""
     array.flags.writeable = False
     return array
 
 
 def grown(array: NDArray[Number], rows: int, width: int | None = None) -> NDArray[Number]:
-    """With at least so many rows, twice as many as before where that is not enough, and so wide.
+    """The array with at least so many rows (doubled if that is not enough) and this width.
 
     >>> grown(np.ones((1, 1)), 2, width=2).shape
     (16, 2)

@@ -1,9 +1,7 @@
-"""What a workload may be given, as vectors: the columns that classification works on.
+"""Configurations and settings: the columns that classification works on (Quasar 3.2).
 
-Source: Quasar 3.2. A *configuration* is what it gets of one server (cores, memory, storage) and
-the framework's parameters that it runs with; a *setting* is that on so many servers of one
-platform: one allocation and assignment. Both have a name that is parsed again, since matrices
-name their columns.
+A *configuration* is what a workload gets of one server (cores, memory, storage) and the parameters
+of its framework; a *setting* is that on a number of servers of one platform.
 """
 
 from dataclasses import dataclass, replace
@@ -23,14 +21,11 @@ class Configuration:
     """What a workload gets of one server, and how its framework is set.
 
     Attributes:
-        cpu_millicpus: Thousandths of a CPU.
-        memory_bytes: ``None`` = as much as there is.
-        storage_bytes: ``None`` = as much as there is.
-        parameters: Of the framework, by name, e.g. ``(("mappers", "8"), ("heap", "1Gi"))``; kept
-            in the order of their names.
+        memory_bytes: ``None`` = all of it; so with ``storage_bytes``.
+        parameters: Of the framework, sorted by name, e.g. ``(("heap", "1Gi"), ("mappers", "8"))``.
 
     Raises:
-        InvalidInput: A number is not above zero, or a name can't stand in a column's name.
+        InvalidInput: A number is not above zero, or a name can't be part of a column's name.
 
     >>> Configuration(2000, 4 * GIBIBYTE, parameters=(("mappers", "8"), ("heap", "1Gi"))).name
     'cpu=2000m,memory=4Gi,heap=1Gi,mappers=8'
@@ -58,7 +53,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """As a column bears it."""
+        """As columns are named."""
         amounts = (("memory", self.memory_bytes), ("storage", self.storage_bytes))
         limits = [(what, format_bytes(amount)) for what, amount in amounts if amount is not None]
         pairs = [("cpu", f"{self.cpu_millicpus}m"), *limits, *self.parameters]
@@ -66,10 +61,10 @@ class Configuration:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From its name.
+        """The configuration of that name.
 
         Raises:
-            InvalidInput: That is none; the message says what is wrong.
+            InvalidInput: The text is not such a name.
         """
         pairs = [part.partition("=") for part in text.split(",")]
         given = {name: value for name, mark, value in pairs if mark}
@@ -90,7 +85,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """To what multiples configurations are rounded, so that a matrix has few columns.
+    """The multiples to which configurations are rounded, so that a matrix has few columns.
 
     Source: Quasar 3.2: "integer multiples of cores and blocks of memory and storage".
     """
@@ -100,7 +95,7 @@ class Blocks:
     storage_bytes: int = 10 * GIBIBYTE
 
     def quantised(self, given: Configuration) -> Configuration:
-        """The nearest multiple, one at least.
+        """The nearest multiple, at least one.
 
         >>> Blocks().quantised(Configuration(2600, 3 << 28)).name
         'cpu=3000m,memory=1Gi'
@@ -123,15 +118,10 @@ def _or_none(amount: int | None, block: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One allocation and assignment: so much of so many servers of one platform.
-
-    Attributes:
-        platform: By name.
-        configuration: On each server.
-        servers: How many.
+    """One allocation and assignment: a configuration on each of some servers of one platform.
 
     Raises:
-        InvalidInput: No server.
+        InvalidInput: ``servers`` is less than one.
     """
 
     platform: str

@@ -1,9 +1,4 @@
-"""Verdicts and the record that each leaves.
-
-A policy or an admission answers with a value: a plan, or a refusal with a stable code that
-says what would have to change. Both carry the ``Decision`` that ``explain`` prints; nothing
-is reconstructed afterwards.
-"""
+"""Verdicts, and the ``Decision`` that each records and ``explain`` prints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -76,12 +71,11 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One server that was looked at.
+    """One server that was considered.
 
     Attributes:
-        server: Its name.
-        score: Lower is better within one decision; ``None`` where it was filtered out first.
-        reason: ``"ok"``, or the code of what spoke against it.
+        score: Lower is better within one decision; ``None`` = filtered out before scoring.
+        reason: ``"ok"``, or why it was filtered out.
         numbers: What was compared, units in the keys.
     """
 
@@ -102,13 +96,7 @@ class Term(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A predicted number with its bounds, in its own unit.
-
-    Attributes:
-        mean: As likely too low as too high.
-        low: Exceeded with the prediction's confidence.
-        high: Not exceeded with it.
-    """
+    """A predicted number with its bounds, in its own unit; see ``Prediction``."""
 
     mean: float
     low: float
@@ -120,13 +108,12 @@ class Prediction:
     """Predicted performance over target; 1 = exactly the target.
 
     Attributes:
-        mean: As likely too low as too high.
-        low: Reached with ``confidence``: the target is sized by it.
+        mean: The median.
+        low: Reached with ``confidence``: workloads are sized by it.
         high: Not exceeded with ``confidence``.
         confidence: From one half to 1.
-        performance: The same in the target's own terms, for those that are classified.
-        alone: The mean without neighbors there; ``None`` where their part is not known between
-            pairs.
+        performance: The same in the target's own terms, if the workload is classified.
+        alone: The mean without neighbors; ``None`` = their effect is not known between pairs.
         alone_std: Of its logarithm.
     """
 
@@ -144,16 +131,14 @@ class Decision:
     """The record of one decision.
 
     Attributes:
-        stage: Where in the pipeline.
-        decided_by: The policy's or admission's name.
-        accepted: Whether the workload goes on to the next stage.
-        reason: Stable code.
+        decided_by: Name of the part of the policy.
+        accepted: Whether the workload continues to the next stage.
         message: One sentence for the operator.
         would_change: What would have to change for another outcome; empty when accepted.
-        considered: How many servers were looked at.
+        considered: How many servers were considered.
         candidates: The best ``CANDIDATES_KEPT`` of them, best first.
         numbers: What was compared beyond the candidates' own numbers.
-        predicted: What performance is expected; ``None`` where nothing predicts.
+        predicted: ``None`` where nothing predicts.
     """
 
     stage: Stage
@@ -173,7 +158,7 @@ class Plan:
     """Where a workload goes, and why.
 
     Attributes:
-        note: What the placement remembers from now on; ``None`` = what it remembered before.
+        note: The placement's new note; ``None`` = unchanged.
     """
 
     placements: tuple[Placement, ...]
@@ -183,11 +168,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why it can't go anywhere now, and what would change that.
+    """Why it can't be placed now, and what would change that.
 
     Attributes:
-        waits_for: Names of the servers of which one must have more room, or change, before
-            asking again could have another answer; empty = that hangs on all of them.
+        waits_for: Names of servers; asking again is useless before one of them has more room or
+            changes. Empty = it depends on all servers.
     """
 
     decision: Decision
@@ -195,7 +180,7 @@ class Refusal:
 
 
 def recommended(decision: Decision) -> Decision:
-    """What would have been done, had the manager been told to act."""
+    """The decision, not carried out, of a manager that only recommends."""
     return replace(
         decision,
         accepted=False,

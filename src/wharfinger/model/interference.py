@@ -1,7 +1,7 @@
-"""What co-located workloads share, and how much they mind.
+"""The shared resources through which co-located workloads slow one another.
 
-Source: Paragon (TOCS) section 2.3, iBench (dissertation chapter 5); scales in
-``docs/papers.md``: tolerated and caused interference are 0-100 everywhere.
+Source: Paragon (TOCS) section 2.3, iBench (dissertation chapter 5). Tolerated and caused
+interference are scores 0-100 everywhere (``docs/papers.md``).
 """
 
 from enum import StrEnum

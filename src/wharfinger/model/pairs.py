@@ -1,14 +1,14 @@
-"""How workloads slow one another, where that is known between pairs and not by source.
+"""How workloads slow one another, where that is known between pairs instead of by source.
 
-Source: Paragon 2.3 gives each workload what it tolerates and what it causes, source by source of
-interference; here the sources are factors, found in a matrix of pairs (``contention/``).
-In logarithms the performance of u beside v, relative to u alone on the same platform, is
+Source: Paragon 2.3 gives each workload tolerated and caused interference by source; here the
+sources are factors of a matrix of pairs (``contention/``). In logarithms the performance of u with
+co-runner v, relative to u alone on the same platform, is
 
     ln r(u, v) = −Σ_f suffers_u[f] · presses_v[f]
 
-and beside several the sum over them: slow-downs multiply. Whether the two fit on one server at
-all is apart: a probability that they do not, Σ_g excluded_u[g] · excludes_v[g], whose sum over
-several is no less than the probability that one of them is in the way (Boole's inequality).
+and with several the sum over them: slowdowns multiply. Separately, Σ_g excluded_u[g] ·
+excludes_v[g] is the probability that the two do not fit on one server; its sum over several is an
+upper bound (Boole's inequality).
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,16 @@ ANY_PLATFORM = ""
 class PairProfile:
     """One workload's part in any pair, on one platform.
 
-    Any matrix is held exactly by factors that are the workloads themselves: ``suffers`` the row,
-    ``presses`` 1 at its own place.
+    Any matrix is represented exactly by factors that are the workloads themselves: ``suffers`` the
+    row, ``presses`` a unit vector.
 
     Attributes:
-        basis: Name of the factors; profiles of different bases say nothing of one another.
+        basis: Name of the factors; profiles of different bases are not comparable.
         suffers: (F,) how it is slowed.
         presses: (F,) how it slows others.
-        suffers_variance: (F,) of ``suffers``; empty = none, it is exact.
-        presses_variance: (F,) of ``presses``; empty = none.
-        excluded: (G,) probability that it does not fit beside one of each kind; empty = it fits
-            beside any.
+        suffers_variance: (F,) of ``suffers``; empty = exact. So with ``presses_variance``.
+        excluded: (G,) probability that it does not fit with one of each kind; empty = it fits
+            with any.
         excludes: (G,) probability that it is of each kind.
 
     >>> one = PairProfile("two", suffers=(0.0, 0.5), presses=(1.0, 0.0))
@@ -51,13 +50,13 @@ class PairProfile:
     excludes: tuple[float, ...] = ()
 
     def beside(self, *others: "PairProfile") -> "Relative":
-        """Performance beside others of the same basis, relative to alone."""
+        """Performance with co-runners of the same basis, relative to alone."""
         drop = sum(_dot(self.suffers, other.presses) for other in others)
         unfit = sum(_dot(self.excluded, other.excludes) for other in others)
         return Relative(exp(-drop), sqrt(self._variance(others)), min(1.0, unfit))
 
     def _variance(self, others: "tuple[PairProfile, ...]") -> float:
-        """Of the logarithm, each being unsure of its own: Var(s p) = s² Vp + p² Vs + Vs Vp."""
+        """Of the logarithm, with independent errors: Var(s p) = s² Vp + p² Vs + Vs Vp."""
         none = (0.0,) * len(self.suffers)
         own = self.suffers_variance or none
         presses = [sum(each) for each in zip(none, *(o.presses for o in others), strict=True)]
@@ -69,12 +68,12 @@ class PairProfile:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """Performance beside others over performance alone, as it is predicted.
+    """Predicted performance with co-runners over performance alone.
 
     Attributes:
         mean: The median; 1 = no slowdown.
         std: Of its logarithm.
-        unfit: Probability that they do not fit on one server, or more.
+        unfit: Upper bound of the probability that they do not fit on one server.
     """
 
     mean: float
@@ -83,7 +82,7 @@ class Relative:
 
 
 def profile_on(pairs: Mapping[str, PairProfile], platform: str) -> PairProfile | None:
-    """What holds on a platform; ``None`` = nothing is known there."""
+    """The profile that holds on a platform; ``None`` = unknown."""
     return pairs.get(platform) or pairs.get(ANY_PLATFORM)
 
 

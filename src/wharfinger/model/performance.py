@@ -1,8 +1,7 @@
-"""What was measured of a workload, and whether that keeps its target.
+"""What was measured of a workload, and whether it keeps its target.
 
-Engines report ``Sample`` values, the core keeps the newest as ``Performance``, views and
-policies read ``achieved`` and ``meets``. What could not be measured is a ``NoSignal`` with its
-reason, never a zero.
+Engines report ``Sample``, the core keeps the newest as ``Performance``, policies read ``achieved``
+and ``meets``. What could not be measured is a ``NoSignal`` with its reason, never a zero.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ STALE_SECONDS = 60.0
 
 
 class Quantity(StrEnum):
-    """What a number says, with its unit."""
+    """What a number measures, with its unit."""
 
     THROUGHPUT = "throughput_per_second"
     """Queries or operations a service answers."""
@@ -44,10 +43,9 @@ PROXIES = frozenset({Quantity.CPU, Quantity.INSTRUCTIONS})
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One smoothed number.
+    """One smoothed number, in the unit of its quantity.
 
     Attributes:
-        value: In the unit of its quantity.
         source: Where it comes from, for people, e.g. ``"progress lines"``.
         trusted: Whether it stands for the target; a proxy has to prove that first.
         correlation: Of a proxy with the workload's own metric, by rank, from -1 to 1;
@@ -62,24 +60,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NoSignal:
-    """A number that should be there and is not.
-
-    Attributes:
-        reason: Why, for people.
-    """
+    """Why a number that should have been measured was not, for people."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What an engine knows now of how one workload performs.
-
-    Attributes:
-        key: The start's.
-        readings: What was measured, by quantity.
-        silent: What should have been and was not; no quantity is in both.
-    """
+    """An engine's newest measurements of one workload; no quantity is both read and silent."""
 
     key: str
     readings: Mapping[Quantity, Reading] = field(default_factory=dict)
@@ -88,19 +76,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """The newest sample of a workload.
-
-    Attributes:
-        measured_at: Seconds since the epoch.
-        readings: As in ``Sample``; so is ``silent``.
-    """
+    """The newest sample of a workload; ``measured_at`` in seconds since the epoch."""
 
     measured_at: float
     readings: Mapping[Quantity, Reading] = field(default_factory=dict)
     silent: Mapping[Quantity, NoSignal] = field(default_factory=dict)
 
     def at(self, now: float) -> "Performance":
-        """What of it still holds: nothing, once it is older than ``STALE_SECONDS``."""
+        """The part that still holds: nothing, once it is older than ``STALE_SECONDS``."""
         age_seconds = now - self.measured_at
         if age_seconds <= STALE_SECONDS:
             return self
@@ -110,7 +93,7 @@ class Performance:
         )
 
     def trusted(self, quantity: Quantity) -> float | None:
-        """A reading that stands for the target; ``None`` where there is none."""
+        """A reading that stands for the target; ``None`` = there is none."""
         reading = self.readings.get(quantity)
         return reading.value if reading is not None and reading.trusted else None
 
@@ -120,10 +103,9 @@ class Achieved:
     """Performance in a target's terms; ``None`` = not measured.
 
     Attributes:
-        throughput_per_second: Of a service.
         latency_seconds: At the target's percentile.
         rate_per_second: In the unit that ``measure`` reads.
-        completion_seconds: From being handed in to the end; predicted while it runs.
+        completion_seconds: From submission to the end; predicted while it runs.
     """
 
     throughput_per_second: float | None = None
@@ -136,12 +118,7 @@ NOTHING = Achieved()
 
 
 def achieved(performance: Performance, submitted_at: float) -> Achieved:
-    """What a running workload achieves, from readings that are trusted.
-
-    Args:
-        performance: The newest.
-        submitted_at: When it was handed in, in seconds since the epoch.
-    """
+    """What a workload submitted then (seconds since the epoch) achieves, by trusted readings."""
     remaining = performance.trusted(Quantity.REMAINING)
     passed_seconds = max(0.0, performance.measured_at - submitted_at)
     return Achieved(
@@ -153,10 +130,7 @@ def achieved(performance: Performance, submitted_at: float) -> Achieved:
 
 
 def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
-    """Whether every part of a target is kept within the tolerance.
-
-    Returns:
-        ``False`` as soon as one part is missed; ``None`` while a part is not measured.
+    """Whether every part of a target is kept; ``None`` = unknown, for a part is not measured.
 
     >>> from wharfinger.model.workload import LatencyBound
     >>> target = Target(throughput_per_second=100, latency=LatencyBound(99, 0.01))
@@ -180,12 +154,9 @@ def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
 
 
 def pace(target: Target, performance: Performance, submitted_at: float) -> float | None:
-    """Performance over target: 1 = exactly kept, below 1 = missed, the worst part counts.
+    """Performance over target by its worst part; ``None`` = a part is not measured.
 
-    For a completion time it is the time that is left over the time that the rest will take.
-
-    Returns:
-        ``None`` while a part of the target is not measured.
+    For a completion time it is the time left over the time that the rest will take.
 
     >>> readings = {Quantity.RATE: Reading(60.0, "progress lines")}
     >>> pace(Target(rate_per_second=80), Performance(0.0, readings), 0.0)
@@ -226,7 +197,7 @@ def _stays_below(value: float | None, bound: float | None, tolerance: float) -> 
 
 
 def as_performance(quantity: Quantity, value: float) -> float:
-    """In a scale on which more is better; applied twice it gives the value again.
+    """On a scale where more is better; applied twice it gives the value again.
 
     >>> as_performance(Quantity.LATENCY, 0.004), as_performance(Quantity.RATE, 12.0)
     (250.0, 12.0)

@@ -1,7 +1,7 @@
-"""Servers and the platforms that they are instances of.
+"""Servers, and the platforms that they are instances of.
 
 A *platform* is what the papers call a server configuration or server type: two servers of
-one platform are interchangeable but for what runs on them.
+one platform are interchangeable except for what runs on them.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,9 @@ class Platform:
 
     Attributes:
         name: Unique in a cluster, e.g. ``"epyc-2x1"``.
-        architecture: As ``uname -m`` says it, e.g. ``"x86_64"``.
-        cpu_model: The processor's own name; empty where it is not known.
-        cpu_millicpus: CPU time per second of one whole server, in thousandths of a CPU.
-        memory_bytes: Memory of one whole server.
+        architecture: As ``uname -m`` prints it, e.g. ``"x86_64"``.
+        cpu_model: The processor's name; empty = unknown.
+        cpu_millicpus: Of one whole server, in thousandths of a CPU; so with ``memory_bytes``.
     """
 
     name: str
@@ -30,7 +29,7 @@ class Platform:
 
 
 class ConditionKind(StrEnum):
-    """What can be said of a server beyond its size; each member says what follows from it."""
+    """What restricts a server beyond its size; each member says what follows from it."""
 
     NO_CPU_QUOTA = "no-cpu-quota"
     """The kernel can't limit CPU time: workloads are stopped and continued to keep their shares."""
@@ -46,7 +45,7 @@ class ConditionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing an operator should know of a server."""
+    """Something an operator should know about a server."""
 
     kind: ConditionKind
     message: str
@@ -54,17 +53,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as its engine reports it: what a policy may give away of it.
+    """A server as its engine reports it: what may be allocated of it.
 
     Attributes:
-        name: Unique in the cluster.
-        platform: Its configuration; ``cpu_millicpus`` and ``memory_bytes`` may be less than
-            the platform's where others use part of the server.
-        cpu_millicpus: CPU that may be allocated, in thousandths.
-        memory_bytes: Memory that may be allocated.
-        zone: Failure zone; empty where the engine knows none.
+        cpu_millicpus: Like ``memory_bytes``, may be less than the platform's where others use a
+            part of the server.
+        zone: Failure zone; empty = unknown.
         accepting: Whether new work may be placed.
-        conditions: What an operator should know.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""What profiling is asked for, what it found, and what a classifier makes of it.
+"""Profiling plans, their measurements, and the classification made of them (Quasar 3.2 to 3.4).
 
-Source: Quasar 3.2 to 3.4. A planner makes a ``ProfilingPlan``, an engine runs it and answers
-with ``Measurements``: two entries of a workload's rows. A classifier fills in the rest, a
-``Classification``, by which policies size and place.
+A planner makes a ``ProfilingPlan``, an engine runs it and answers with ``Measurements``: two
+entries of a workload's rows. A classifier completes them to a ``Classification``, by which policies
+size and place.
 """
 
 from bisect import bisect_left
@@ -30,12 +30,7 @@ EXTRAPOLATION_LOG_STD = 0.3
 
 @dataclass(frozen=True, slots=True)
 class FurtherRun:
-    """A run besides those on the plan's own server, for scale-out or another platform.
-
-    Attributes:
-        setting: What it measures.
-        servers: Where; where it is on several, the plan's own is the first.
-    """
+    """A run for scale-out or another platform; of several servers, the plan's own is the first."""
 
     setting: Setting
     servers: tuple[str, ...]
@@ -46,17 +41,16 @@ class ProfilingPlan:
     """One joint plan of short runs of a copy: two entries for each classification.
 
     Attributes:
-        server: Where.
         cpu_millicpus: Allocations to measure at; interference is injected at the first.
         memory_bytes: Limit on the copy's memory.
         sources: To inject one after the other, each ramped until performance has dropped by
             ``tolerance``.
-        seconds: Of measuring in all; setting up is not counted.
+        seconds: Of measuring in all, without setting up.
         tolerance: How far performance may drop, as a share of performance alone.
-        further: Runs elsewhere, at the same time; engines that run a workload on one server at a
-            time and have one platform are never asked for any.
-        beside: Names of known programs to run beside the copy, one after the other, on the
-            plan's own server; engines that have none to run are never asked for any.
+        further: Runs elsewhere, at the same time; only for engines that scale out or have several
+            platforms.
+        beside: Names of known programs to run with the copy, one after the other, on ``server``;
+            only for engines that can run them.
     """
 
     server: str
@@ -75,7 +69,7 @@ class ProfilingPlan:
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """What all runs hold, server by server; known programs beside it have what it has."""
+        """What all runs hold, by server; a known program holds as much as the copy."""
         held = self.allocation
         if self.beside:
             most = max(held.cpu_millicpus, 2 * self.cpu_millicpus[0])
@@ -108,11 +102,9 @@ class Entry:
     """One number of a workload's row.
 
     Attributes:
-        value: In the unit of what it is an entry of.
         error: Its standard error: as a share of a performance, in points of a score.
-        censored: Of a tolerated score: never broken as far as was tried, so a lower bound.
-        origin: Where it comes from.
-        measured_at: Seconds since the epoch; ``None`` = not known.
+        censored: Of a tolerated score: a lower bound, no intensity that was tried exceeded it.
+        measured_at: Seconds since the epoch; ``None`` = unknown.
     """
 
     value: float
@@ -122,7 +114,7 @@ class Entry:
     measured_at: float | None = None
 
     def stamped(self, now: float) -> "Entry":
-        """With when it was measured, where that is not known: by now."""
+        """With ``now`` as the time of measurement where that is unknown."""
         return self if self.measured_at is not None else replace(self, measured_at=now)
 
 
@@ -136,22 +128,22 @@ class SettingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What the runs of one plan found; what is absent was not measured.
+    """What the runs of one plan measured; what is absent was not measured.
 
     Attributes:
         performance: By quantity and allocation in thousandths of a CPU.
         tolerated: Scores 0-100.
-        caused: Scores 0-100: the source intensity that presses as much as this workload.
+        caused: Scores 0-100: the intensity of the source that slows others as much.
         total: Work until it is complete, in the unit of ``Quantity.RATE``; 1 where whole runs
-            were timed; ``None`` where it is not known.
+            were timed; ``None`` = unknown.
         silent: What could not be measured, e.g. ``"tolerated/integer"``, and why.
         runs: How often the copy was started.
         seconds: How long it all took.
-        platform: Of the server on which ``performance`` was measured; empty = not known.
-        further: By quantity, what the runs elsewhere gave.
-        beside: By known program: its performance beside that one, over its performance alone;
+        platform: Of the server on which ``performance`` was measured; empty = unknown.
+        further: By quantity, from the runs elsewhere.
+        beside: By known program: its performance with that co-runner, over that alone;
             0 = the two do not fit on one server.
-        upon: By known program: performance of that one beside it, over that alone; 0 as above.
+        upon: By known program: performance of that one with it, over that alone; 0 as above.
     """
 
     performance: Mapping[Quantity, Mapping[int, Entry]] = field(default_factory=dict)
@@ -182,17 +174,13 @@ class Estimate:
 
 @lru_cache(maxsize=64)
 def quantile(confidence: float) -> float:
-    """How many standard deviations below the median a one-sided bound lies."""
+    """How many standard deviations below the median a one-sided bound is."""
     return NormalDist().inv_cdf(confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Performance by CPU (the scale-up classification), on one platform.
-
-    Attributes:
-        cpu_millicpus: Ascending.
-        estimates: One for each; medians, with the deviation of the logarithm.
+    """Performance by CPU (the scale-up classification), on one platform; columns ascending.
 
     >>> curve = Curve((500, 1000), (Estimate(10.0, 0.1), Estimate(20.0, 0.0)))
     >>> curve.at(1000).mean, round(curve.at(707).mean, 2), curve.at(250).mean
@@ -205,7 +193,7 @@ class Curve:
     def at(self, cpu_millicpus: int) -> Estimate:
         """Between columns by the logarithms of both; below the first in proportion.
 
-        Above the last nothing more was ever seen to be gained.
+        Above the last as at the last: no gain was ever measured there.
         """
         columns, known = self.cpu_millicpus, self.estimates
         after = bisect_left(columns, cpu_millicpus)
@@ -245,24 +233,23 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What a workload needs, and how sure that is.
+    """What a workload needs, with uncertainty.
 
     Attributes:
-        estimator: Which computed it, with its version, for the log.
+        estimator: Which computed it.
         curves: Performance by CPU, for each quantity that was measured; latency in seconds.
-        shape: Performance by CPU relative to that with one CPU: of its type, where nothing of
-            its own is measured; ``None`` where not even that is known.
-        tolerated: Scores 0-100 by source.
-        caused: As ``tolerated``.
+        shape: Performance by CPU relative to that with one CPU, from workloads of its type, where
+            none of its own is measured; ``None`` = unknown.
+        tolerated: Scores 0-100 by source; so with ``caused``.
         total: As in ``Measurements``.
         measured: How many of the entries were measured; 0 = all from its type (cold start).
-        platform: On which the curves hold; empty = not known.
+        platform: On which the curves hold; empty = unknown.
         platforms: Performance on others, relative to that one; the deviation of the logarithm.
         servers: Performance on so many servers together, relative to one.
         held_below_seconds: The latency bound of the curve ``Quantity.HELD``.
-        asked_per_second: Load under which a service was measured; ``None`` = not known.
-        pairs: By platform: how it and others slow one another where that is known between
-            pairs, instead of by source; ``model.pairs.profile_on`` finds the one that holds.
+        asked_per_second: Load under which a service was measured; ``None`` = unknown.
+        pairs: By platform, slowdowns that are known between pairs instead of by source; see
+            ``model.pairs.profile_on``.
     """
 
     estimator: str

@@ -1,9 +1,8 @@
 """Quantities as people write them: durations, rates, bytes, fractions, CPUs.
 
-The manifest and the command line parse with these, ``describe`` and the API format with
-them. Everything is exact: a text is read as a ratio of two integers and rounded once, to
-the nearest float, so formatting and parsing again gives the same number. A quantity needs
-its unit; only a field whose name says the unit (``profile.seconds``) takes a bare number.
+Everything is exact: a text is read as a ratio of two integers and rounded once, so formatting and
+parsing again gives the same number. A quantity needs its unit; only a field whose name says the
+unit (``profile.seconds``) takes a bare number.
 
 =========  ==========================================  ====================================
 quantity   written                                     kept as
@@ -81,24 +80,21 @@ _SHOWN = 40  # characters of a value that a message repeats
 
 
 def quoted(text: str) -> str:
-    """A user's text for a message: escaped, on one line, and short however long it is."""
+    """A user's text for a message: escaped, on one line, and short."""
     if len(text) <= _SHOWN:
         return repr(text)
     return f"{text[:_SHOWN]!r}… ({len(text)} characters)"
 
 
 def parse_duration_seconds(text: str, *, allow_zero: bool = False) -> float:
-    """Read a duration such as ``2ms``, ``1.5s``, ``10m`` or ``1h30m``.
+    """Seconds, a multiple of 1 ns; ``0s`` only with ``allow_zero``.
 
     Args:
         text: Numbers with the units d, h, m, s, ms, us, ns, each at most once, longest first.
         allow_zero: Whether ``0s`` has a meaning here.
 
-    Returns:
-        Seconds, a multiple of 1 ns.
-
     Raises:
-        InvalidInput: It is none, has no unit, is finer than 1 ns or longer than 100 years.
+        InvalidInput: No duration, no unit, finer than 1 ns or longer than 100 years.
 
     >>> parse_duration_seconds("1h30m")
     5400.0
@@ -125,7 +121,7 @@ def parse_duration_seconds(text: str, *, allow_zero: bool = False) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration, rounded to 1 ns, in the largest units that keep it exact.
+    """A duration, rounded to 1 ns, in the largest units that keep it exact.
 
     >>> format_duration(5400.0), format_duration(0.0025), format_duration(61.5)
     ('1h30m', '2.5ms', '1m1.5s')
@@ -145,13 +141,10 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_rate_per_second(text: str) -> float:
-    """Read a rate such as ``40000/s``, ``40k/s``, ``1.2e9/s`` or ``3M/min``.
-
-    Returns:
-        The number per second, more than zero.
+    """The number per second, more than zero.
 
     Raises:
-        InvalidInput: It is none, says no period, is zero or more than 1e18/s.
+        InvalidInput: No rate, no period, zero or more than 1e18/s.
 
     >>> parse_rate_per_second("3M/min")
     50000.0
@@ -173,7 +166,7 @@ def parse_rate_per_second(text: str) -> float:
 
 
 def format_rate(per_second: float) -> str:
-    """Write a rate so that ``parse_rate_per_second`` gives the same float.
+    """A rate as ``parse_rate_per_second`` reads it to the same float.
 
     >>> format_rate(40000.0), format_rate(1.2e9), format_rate(0.5)
     ('40k/s', '1.2G/s', '0.5/s')
@@ -187,18 +180,10 @@ def format_rate(per_second: float) -> str:
 
 
 def parse_bytes(text: str, *, minimum: int = 1) -> int:
-    """Read an amount of memory or disk such as ``4Gi``, ``512Mi``, ``1.5G`` or ``1024``.
-
-    Args:
-        text: A number with one of the suffixes Ki Mi Gi Ti Pi (powers of 1024) or k M G T P
-            (powers of 1000), or of bytes without one.
-        minimum: The least that makes sense here, in bytes.
-
-    Returns:
-        Whole bytes.
+    """Whole bytes; suffixes are Ki Mi Gi Ti Pi (powers of 1024) and k M G T P (powers of 1000).
 
     Raises:
-        InvalidInput: It is none, is not whole, is less than ``minimum`` or over 2**63 - 1.
+        InvalidInput: No size, not whole, less than ``minimum`` bytes or over 2**63 - 1.
 
     >>> parse_bytes("1.5G"), parse_bytes("512Mi")
     (1500000000, 536870912)
@@ -219,7 +204,7 @@ def parse_bytes(text: str, *, minimum: int = 1) -> int:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """Write an amount with the suffix that gives the smallest whole number.
+    """An amount with the suffix that gives the smallest whole number.
 
     >>> format_bytes(4 * 2**30), format_bytes(1_500_000_000), format_bytes(1023)
     ('4Gi', '1500M', '1023')
@@ -231,13 +216,10 @@ def format_bytes(size_bytes: int) -> str:
 
 
 def parse_fraction(text: str) -> float:
-    """Read a share such as ``5%`` or ``0.05``.
-
-    Returns:
-        0 to 1, both included.
+    """A share from 0 to 1, both included.
 
     Raises:
-        InvalidInput: It is none, or is outside of 0 to 1 (0% to 100%).
+        InvalidInput: No fraction, or outside 0 to 1 (0% to 100%).
 
     >>> parse_fraction("5%")
     0.05
@@ -253,7 +235,7 @@ def parse_fraction(text: str) -> float:
 
 
 def format_fraction(fraction: float) -> str:
-    """Write a share as a percentage so that ``parse_fraction`` gives the same float.
+    """A percentage that ``parse_fraction`` reads to the same float.
 
     >>> format_fraction(0.05), format_fraction(0.125)
     ('5%', '12.5%')
@@ -265,13 +247,10 @@ def format_fraction(fraction: float) -> str:
 
 
 def parse_cpu_millicpus(text: str) -> int:
-    """Read an amount of CPU time per second such as ``250m``, ``2`` or ``0.5``.
-
-    Returns:
-        Thousandths of a CPU.
+    """Thousandths of a CPU.
 
     Raises:
-        InvalidInput: It is none, is zero, is finer than ``1m`` or over a million CPUs.
+        InvalidInput: No number of CPUs, zero, finer than ``1m`` or over a million CPUs.
 
     >>> parse_cpu_millicpus("0.5"), parse_cpu_millicpus("250m")
     (500, 250)
@@ -291,7 +270,7 @@ def parse_cpu_millicpus(text: str) -> int:
 
 
 def format_cpu(cpu_millicpus: int) -> str:
-    """Write an amount of CPU: whole CPUs as such, others in thousandths.
+    """Whole CPUs as such, other amounts in thousandths.
 
     >>> format_cpu(2000), format_cpu(250)
     ('2', '250m')
@@ -330,7 +309,7 @@ def _digits(number: float) -> tuple[int, int]:
 
 
 def _shifted(digits: int, decimals: int) -> str:
-    """``digits`` divided by ten to the ``decimals``, without zeros at the end."""
+    """``digits`` divided by ten to the ``decimals``, without trailing zeros."""
     if decimals <= 0:
         return str(digits * 10**-decimals)
     text = str(digits).rjust(decimals + 1, "0")

@@ -1,7 +1,6 @@
-"""What a policy reads: the cluster as columns, frozen for the length of one call.
+"""What a policy reads: the cluster as columns, valid until the policy returns.
 
-The manager keeps the columns up to date in place, so a view costs nothing to make and must
-not be kept: it is valid until the policy returns.
+The manager keeps the columns up to date in place, so a view costs nothing to make.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,16 +22,15 @@ if TYPE_CHECKING:  # The seam's protocols are about views.
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do; a policy never plans what it can't.
+    """What an engine can do; a policy plans nothing else.
 
     Attributes:
-        max_servers_per_workload: How far one workload may be spread, at its start and later.
+        max_servers_per_workload: At its start and later.
         fractional_cpu: Allocations in thousandths; else whole CPUs.
         resize: An allocation may change while the workload runs.
-        suspend: A workload may be suspended and resumed.
-        memory_limit: A workload can't take more memory than it was given.
-        measures: It reads how workloads perform when it is asked to.
-        profiles: It runs copies of workloads whose effects are thrown away.
+        memory_limit: A workload can't take more memory than it was allocated.
+        measures: It reads the performance of workloads when it is asked to.
+        profiles: It runs copies of workloads whose effects are discarded.
     """
 
     max_servers_per_workload: int = 1
@@ -49,11 +47,8 @@ class Occupant:
     """A workload that holds resources on a server, as placements see it.
 
     Attributes:
-        name: The workload's.
-        priority: As its user stated it.
-        best_effort: It has no claim on CPU time.
-        stoppable: It runs, and may be started again: it can be preempted now.
-        allocation: What it holds on this server.
+        stoppable: It runs and is restartable: it can be preempted now.
+        allocation: On this server.
     """
 
     name: str
@@ -64,26 +59,26 @@ class Occupant:
 
 
 class ServersByLoad(Protocol):
-    """Answers what else takes a pass over all servers, in time that hardly grows with them."""
+    """Answers queries about all servers without a pass over them."""
 
     def least_loaded(
         self, cpu: int, memory: int, keep: int, excluded: AbstractSet[int] = ...
     ) -> tuple[list[int], list[float]]:
-        """Rows of the servers with room, least loaded first, and their loads of CPU then.
+        """Rows of the servers with room, least loaded first, and their CPU loads with it.
 
-        As ``wharfinger.native.least_loaded`` has it, without the ``excluded`` rows.
+        As ``wharfinger.native.least_loaded``, without the ``excluded`` rows.
         """
 
     def freest(self, cpu: int, memory: int) -> int:
-        """Row of the accepting server with the most CPU free, of those so large when empty.
+        """Row of the accepting server with the most free CPU, of those so large when empty.
 
-        The first of equal ones; -1 where there is none.
+        The first of equal ones; -1 = there is none.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster, one row a server, in the order in which the servers joined.
+    """The cluster, one row per server, in the order in which the servers joined.
 
     Attributes:
         names: Servers' names, length S.
@@ -93,17 +88,15 @@ class ClusterView:
         memory_allocated: (S,) bytes.
         accepting: (S,) 1 where new work may be placed.
         residents: (S,) number of workloads placed there.
-        copies: (S,) number of profiling copies that run there.
-        unsettled: (S,) 1 where a resident runs off its prediction: no new work until it does not.
-        platform: (S,) index in ``platforms`` of each server's.
-        platforms: Names of all platforms that there are or were.
-        capabilities: What the engine can do.
-        loads: The servers by load; ``None`` = only the columns tell. What it says, they do.
-        versions: (S,) counts what has changed about each server; ``None`` = not kept.
-        index: What the placement has asked the core to keep for it; ``None`` = nothing.
-        rows: Row of each server by its name; ``None`` = only ``names`` tells.
-        contention: How residents slow one another, and would slow a newcomer; ``None`` = nothing
-            is kept of that.
+        copies: (S,) number of profiling runs there.
+        unsettled: (S,) 1 where a resident violates its target: no new work until it does not.
+        platform: (S,) index of each server's in ``platforms``.
+        platforms: Names of all platforms, also of servers that have left.
+        loads: The servers by load; ``None`` = only the columns.
+        versions: (S,) counts changes of each server; ``None`` = not kept.
+        index: What the placement has asked the core to keep for it.
+        rows: Row of each server by its name; ``None`` = only ``names``.
+        contention: Slowdowns of residents and newcomers; ``None`` = no contention model.
         occupants: What holds resources on a server, by its name; ``None`` = only counts are known.
     """
 
@@ -127,7 +120,7 @@ class ClusterView:
     occupants: Callable[[str], Sequence[Occupant]] | None = None
 
     def row(self, server: str) -> int:
-        """The row of a server that there is.
+        """The row of a server.
 
         Raises:
             LookupError: There is no server of that name.
@@ -165,10 +158,10 @@ class OffTarget:
     """How far a running workload is from its target, steadily.
 
     Attributes:
-        pace: Performance over target; 1 = exactly kept.
-        for_seconds: How long it has been on this side of its target.
+        pace: Performance over target.
+        for_seconds: How long it has been above or below its target.
         cpu_seconds_per_second: CPU time that it uses; ``None`` = not measured.
-        estimated: The performance is what it could reach under more load: its CPU is idle.
+        estimated: The performance is a capacity estimate, by its idle CPU.
     """
 
     pace: float
@@ -179,20 +172,18 @@ class OffTarget:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """What a policy is asked: a place for this workload.
+    """What a policy is asked: a placement of this workload.
 
     Attributes:
-        workload: As the user stated it.
-        excluded: Indices of servers that failed to start it.
-        off_target: Of a running workload, when its target has been missed, or kept with more
-            than enough to spare, for long enough to act on; else ``None``.
-        classification: What it needs, as an estimator said; ``None`` = not known.
-        waited_seconds: Since it was handed in.
+        excluded: Rows of servers that failed to start it.
+        off_target: Of a running workload whose target has been violated or exceeded for long
+            enough to act on.
+        classification: ``None`` = unknown.
+        waited_seconds: Since it was submitted.
         load: Of a running workload, under a policy that follows load: CPU time that it uses over
-            what it was given, on all its servers together. ``None`` = it is asked for another
-            reason.
+            its allocation, on all its servers together; ``None`` = it is asked for another reason.
         measurements: By which it was classified; ``None`` = nothing was measured.
-        note: What this placement has noted last; empty = nothing yet.
+        note: This placement's newest note; empty = none.
         now: Seconds since the epoch.
     """
 
@@ -207,7 +198,7 @@ class PlacementRequest:
     now: float = 0.0
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
-        """The allocation that a policy gives which does not size by target.
+        """The allocation by a policy that does not size by target.
 
         Best-effort work has no claim on CPU time; engines without fractional CPUs round up.
         """

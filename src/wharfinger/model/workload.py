@@ -1,8 +1,7 @@
-"""What a user hands in: a workload and the performance it must reach.
+"""What a user submits: a workload and its performance target.
 
-The manifest (``wharfinger.manifest``) makes these from YAML; the core keeps them as
-they are. A target is stated in the user's terms and never as a reservation (Quasar 3.1);
-``Reservation`` is what the baselines that need one are given instead.
+The manifest (``wharfinger.manifest``) makes these from YAML; the core keeps them unchanged. A
+target is stated in the user's terms and never as a reservation (Quasar 3.1).
 """
 
 from collections.abc import Mapping
@@ -36,10 +35,9 @@ class Target:
     """The performance to reach; at least one of the fields is given.
 
     Attributes:
-        throughput_per_second: Queries or operations per second that a service must hold.
-        latency: A bound on a percentile of the service's latency.
-        completion_seconds: From being handed in to its end.
-        rate_per_second: Work per second in the unit that ``measure`` reads.
+        throughput_per_second: Queries or operations that a service must answer.
+        completion_seconds: From submission to its end.
+        rate_per_second: Work in the unit that ``measure`` reads.
     """
 
     throughput_per_second: float | None = None
@@ -50,12 +48,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a policy that does not size by target gives a workload.
-
-    Attributes:
-        cpu_millicpus: Thousandths of a CPU.
-        memory_bytes: Limit on memory.
-    """
+    """The allocation by a policy that does not size by target."""
 
     cpu_millicpus: int = 1000
     memory_bytes: int = 512 * 1024**2
@@ -69,13 +62,12 @@ class Spread(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How far a workload may scale out, and what that costs it.
+    """How far a workload may scale out, and under which constraints.
 
     Attributes:
-        max_servers: 1 = never more than one server.
         stateful: Moving it loses or migrates state.
         gang: All its servers start together or not at all.
-        spread: Over what its servers are spread; ``None`` = anywhere.
+        spread: ``None`` = anywhere.
     """
 
     max_servers: int = 1
@@ -113,7 +105,7 @@ class Run:
         env: Added to a minimal environment. Values are never shown.
         working_directory: Absolute.
         stop_grace_seconds: Between asking it to stop (SIGTERM) and killing it.
-        restartable: It may be stopped and started again from its beginning, to be moved.
+        restartable: It may be stopped and started again from its beginning.
     """
 
     command: tuple[str, ...]
@@ -124,7 +116,7 @@ class Run:
 
 
 class NumberKind(StrEnum):
-    """What a number that is read says."""
+    """What a number means."""
 
     COUNTER = "counter"
     """Work done so far; it grows, and how fast is the performance."""
@@ -145,7 +137,7 @@ and what one of it is in that quantity's unit."""
 
 
 class MetricKind(StrEnum):
-    """What an endpoint's metric says."""
+    """What a metric of an endpoint means."""
 
     COUNTER = "counter"
     """Work done so far; it grows, and how fast is the performance."""
@@ -157,12 +149,10 @@ class MetricKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HttpMeasure:
-    """An endpoint that tells numbers.
+    """An endpoint that reports numbers.
 
     Attributes:
-        url: ``http`` or ``https``.
         metric: A Prometheus metric, perhaps with labels; ``None`` = the answer is one number.
-        kind: What the metric's number says.
         percentile: Of a histogram; ``None`` = the target's.
     """
 
@@ -178,13 +168,12 @@ class Measure:
 
     Attributes:
         progress_regex: Its first group is a number, or its named groups are.
-        load_command: A load generator run beside a service, whose report is the measure.
+        load_command: A load generator run with a service, whose report is the measure.
         progress_file: Where the lines are; ``None`` = the program's output.
         progress_total: Work done when it is complete, in the number's unit.
-        progress_kind: What the first group says; ``None`` = a counter.
-        http: An endpoint to ask.
+        progress_kind: What the first group means; ``None`` = a counter.
         command: Prints a number.
-        command_kind: What that number says; ``None`` = a gauge.
+        command_kind: What that number means; ``None`` = a gauge.
         load_regex: As ``progress_regex``, for the load generator; ``None`` = the same.
         every_seconds: Between two samples.
     """
@@ -207,13 +196,10 @@ class Workload:
 
     Attributes:
         name: Unique among the workloads the manager knows; a DNS label.
-        type: Quasar's kind.
-        run: The program.
-        target: ``None`` where the user stated none, as best-effort work does.
-        tolerance: QoS: the fraction by which the target may be missed and still is kept.
+        target: ``None`` = the user stated none.
+        tolerance: The fraction by which the target may be missed and still counts as kept.
         priority: Higher goes first.
         max_cost_per_hour: In the currency of the servers' prices.
-        labels: The user's own.
     """
 
     name: str
@@ -231,5 +217,5 @@ class Workload:
 
     @property
     def best_effort(self) -> bool:
-        """Whether it has no claim on CPU time beyond what others leave."""
+        """Whether it has no claim on CPU time beyond what others leave idle."""
         return self.type is WorkloadType.BEST_EFFORT

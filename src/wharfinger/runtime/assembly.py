@@ -1,8 +1,7 @@
-"""Builds a runtime from what ``wharfinger up`` was told: the registries, put together.
+"""Builds a runtime from the options of ``wharfinger up``: the registries, put together.
 
-The command line makes an ``Options``; ``assemble`` opens the store, makes the engine and the
-core, and hands back a runtime that is not started yet. A new engine is a folder in
-``wharfinger.engines`` and a line here.
+``assemble`` opens the store, makes the engine and the core, and returns a runtime to be started. A
+new engine is a folder in ``wharfinger.engines`` and a line here.
 """
 
 import time
@@ -34,16 +33,14 @@ class Options:
 
     Attributes:
         engine: Name in ``ENGINES``.
-        servers: How the engine divides what it has; ``None`` = as it finds it.
+        servers: How the engine divides its resources; ``None`` = as it finds them.
         policy: Name in ``wharfinger.policies.registry``, perhaps with settings in brackets.
-        admission: Another admission than the policy's own; empty = its own.
-        adaptation: The same.
-        contention: The same.
-        provisioning: The same.
+        admission: Another part than the policy's own; empty = its own. So with ``adaptation``,
+            ``contention`` and ``provisioning``.
         mode: ``act`` or ``recommend``.
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
-        accept_loss: Go on with nothing where the event log can't be saved at all.
+        accept_loss: Start empty if the event log can't be saved at all.
     """
 
     engine: str = "local"
@@ -73,7 +70,7 @@ def make_engine(directory: StateDirectory, options: Options) -> Engine:
     """The engine of that name.
 
     Raises:
-        InvalidInput: There is none, or ``--servers`` is not of its form.
+        InvalidInput: There is none, or ``--servers`` does not have its form.
     """
     if options.engine not in ENGINES:
         raise InvalidInput(
@@ -91,13 +88,13 @@ def assemble(
     """A runtime on a state directory that is locked.
 
     Args:
-        directory: Where its log, its snapshots and its runs lie.
+        directory: Where its log, its snapshots and its runs are.
         options: What it is made of.
         clock: Seconds since the epoch.
-        services: What stands behind the ports of provisioners and deciders.
+        services: Those behind the ports of provisioners and deciders.
 
     Raises:
-        InvalidInput: An option names what there is not.
+        InvalidInput: An option has an unknown value.
         StoreDamaged: Nothing of the event log can be saved, and that was not accepted.
         Unavailable: The disk or another process keeps the event log from being opened.
     """
@@ -131,7 +128,7 @@ def assemble(
 
 
 def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
-    """What is decided by: as the options say, or as a log says that it was."""
+    """As the options say, or as a log says that it was."""
     defaults = {"confidence": _confidence(options)}
     if started is not None and started.settings:
         return policy_in(started.policy, started.settings)
@@ -148,13 +145,13 @@ def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
 
 
 def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Manager]:
-    """Makes the core that a log says led it, for ``replay``; its policy is the log's.
+    """Makes the core that led a log, for ``replay``; its policy is the log's.
 
-    What a classifier has found is in the log; what known programs say is worth measuring is not,
-    so they must be the ones that the manager knew.
+    Classifications are in the log; what the planner measures depends on the known programs, so
+    these must be the ones that the manager knew.
 
     Raises:
-        InvalidInput: An option names what there is not.
+        InvalidInput: An option has an unknown value.
     """
     mode = _mode(options)
     planners: list[JointPlanner] = []

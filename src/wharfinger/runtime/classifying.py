@@ -1,7 +1,6 @@
 """The classifier behind its port: in a thread of its own, so that no request waits for it.
 
-The thread alone calls the classifier. Answers wait for ``poll``; a descriptor says that there are
-some.
+Only the thread calls the classifier. Answers wait for ``poll``; a descriptor signals them.
 """
 
 import logging
@@ -37,27 +36,23 @@ class Classifies(Protocol):
         """From its measurements; empty = a cold start."""
 
     def learn(self, workload: Workload, measured: Measurements) -> None:
-        """A workload has ended; all that was measured of it."""
+        """Learn from the measurements of a workload that has ended."""
 
     def due_in(self) -> float | None:
-        """After how many seconds ``go_on`` is due; ``None`` = it is not."""
+        """In how many seconds ``go_on`` is due; ``None`` = it is not."""
 
     def go_on(self) -> None:
-        """Learn from what has ended; takes no time."""
+        """Learn from what has ended; returns at once."""
 
     def close(self) -> None:
-        """Keep what was learnt."""
+        """Save what was learned."""
 
 
 Task = act.ClassifyWorkload | tuple[Workload, Measurements] | None
 
 
 class ClassifierService:
-    """Classifies, and learns, one after the other.
-
-    Args:
-        classifier: Called by the thread only; not before the first task.
-    """
+    """Classifies and learns, one task after the other, in a thread that alone calls it."""
 
     def __init__(self, classifier: Classifies) -> None:
         self._classifier = classifier
@@ -89,7 +84,7 @@ class ClassifierService:
         return self._news
 
     def close(self) -> None:
-        """Finish what was begun, and keep what was learnt."""
+        """Finish what was begun, and save what was learned."""
         if self._thread is not None:
             self._tasks.put(None)
             self._thread.join()
@@ -106,7 +101,7 @@ class ClassifierService:
         self._tasks.put(task)
 
     def _work(self) -> None:
-        """Never ends by a fault of the classifier: workloads would wait for it without end."""
+        """Survives faults of the classifier: workloads would wait for it without end."""
         while True:
             try:
                 task = self._tasks.get(timeout=self._due_in())

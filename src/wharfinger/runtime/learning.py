@@ -1,9 +1,9 @@
-"""A classifier that learns from what has run, without any request waiting for it.
+"""A classifier that learns from what has run, without delaying any request.
 
-It classifies by the known programs and by the rows of what ran before (``classification.learnt``),
-which it keeps in the state directory. What is new is learnt from by a process beside the manager
-(``runtime.refit``), and taken over between two classifications once it is there. Rows are no part
-of the log: what was predicted is logged, and a row that a crash loses is measured again.
+It classifies by the known programs and by the rows of earlier workloads, which it keeps in the
+state directory (``classification.learnt``). A process of its own (``runtime.refit``) learns from new
+rows; its result replaces the model between two classifications. Rows are not part of the log:
+predictions are logged, and a row lost in a crash is measured again.
 """
 
 import logging
@@ -38,14 +38,14 @@ ROWS, ALL = "rows", "all"
 
 
 class LearningClassifier:
-    """Classifies, and learns; as ``Classifier`` else.
+    """Classifies like ``Classifier``, and learns.
 
     Args:
         known: Matrices of the known programs.
-        directory: For what is learnt; made when there is something.
+        directory: For what is learned; made when there is something.
         clock: Seconds, monotonic.
-        estimator: What is learnt beside the manager.
-        first: What is learnt at the start, while a request waits.
+        estimator: Used by the process that learns.
+        first: Used at the start, while a request waits.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LearningClassifier:
 
     @property
     def rows(self) -> int:
-        """How many programs' rows of performance were learnt."""
+        """How many programs' rows of performance were learned."""
         matrix = self._learnt.get(Aspect.SCALE_UP)
         return len(matrix.rows) if matrix else 0
 
@@ -83,12 +83,12 @@ class LearningClassifier:
         type_: WorkloadType | None = None,
         bound: LatencyBound | None = None,
     ) -> Classification:
-        """As ``Classifier``, by all that is learnt by now."""
+        """As ``Classifier``, by all that is learned by now."""
         self.go_on()
         return self.classifier.classify(measurements, type_, bound)
 
     def learn(self, workload: Workload, found: Measurements) -> None:
-        """One more workload has ended; what was measured of it."""
+        """Learn from the measurements of a workload that has ended."""
         try:
             learnt = learn(self._learnt, workload, found)
         except _DAMAGE as error:
@@ -99,13 +99,13 @@ class LearningClassifier:
         self._learnt, self._pending, self._unsaved = learnt, True, True
 
     def due_in(self) -> float | None:
-        """After how many seconds ``go_on`` has something to do; ``None`` = nothing, by now."""
+        """In how many seconds ``go_on`` has something to do; ``None`` = nothing, by now."""
         if self._child is not None:
             return CHILD_SECONDS if self._child.poll() is None else 0.0
         return max(0.0, self._due - self._clock()) if self._pending else None
 
     def close(self) -> None:
-        """Keep what was learnt, and end the child, if there is one; it has nothing to lose."""
+        """Save what was learned, and kill the child, which has nothing to lose."""
         self._save()
         if self._child is not None:
             self._child.kill()
@@ -113,7 +113,7 @@ class LearningClassifier:
             self._child = None
 
     def go_on(self) -> None:
-        """Take over what the child has learnt, or start one; neither takes time."""
+        """Take over what the child has learned, or start one; returns at once."""
         if self._child is not None:
             if self._child.poll() is None:
                 if self._clock() - self._began > MOST_CHILD_SECONDS:
@@ -146,7 +146,7 @@ class LearningClassifier:
             log.warning("what ran is not learnt from: %s", error)
 
     def _take_over(self) -> bool:
-        """What a child has learnt of what it was handed last; whether there is any."""
+        """Use what a child has learned of its last matrices; whether there is any."""
         directory = self._directory / ALL
         try:
             model = refit.model_of(directory, self._estimator)

@@ -1,8 +1,8 @@
 """Learns from matrices in a process of its own: ``python -m wharfinger.runtime.refit``.
 
-``runtime.learning`` starts it, with the lowest claim on the CPU that there is, so that the manager
-never waits for an estimator. It reads the matrices in a directory and writes what it has learnt
-beside them, under a name that tells of what: a file of that name is whole.
+``runtime.learning`` starts it, at idle priority, so that the manager never waits for an estimator.
+It reads the matrices in a directory and writes the model there, under a name that is a digest of
+them: a model of that name is complete.
 """
 
 import argparse
@@ -29,7 +29,7 @@ Fitted = list[tuple[Aspect, Recommender]]
 
 
 def write_matrices(matrices: Mapping[Aspect, UtilityMatrix], directory: Path) -> None:
-    """All of them, each whole, and no others."""
+    """Write these, each atomically, and remove others."""
     directory.mkdir(parents=True, exist_ok=True)
     for kind in Aspect:
         if kind not in matrices:
@@ -41,7 +41,7 @@ def write_matrices(matrices: Mapping[Aspect, UtilityMatrix], directory: Path) ->
 
 
 def read_matrices(directory: Path) -> dict[Aspect, UtilityMatrix]:
-    """Those that are there.
+    """The matrices in a directory.
 
     Raises:
         InvalidInput: One is broken.
@@ -51,7 +51,7 @@ def read_matrices(directory: Path) -> dict[Aspect, UtilityMatrix]:
 
 
 def model_of(directory: Path, estimator: str) -> Path:
-    """Where what is learnt of the matrices in a directory lies, or will."""
+    """The path of the model of the matrices in a directory, whether it exists or not."""
     digest = hashlib.sha256(f"{estimator} {make_estimator(estimator).version}".encode())
     for path in sorted(directory.glob("*.csv")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -59,7 +59,7 @@ def model_of(directory: Path, estimator: str) -> Path:
 
 
 def load(model: Path) -> Fitted:
-    """What was learnt.
+    """The model's recommenders.
 
     Raises:
         InvalidInput: It is damaged, or another version's.
@@ -72,7 +72,7 @@ def load(model: Path) -> Fitted:
 
 
 def fit(directory: Path, estimator: str, seed: int = 0) -> Path:
-    """Learn, and write; what was learnt of older matrices is removed."""
+    """Learn, and write the model; models of older matrices are removed."""
     model = model_of(directory, estimator)
     made = Classifications(read_matrices(directory), estimator, seed)
     new = directory / f"{MODEL}new-{os.getpid()}"
@@ -88,7 +88,7 @@ def fit(directory: Path, estimator: str, seed: int = 0) -> Path:
 
 
 def main() -> None:
-    """Of the child; it ends with the manager."""
+    """The child's main program; it ends with the manager."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parser = argparse.ArgumentParser(prog="python -m wharfinger.runtime.refit")
     parser.add_argument("directory", type=Path)

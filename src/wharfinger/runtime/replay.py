@@ -1,9 +1,8 @@
-"""A recorded log, decided again: the same core, given the same reports and requests.
+"""A recorded log, decided again by the same core from the same reports and requests.
 
-What a log holds of a step is its cause, then what was decided of it. Here each cause goes through a
-fresh core, and what that decides is compared, byte by byte, with what the log has. So a live
-manager's log shows whether today's core would decide as it did then, and a simulated run's whether
-it can be had again. The first difference ends it: what follows would follow from it.
+A log holds of each step its cause, then its decisions. Here each cause goes through a fresh core,
+whose decisions are compared, byte by byte, with the log's. It shows whether today's core would
+decide as it did then, and whether a simulated run is reproducible. The first difference ends it.
 """
 
 import shutil
@@ -26,14 +25,7 @@ CAUSES = (*get_args(ev.Report), *get_args(ev.Request))
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line of a log.
-
-    Attributes:
-        number: Its place, from 1.
-        time: In seconds, as the log has it.
-        kind: The event's name.
-        payload: The event as it was written.
-    """
+    """One line of a log; ``number`` counts from 1."""
 
     number: int
     time: float
@@ -55,8 +47,7 @@ class Difference:
     """Where the core decides otherwise.
 
     Attributes:
-        entry: Place in the log.
-        time: When that was.
+        entry: Number in the log.
         cause: Kind of the event that was decided about.
         logged: What the log has there: kind and event; empty = nothing more.
         decided: What the core decides now; empty = nothing more.
@@ -71,14 +62,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a replay went.
+    """The outcome of a replay.
 
     Attributes:
-        events: Of the log that were gone through.
+        events: Number of log entries read.
         steps: Causes among them.
-        decisions: Events that the core decided, all as the log has them but the last.
+        decisions: Events that the core decided, all equal to the log's except the last.
         managers: Processes that have led the log.
-        workloads: That were handed in.
+        workloads: Submitted ones.
         difference: The first; ``None`` = there is none.
     """
 
@@ -141,7 +132,7 @@ def log_of_state(path: Path) -> Iterator[LogEntry]:
     """The log of a manager that does not run now; its files are left as they are.
 
     Raises:
-        InvalidInput: There is no log, or its beginning is kept no more.
+        InvalidInput: There is no log, or its beginning is no longer kept.
         Conflict: A manager runs on it.
     """
     if not (path / "manager.db").exists():

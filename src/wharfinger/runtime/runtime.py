@@ -1,9 +1,9 @@
 """One core, one engine, one clock, one store, joined: events, then fsync, then actions.
 
-The service calls ``submit`` and the other requests, ``pump`` whenever the engine's
-descriptor is readable, and ``tick`` when the core's time has come. Everything happens in
-one thread. Memory is never ahead of the log: when something can't be logged, the core is
-built again from the log, reports wait in a backlog, and requests are refused.
+The service calls ``submit`` and the other requests, ``pump`` when the engine's descriptor is
+readable, and ``tick`` when the core's time has come, all in one thread. Memory is never ahead of
+the log: when something can't be logged, the core is rebuilt from the log, reports wait in a
+backlog, and requests are refused.
 """
 
 import logging
@@ -43,11 +43,7 @@ class MakeManager(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """A workload is on disk and will not be lost.
-
-    Attributes:
-        created: ``False`` where the same workload had been handed in before.
-    """
+    """A workload is on disk and will not be lost; not ``created`` = it was submitted before."""
 
     name: str
     created: bool
@@ -72,9 +68,9 @@ class Runtime:
     Args:
         make_manager: Makes the core; called again when it must be rebuilt from the log.
         clock: Seconds since the epoch.
-        services: What stands behind the ports that are not the engine's; an action for a port
-            behind which nothing stands is answered so.
-        learns: Is told of each workload that has ended, with all that was measured of it.
+        services: Those behind the ports that are not the engine's; an action for an absent one is
+            answered so.
+        learns: Receives each workload that has ended, with all its measurements.
     """
 
     def __init__(
@@ -133,7 +129,7 @@ class Runtime:
     # --- life ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take over: the engine finds what runs, the core learns of it and goes on.
+        """Take over: the engine finds what runs, the core learns of it and continues.
 
         Raises:
             EngineFault: The engine can't work here.
@@ -150,7 +146,7 @@ class Runtime:
         self.pump()
 
     def close(self) -> None:
-        """Keep a snapshot and let go; what runs goes on."""
+        """Save a snapshot and release everything; what runs continues."""
         self._engine.close()
         for service in self._services.values():
             service.close()
@@ -169,7 +165,7 @@ class Runtime:
         return [self._engine.fileno(), *(number for number in others if number is not None)]
 
     def pump(self) -> None:
-        """Take in what is reported. Reports that can't be logged wait for ``tick``."""
+        """Process reports. Those that can't be logged wait for ``tick``."""
         reports = [*self._engine.poll()]
         for service in self._services.values():
             reports.extend(service.poll())
@@ -227,7 +223,7 @@ class Runtime:
     # --- requests --------------------------------------------------------------------------
 
     def submit(self, workloads: Sequence[Workload]) -> list[Acknowledgement]:
-        """Take in workloads, all or none. On return they are on disk.
+        """Submit workloads, all or none. On return they are on disk.
 
         Raises:
             Conflict: A name is taken by another workload.
@@ -250,7 +246,7 @@ class Runtime:
         return acknowledgements
 
     def update(self, workload: Workload) -> None:
-        """Change what a live workload must reach or may use.
+        """Change the target of a live workload, or what it may use.
 
         Raises:
             NotFound: There is no such workload.
@@ -262,7 +258,7 @@ class Runtime:
             self._attempt([ev.WorkloadUpdated(workload)])
 
     def delete(self, name: str) -> str:
-        """Stop a live workload, or forget an ended one; says which, ``stopping``/``deleted``.
+        """Stop a live workload (``stopping``), or forget an ended one (``deleted``).
 
         Raises:
             NotFound: There is no such workload.
@@ -342,7 +338,7 @@ class Runtime:
         """Put the core back to what the log holds.
 
         Raises:
-            WharfingerError: It can't be read; to go on would be to act on what is not logged.
+            WharfingerError: It can't be read; to continue would be to act on what is not logged.
         """
         try:
             self._loop.core = self._rebuild()
@@ -360,7 +356,7 @@ class Runtime:
         return manager
 
     def _save_snapshot(self) -> None:
-        """Shorten the next replay. Nothing hangs on it, so it may fail."""
+        """Shorten the next replay. Nothing depends on it, so it may fail."""
         sequence = self._store.last_sequence
         # After a fault the log is the truth, and a snapshot would hide it.
         if sequence == self._snapshot_sequence or self._ahead:
@@ -380,7 +376,7 @@ def _is_refusal(report: ev.Report, key: str) -> bool:
 
 
 def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:
-    """What the core is told of an action that an engine could not even begin."""
+    """The core's answer for an action that an engine could not begin."""
     match action:
         case act.StartWorkload(key=key):
             return [ev.StartFailed(key, str(error), error.retryable)]

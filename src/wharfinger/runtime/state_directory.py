@@ -1,7 +1,7 @@
-"""The one directory in which a manager's state lies, and which user may use it.
+"""The directory of a manager's state, closed to other users and locked by one manager.
 
-A manager holds a lock on it for its life. The kernel drops the lock when the process dies,
-however it dies, so a dead manager's directory can be taken over at once.
+The kernel drops the lock when the process dies, however it dies, so a dead manager's directory can
+be taken over at once.
 """
 
 import fcntl
@@ -44,7 +44,7 @@ class StateDirectory:
             ) from error
 
     def _take(self, found: os.stat_result) -> None:
-        """Make sure that it is ours, and was made for this: no other files get closed off."""
+        """Check that it is ours, and was made for this: no other files are closed off."""
         if not stat.S_ISDIR(found.st_mode):
             raise InvalidInput(f"--state: {self.path} is not a directory; name another")
         if found.st_uid != os.geteuid():
@@ -67,11 +67,11 @@ class StateDirectory:
 
     @property
     def runs(self) -> Path:
-        """Where engines keep what they must find again, workloads' output among it."""
+        """Where engines keep what they must find again, workloads' output included."""
         return self.path / "runs"
 
     def lock(self) -> None:
-        """Take the directory for this process; the kernel gives it back when it dies.
+        """Take the directory for this process, until it unlocks it or dies.
 
         Raises:
             Conflict: A live manager has it.
@@ -92,7 +92,7 @@ class StateDirectory:
         self._lock = lock
 
     def unlock(self) -> None:
-        """Give the directory back."""
+        """Release the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -1,4 +1,4 @@
-"""The seam of adaptation: what is measured of a running workload, and what is done about it."""
+"""The seam of adaptation: what is tracked of a running workload, and what is done about it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Its allocations should have changed and can't; the decision says why."""
+    """Its allocations should have changed but can't; the decision says why."""
 
     name: str
     decision: Decision
@@ -43,11 +43,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """It gets CPU time again.
-
-    Attributes:
-        ineffective: The neighbor did no better for the suspension.
-    """
+    """It gets CPU time again; ``ineffective`` = its suspension did not help the neighbor."""
 
     name: str
     decision: Decision
@@ -65,7 +61,7 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Reclassify:
-    """It is classified again, by these measurements."""
+    """It is reclassified, by these measurements."""
 
     name: str
     measurements: Measurements
@@ -80,7 +76,7 @@ class Residents(Protocol):
 
     @property
     def state(self) -> ManagerState:
-        """What is known; to be read only."""
+        """What the core knows; to be read only."""
 
     @property
     def placement(self) -> PlacementPolicy:
@@ -92,7 +88,7 @@ class Residents(Protocol):
 
     @property
     def recommends(self) -> bool:
-        """Whether nothing is carried out: remedies are only told."""
+        """Whether remedies are only recommended, never carried out."""
 
     def view(self) -> ClusterView:
         """The servers as columns of numbers."""
@@ -120,23 +116,17 @@ class Residents(Protocol):
         """Those whose allocation should follow a changed reservation, and may now."""
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
-        """What its neighbors leave of its performance alone; ``None`` = not known."""
+        """Its performance among its neighbors over that alone; ``None`` = unknown."""
 
     def platform_of(self, record: WorkloadRecord) -> str:
-        """Name of the platform on which it runs; empty = not known."""
+        """Name of the platform on which it runs; empty = unknown."""
 
 
 class AdaptationPolicy(PolicyPart, Protocol):
     """Watches what runs. It keeps nothing between calls: what it tracks is logged."""
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
-        """What a new measurement says of a workload's target, and what is kept of it.
-
-        Args:
-            record: With the measurement.
-            now: Seconds since the epoch.
-            slowdown: What its neighbors leave it; ``None`` = not known.
-        """
+        """What the newest measurement says about its target, and what to remember of it."""
 
     def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
         """What to do after an event; each remedy is carried out before the next is asked for."""
@@ -145,4 +135,4 @@ class AdaptationPolicy(PolicyPart, Protocol):
         """When ``remedies`` has something to do if nothing happens; ``None`` = nothing."""
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
-        """All that was measured of a workload, before it ran and since."""
+        """All measurements of a workload, from before it ran and since."""

@@ -1,4 +1,4 @@
-"""The seam of admission: what may come in, where it waits, and what is served next."""
+"""The seam of admission: what is admitted, where it waits, and what is served next."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +12,11 @@ from wharfinger.model.view import ClusterView, PlacementRequest
 
 @dataclass(frozen=True, slots=True)
 class AdmissionView:
-    """What an admission reads.
+    """What an admission reads; ``waiting`` counts workloads by queue.
 
     Attributes:
-        cluster: The servers.
-        waiting: How many wait, by queue.
         now: Seconds since the epoch.
-        note: What this admission has noted last; empty = nothing yet.
+        note: Its newest note; empty = none.
     """
 
     cluster: ClusterView
@@ -28,28 +26,28 @@ class AdmissionView:
 
 
 class AdmissionPolicy(PolicyPart, Protocol):
-    """Decides at the gate and in the queues. It keeps nothing between calls but its note."""
+    """Decides on entry and in the queues. It keeps nothing between calls but its note."""
 
     @property
     def queues(self) -> tuple[str, ...]:
         """Its queues, in the order in which they are served."""
 
     def admit(self, request: PlacementRequest, view: AdmissionView) -> AdmissionVerdict:
-        """Whether it may come in, before anything is spent on profiling it."""
+        """Whether to admit it, before anything is spent on profiling it."""
 
     def enqueue(self, request: PlacementRequest, view: AdmissionView) -> AdmissionVerdict:
-        """The queue in which it waits, when its classification is there."""
+        """The queue in which it waits, once it is classified."""
 
     def review(
         self, request: PlacementRequest, queue: str, view: AdmissionView
     ) -> ReviewVerdict | None:
-        """Asked at the time that was named, while it still waits; ``None`` = it stays."""
+        """Asked at the named time, if it still waits; ``None`` = it stays."""
 
     def blocks(self, reason: ReasonCode) -> bool:
-        """Whether one that can't be placed for this reason holds up those behind it."""
+        """Whether a workload that can't be placed for this reason blocks those behind it."""
 
     def observe(self, time: float, event: object, note: str) -> str | None:
-        """What is to be remembered after an event, as a string; ``None`` = what was.
+        """Its note after an event; ``None`` = unchanged.
 
-        The core logs it (``PolicyNoted``) and hands it back in ``AdmissionView.note``.
+        The core logs it (``PolicyNoted``) and returns it in ``AdmissionView.note``.
         """

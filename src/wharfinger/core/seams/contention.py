@@ -1,8 +1,7 @@
 """Contention models: how workloads on one server slow one another.
 
-The core keeps a model's table up to date, server by server; the view carries it to placements,
-which ask it about a newcomer. Which model it is, neither of them knows. A new one is a file in
-``wharfinger.contention`` that keeps what ``wharfinger.testing.check_contention`` checks.
+The core keeps a model's table up to date, server by server; the view carries it to placements.
+Neither knows which model it is. ``wharfinger.testing.check_contention`` checks a new one.
 
 Slowdowns are drops of the logarithm of performance, so that those of several neighbors add up.
 """
@@ -30,12 +29,10 @@ class Resident:
     """A classified workload on a server that is not suspended.
 
     Attributes:
-        name: The workload's.
         uid: Rises with the order of submission.
-        classification: What is known of it.
-        best_effort: It has no target to keep.
+        best_effort: It has no target.
         tolerance: How far below its target it still counts as kept, as a share.
-        predicted: By the decision that placed or resized it last; ``None`` = nothing was.
+        predicted: By the decision that placed or resized it last.
     """
 
     name: str
@@ -48,12 +45,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class LogEstimates:
-    """Estimates of logarithms, one a server.
-
-    Attributes:
-        mean: (S,).
-        variance: (S,).
-    """
+    """Estimates of logarithms, (S,) one per server."""
 
     mean: Array
     variance: Array
@@ -61,7 +53,7 @@ class LogEstimates:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What the residents of a server tolerate and cause of one source of interference."""
+    """Scores of a server's residents for one source of interference."""
 
     source: SharedResource
     tolerated: Estimate
@@ -70,13 +62,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ContentionCost:
-    """What contention would cost if a newcomer were placed, server by server.
+    """What contention would cost if a newcomer were placed, (S,) per server.
 
     Attributes:
-        violation: (S,) in points: tolerated scores exceeded, and targets lost; 0 = no workload
-            is slowed beyond what it tolerates.
-        lost: (S,) in points: how much of that is targets lost.
-        waste: (S,) what is given away without a violation; it ranks servers beside their CPUs.
+        violation: In points: tolerated scores exceeded, and targets lost; 0 = no workload is
+            slowed beyond what it tolerates.
+        lost: In points: the part of ``violation`` that is targets lost.
+        waste: Cost without a violation; together with the CPUs it ranks servers.
     """
 
     violation: Array
@@ -111,17 +103,17 @@ class Assessment:
 
     @property
     def incompatible(self) -> NDArray[np.bool_] | None:
-        """(S,) where the newcomer rather does not run beside the residents; ``None`` = nowhere."""
+        """(S,) where the newcomer should not run with the residents; ``None`` = nowhere."""
         return None
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
     ) -> ContentionCost:
-        """What it would cost to place the newcomer on each server.
+        """The cost of placing the newcomer on each server.
 
         Args:
-            able: (S,) servers that would take the newcomer when empty.
-            performance: Gives the newcomer's performance over target on each server beside the
+            able: (S,) servers that could hold the newcomer when empty.
+            performance: Gives the newcomer's performance over target on each server among the
                 residents, with what it would be allocated there; ``None`` = unknown.
         """
         nothing = np.zeros(len(able))
@@ -132,21 +124,19 @@ class Assessment:
         return {}
 
     def worst(self, row: int) -> str:
-        """What is violated most on one server, as a clause; for a placement there."""
+        """The worst violation on one server, as a clause; for a placement there."""
         return ""
 
     def refusal(self, row: int) -> str:
-        """The same, for why there is no placement there."""
+        """The same, for why it is not placed there."""
         return self.worst(row)
 
 
 class ContentionTable:
-    """What a model keeps of the residents of each server, one row a server. This one nothing."""
+    """What a model keeps of residents, one row per server. This one keeps nothing."""
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
-        """These are the residents of a server now.
-
-        The row is a function of the arguments alone, whatever was put there before.
+        """Set the residents of a server; the row is a function of the arguments alone.
 
         Args:
             row: The server's; the table grows to it.
@@ -154,20 +144,20 @@ class ContentionTable:
             residents: In the order of their uids.
 
         Returns:
-            Whether waiting workloads should be looked at again.
+            Whether to try waiting workloads again.
         """
         return False
 
     def drop(self, row: int) -> None:
-        """A server's row goes, and those behind it move up."""
+        """Remove a server's row; later ones move up."""
 
     def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
-        """A newcomer beside the residents of every server.
+        """A newcomer among the residents of every server.
 
         Args:
             request: The newcomer's.
             view: The servers; rows as they were put.
-            confidence: That a workload is not slowed beyond what it tolerates, each by itself.
+            confidence: That no workload is slowed beyond what it tolerates, each by itself.
         """
         return Assessment(len(view.names))
 
@@ -176,11 +166,11 @@ class ContentionTable:
         return None
 
     def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
-        """What neighbors take off the logarithm of a resident that is classified so."""
+        """By how much neighbors lower the logarithm of performance of a resident so classified."""
         return None
 
     def scores(self, row: int) -> list[Score]:
-        """What the residents of a server tolerate and cause; empty without scores."""
+        """The residents' scores on a server; empty without scores."""
         return []
 
 

@@ -14,8 +14,8 @@ class Profiling:
     """That a workload is classified before it is placed.
 
     Attributes:
-        decision: Where it is not accepted, there is no room for the runs now: it waits.
-        plan: The runs that give its entries; ``None`` = none: a cold start.
+        decision: Not accepted = it waits for room for the runs.
+        plan: ``None`` = no runs: a cold start.
     """
 
     decision: Decision
@@ -27,7 +27,7 @@ class ProfilingPlanner(Protocol):
 
     @property
     def name(self) -> str:
-        """Stands in the decision's record."""
+        """As decisions' records name it."""
 
     def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
-        """How it is profiled; ``None`` = it is placed without being classified."""
+        """How it is profiled; ``None`` = it is placed without classification."""

@@ -8,8 +8,8 @@ class PolicyPart(Protocol):
 
     @property
     def name(self) -> str:
-        """As the command line names it, ``--admission NAME``; stands in decisions' records."""
+        """As the command line (``--admission NAME``) and decisions' records name it."""
 
     @property
     def settings(self) -> Any:
-        """Every tunable, as a frozen dataclass; ``None`` = there is none."""
+        """Every tunable, as a frozen dataclass; ``None`` = there are none."""

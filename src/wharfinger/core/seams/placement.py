@@ -10,20 +10,20 @@ from wharfinger.model.view import ClusterView, PlacementRequest
 
 
 class ServerIndex(Protocol):
-    """What a placement keeps per server to answer faster; derived, and built again at will.
+    """What a placement keeps per server to answer faster; derived, and rebuilt at will.
 
-    The core tells it which rows have changed. It reads the numbers from the view when it is asked.
+    The core reports changed rows. It reads the numbers from the view when it is asked.
     """
 
     def touch(self, row: int) -> None:
         """Something about this server has changed, or it is new: then it is the last row."""
 
     def drop(self, row: int) -> None:
-        """The row goes; later ones move up."""
+        """Remove the row; later ones move up."""
 
 
 class PlacementPolicy(PolicyPart, Protocol):
-    """Finds a place for one workload at a time. It keeps nothing between calls."""
+    """Places one workload at a time. It keeps nothing between calls."""
 
     def place(self, request: PlacementRequest, view: ClusterView) -> PlacementVerdict:
         """Where the workload goes, or what else should happen."""
@@ -33,9 +33,9 @@ class PlacementPolicy(PolicyPart, Protocol):
     ) -> Plan | Refusal | None:
         """Other allocations for a running workload; ``None`` = as they are.
 
-        On the servers where it is, or on more or fewer, as far as the engine and the workload
-        allow; on one of them at least it goes on.
+        On more, fewer or the same servers, as far as the engine and the workload allow; it stays on
+        at least one of its servers.
         """
 
     def index(self) -> ServerIndex | None:
-        """An empty index that the core is to keep, and hands back in ``view.index``."""
+        """An empty index for the core to keep and return in ``view.index``."""

@@ -19,15 +19,12 @@ class Policy:
     """What a core decides by.
 
     Attributes:
-        name: As the user has named it, settings in brackets included.
-        placement: Where a workload goes, and with how much.
-        admission: What may come in, and in which order it is served.
-        adaptation: What is done about workloads that run.
-        contention: How neighbors slow one another; ``None`` = its placement does not ask.
-        estimation: What to measure before placing; ``None`` = nothing is profiled or classified.
-        provisioning: Which servers to acquire; ``None`` = those that are there.
-        needs_measurements: Whether what is measured of running workloads changes its decisions. An
-            engine for which measuring is not free, a simulated one say, may leave it out else.
+        name: As the user named it, including settings in brackets.
+        contention: ``None`` = its placement needs no contention model.
+        estimation: ``None`` = nothing is profiled or classified.
+        provisioning: ``None`` = servers are neither acquired nor released.
+        needs_measurements: Whether measurements of running workloads change its decisions; if not,
+            a simulated engine, for which measuring is not free, may leave them out.
     """
 
     name: str

@@ -19,10 +19,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A server that was acquired is to be released.
-
-    It takes no new work from now on, and goes once it is empty.
-    """
+    """An acquired server is to be released: it takes no new work, and goes once it is empty."""
 
     server: str
     decision: Decision
@@ -33,13 +30,11 @@ class ProvisioningView:
     """What a provisioning reads.
 
     Attributes:
-        cluster: The servers.
         waiting: How many workloads wait, by queue.
-        ordered: How many servers are ordered and not there yet, by platform.
-        acquired: Names of the servers that were acquired, oldest first, and when they joined, in
-            seconds since the epoch. Those that are being released are not among them.
-        not_acquired: Platforms of which no server could be acquired lately, and until when none is
-            ordered: such an order is passed over.
+        ordered: How many servers are ordered and have not joined yet, by platform.
+        acquired: By name, when each acquired server joined, oldest first, in seconds since the
+            epoch; without those that are being released.
+        not_acquired: Platforms whose last order failed, and until when orders are ignored.
         now: Seconds since the epoch.
     """
 
@@ -58,4 +53,4 @@ class ProvisioningPolicy(PolicyPart, Protocol):
         """What to acquire and release now; asked after every step."""
 
     def wake_at(self, view: ProvisioningView) -> float | None:
-        """When it wants to be asked again if nothing happens; ``None`` = not at all."""
+        """When it must be asked again if nothing happens; ``None`` = not at all."""

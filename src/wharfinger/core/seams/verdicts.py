@@ -1,7 +1,6 @@
-"""What a placement or an admission may answer.
+"""What a placement or an admission may answer, each with its ``Decision``.
 
-``Plan`` (place it here) and ``Refusal`` (not now, and why) are the common ones and live beside the
-record of a decision, in ``model.decisions``. The others are here. Each carries its ``Decision``.
+``Plan`` (place it here) and ``Refusal`` (not now, and why) are in ``model.decisions``.
 """
 
 from dataclasses import dataclass
@@ -11,12 +10,11 @@ from wharfinger.model.decisions import Decision, Plan, Refusal
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Other workloads leave their servers for this one's sake; it is asked about again then.
+    """Other workloads are stopped for its sake; it is tried again when they have left.
 
     Attributes:
-        victims: Names of running workloads that may be started again, as ``ClusterView.occupants``
-            tells; they go back to their queue. One that would be served before this one there is
-            left alone: it would take its place again.
+        victims: Names of running, restartable workloads, from ``ClusterView.occupants``; they
+            return to their queue. One that would be served before this one there is not stopped.
     """
 
     victims: tuple[str, ...]
@@ -25,10 +23,7 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """A server of this platform is to be acquired; the workload waits for it.
-
-    One order is open for a workload at a time.
-    """
+    """A server of this platform is to be acquired; it waits for it. One order per workload."""
 
     platform: str
     decision: Decision
@@ -36,11 +31,7 @@ class Acquire:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """A decider outside the core is asked, on a snapshot; the core checks what it proposes.
-
-    Attributes:
-        decider: Name of the decider that is asked.
-    """
+    """A decider outside the core is asked, on a snapshot; the core checks its proposal."""
 
     decider: str
     decision: Decision
@@ -48,11 +39,7 @@ class Delegate:
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """It waits, and is asked about again at a time.
-
-    Attributes:
-        time: In seconds since the epoch.
-    """
+    """It waits, and is tried again at this time, in seconds since the epoch."""
 
     time: float
     decision: Decision
@@ -60,12 +47,12 @@ class WaitUntil:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """It may come in; once classified, it waits in this queue.
+    """It is admitted; once classified, it waits in this queue.
 
     Attributes:
-        decision: ``None`` = there is nothing to tell beyond what was told at the gate.
-        queue: Empty at the gate, where there is none yet.
-        review_at: When the admission looks at it again, if it still waits; ``None`` = never.
+        decision: ``None`` = there is nothing to record beyond the decision to admit it.
+        queue: Empty when it is admitted and not classified yet.
+        review_at: When the admission reviews it, if it still waits; ``None`` = never.
     """
 
     decision: Decision | None = None
@@ -75,11 +62,7 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Divert:
-    """It leaves its queue for another one.
-
-    Attributes:
-        review_at: As in ``Admit``.
-    """
+    """It leaves its queue for another one."""
 
     queue: str
     decision: Decision
