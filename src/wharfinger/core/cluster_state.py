@@ -1,5 +1,7 @@
-"""The state that a snapshot keeps, and what is derived from it: rows of servers and their residents
-(``Residency``), queues, index of keys. The fold changes it, event by event, with the methods here.
+"""The state that a snapshot keeps, and what is derived from it.
+
+Derived are the rows of servers and their residents (``Residency``), the queues and the index of
+keys. The fold changes it, event by event, with the methods here.
 """
 
 from wharfinger.core import events as ev

@@ -5,7 +5,9 @@
 * *decisions* come from the core. They are logged in the same transaction as their cause, so that
   a replay repeats what was decided instead of deciding again (docs/decisions/0002).
 
-Each event is logged under its class's name: renaming one is a schema migration (``codec``).
+Each event is logged under its class's name: renaming one is a schema migration (``codec``). Times
+are in seconds since the epoch; ``None`` = the time of the report, or never. ``decision`` is
+``None`` where there was nothing to decide.
 """
 
 from collections.abc import Mapping
@@ -61,12 +63,7 @@ class StartAccepted:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadStarted:
-    """The program runs.
-
-    Attributes:
-        handle: How an operator finds it on the engine, e.g. ``"pid 4711"``.
-        started_at: Seconds since the epoch; ``None`` = the time of the report.
-    """
+    """The program runs; an operator finds it on the engine by ``handle``, e.g. ``"pid 4711"``."""
 
     key: str
     handle: str
@@ -91,7 +88,6 @@ class WorkloadFinished:
         signal: The signal's number; ``None`` when it exited.
         reason: Stable word, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``.
         cpu_seconds: CPU time of the whole process tree; ``None`` = not measured.
-        ended_at: Seconds since the epoch; ``None`` = the time of the report.
     """
 
     key: str
@@ -134,11 +130,7 @@ class ResizeFailed:
 
 @dataclass(frozen=True, slots=True)
 class ServerMeasured:
-    """Performance of the workloads on one server: one event per server and period.
-
-    Attributes:
-        samples: A workload on several servers is measured as a whole, with the first of them.
-    """
+    """Performance on one server in a period; a workload on several is in the first one's event."""
 
     server: str
     samples: tuple[Sample, ...]
@@ -278,12 +270,7 @@ class ClassificationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQueued:
-    """It waits in this queue, behind earlier ones of its priority.
-
-    Attributes:
-        decision: The admission's; ``None`` = there was nothing to decide.
-        review_at: When the admission reviews it, in seconds since the epoch.
-    """
+    """It waits in this queue, behind earlier ones of its priority, until it is reviewed."""
 
     name: str
     queue: str
@@ -303,12 +290,7 @@ class WorkloadDiverted:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadReviewed:
-    """The admission has reviewed it, and it stays in its queue.
-
-    Attributes:
-        decision: ``None`` = there is nothing to record.
-        review_at: When it is reviewed next; ``None`` = never.
-    """
+    """The admission has reviewed it, and it stays in its queue until the next review."""
 
     name: str
     decision: Decision | None = None
@@ -317,12 +299,7 @@ class WorkloadReviewed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDeferred:
-    """It was tried and can't continue now; logged when the reason changes.
-
-    Attributes:
-        until: When it is tried again at the latest, in seconds since the epoch; ``None`` = when
-            something has changed.
-    """
+    """It can't continue before ``until`` or a change; logged when the reason changes."""
 
     name: str
     decision: Decision
@@ -341,11 +318,7 @@ class WorkloadPlaced:
 
 @dataclass(frozen=True, slots=True)
 class AllocationPlanned:
-    """Its allocations change while it runs; the engine is asked to resize it.
-
-    Attributes:
-        placements: All of its allocations from then on; what it holds on other servers ends.
-    """
+    """It gets these allocations while it runs; what it holds on other servers ends."""
 
     name: str
     placements: tuple[Placement, ...]
@@ -389,11 +362,7 @@ class WorkloadResumed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadMigrated:
-    """It is stopped, to be started on these servers, which hold room for it meanwhile.
-
-    Attributes:
-        placements: Empty = wherever there is room by then.
-    """
+    """It is stopped, to start on these servers, which hold room for it; empty = anywhere."""
 
     name: str
     decision: Decision
@@ -425,12 +394,7 @@ class TrackingLost:
 
 @dataclass(frozen=True, slots=True)
 class PolicyNoted:
-    """What a part of the policy remembers from now on.
-
-    Attributes:
-        part: Kind and name, e.g. ``"placement:round-robin"``.
-        note: Replaces its earlier note.
-    """
+    """A note of a part, e.g. ``"placement:round-robin"``, in place of its earlier one."""
 
     part: str
     note: str
@@ -438,12 +402,7 @@ class PolicyNoted:
 
 @dataclass(frozen=True, slots=True)
 class ServerOrdered:
-    """A server is to be acquired; the provisioner is asked for it.
-
-    Attributes:
-        key: Identity of the order, never reused.
-        ordered_for: The workload that waits for it; empty = none in particular.
-    """
+    """A provisioner is asked for a server; ``ordered_for`` is the workload that waits, if any."""
 
     key: str
     platform: str

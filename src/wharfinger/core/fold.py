@@ -55,9 +55,8 @@ def _server_left(cluster: ClusterState, _time: float, event: ev.ServerLeft) -> N
     cluster.state.acquired.pop(event.name, None)
     if event.name in cluster.state.releasing:
         cluster.state.releasing.remove(event.name)
-    cluster.residency.put_server(
-        server, joins=True
-    )  # Behind those that are there, as in a new table.
+    # Behind those that are there, as in a new table.
+    cluster.residency.put_server(server, joins=True)
     cluster.residency.close_server(event.name)
     cluster.queues.unpark_all()
 
@@ -85,7 +84,7 @@ def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -
     cluster.dropped_keys.extend(key for key in unknown if key.rpartition("-")[2] in ours)
     cluster.state.synced = True
     cluster.queues.room_changed = True
-    # Whatever was asked of an earlier engine process is asked again: keys make that safe.
+    # Actions that an earlier engine process was asked for are repeated: keys make that safe.
     for record in cluster.state.workloads.values():
         if not record.ended:
             cluster.touched[record.name] = None
@@ -140,7 +139,7 @@ def _revoked(cluster: ClusterState, time: float, event: ev.WorkloadRevoked) -> N
     record = cluster.state.workloads[event.name]
     record.revoking = True
     record.reason, record.message = "revoked", "its user revoked it"
-    # With a key out there, the engine has to say first that nothing runs any more.
+    # The engine must first report that nothing runs under its key.
     if not record.on_server and record.profiling is None:
         cluster.move(time, record, Trigger.REVOKE)
     cluster.touched[record.name] = None
@@ -151,8 +150,7 @@ def _forgotten(cluster: ClusterState, _time: float, event: ev.WorkloadForgotten)
     cluster.by_key.pop(record.key, None)
     if record.key:
         cluster.dropped_keys.append(record.key)
-    entry = (record.ended_order, record.uid, record.name)
-    cluster.ended.remove(entry)
+    cluster.ended.remove((record.ended_order, record.uid, record.name))
 
 
 # --- decisions -----------------------------------------------------------------------
@@ -216,9 +214,7 @@ def _reviewed(cluster: ClusterState, time: float, event: ev.WorkloadReviewed) ->
 
 def _deferred(cluster: ClusterState, time: float, event: ev.WorkloadDeferred) -> None:
     record = cluster.state.workloads[event.name]
-    record.remember(time, event.decision)
-    record.deferral = event.decision.reason
-    record.reason, record.message = event.decision.reason, event.decision.message
+    _waits(time, record, event.decision)
     record.retry_at = None
     if event.until is not None:
         cluster.wait_until(record, event.until)
@@ -243,7 +239,7 @@ def _allocation_planned(cluster: ClusterState, time: float, event: ev.Allocation
     _keep(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     _goes_on(record)
     cluster.want_resize(record, wanted=False)
-    # What was measured so far was measured under the old allocation.
+    # Measurements so far were under the old allocation.
     _track_again(record, time)
     record.predicted = event.decision.predicted
     _adjusted(cluster, time)
@@ -278,7 +274,7 @@ def _resumed(cluster: ClusterState, time: float, event: ev.WorkloadResumed) -> N
     _keep(cluster, time, record, AdjustmentKind.RESUMED, event.decision)
     _goes_on(record)
     if event.ineffective:
-        # It was not the cause; so that does not make its next suspension longer either.
+        # It was not the cause, so its next suspension is no longer than this one.
         record.suspensions -= 1
         record.ineffective_at = time
 
@@ -325,6 +321,12 @@ def _goes_on(record: WorkloadRecord) -> None:
     record.deferral, record.reason, record.message = None, "", ""
 
 
+def _waits(time: float, record: WorkloadRecord, decision: Decision) -> None:
+    record.remember(time, decision)
+    record.deferral = decision.reason
+    record.reason, record.message = decision.reason, decision.message
+
+
 def _track_again(record: WorkloadRecord, time: float) -> None:
     record.adjusted_at = time
     if record.tracking is not None:
@@ -336,22 +338,13 @@ def _keep(
     time: float,
     record: WorkloadRecord,
     kind: AdjustmentKind,
-    decision: Decision,
+    cause: Decision | WorkloadRecord,
     after: tuple[Placement, ...] | None = None,
 ) -> None:
-    _keep_why(cluster, time, record, kind, decision.reason, decision.message, after)
+    """Keep an adjustment with its cause's reason, before the record is changed by it.
 
-
-def _keep_why(
-    cluster: ClusterState,
-    time: float,
-    record: WorkloadRecord,
-    kind: AdjustmentKind,
-    reason: str,
-    message: str,
-    after: tuple[Placement, ...] | None = None,
-) -> None:
-    """Keep an adjustment, before what it changes is changed; ``after`` is where it is then."""
+    ``after`` is where it will be; ``None`` = where it is.
+    """
     if len(record.adjustments) >= ADJUSTMENTS_KEPT:
         del record.adjustments[0]
     tracking = record.tracking
@@ -360,8 +353,8 @@ def _keep_why(
         kind=kind,
         before=() if kind is AdjustmentKind.RESUMED else record.placements,
         after=record.placements if after is None else after,
-        reason=str(reason),
-        message=message,
+        reason=str(cause.reason),
+        message=cause.message,
         performance_before=None if tracking is None else tracking.normalized_performance,
     )
     record.adjustments.append(adjustment)
@@ -383,7 +376,6 @@ def _allocation_unchanged(
     if not event.decision.accepted:
         _keep(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
-    # For want of room it is tried again when there is some.
     wanted = record.resize_wanted and record.deferral is ReasonCode.NO_ROOM
     cluster.want_resize(record, wanted=wanted)
 
@@ -477,18 +469,11 @@ def _placement_proposed(cluster: ClusterState, _time: float, event: ev.Placement
 def _placement_conflicted(
     cluster: ClusterState, time: float, event: ev.PlacementConflicted
 ) -> None:
-    record = cluster.state.workloads[event.name]
-    record.remember(time, event.decision)
-    record.deferral = event.decision.reason
-    record.reason, record.message = event.decision.reason, event.decision.message
+    _waits(time, cluster.state.workloads[event.name], event.decision)
     cluster.queues.room_changed = True
 
 
 # --- reports about workloads -----------------------------------------------------------
-
-
-def _start_accepted(cluster: ClusterState, time: float, event: ev.StartAccepted) -> None:
-    cluster.reported(time, event)
 
 
 def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> None:
@@ -530,12 +515,9 @@ def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) ->
     earliest = record.submitted_at if record.started_at is None else record.started_at
     record.ended_at = _when(event.ended_at, earliest, time)
     if not record.revoking:
+        by_signal = event.signal is not None
+        how = f"ended by signal {event.signal}" if by_signal else f"exit status {event.exit_code}"
         record.reason = event.reason
-        how = (
-            f"exit status {event.exit_code}"
-            if event.signal is None
-            else f"ended by signal {event.signal}"
-        )
         record.message = how if event.reason == "exited" else f"{event.reason}, {how}"
 
 
@@ -545,29 +527,18 @@ def _vanished(cluster: ClusterState, time: float, event: ev.WorkloadVanished) ->
         record.reason, record.message = "vanished", event.reason
 
 
-def _resized(cluster: ClusterState, time: float, event: ev.AllocationResized) -> None:
-    _settled(cluster, time, event, event.placements)
-
-
-def _settled(
-    cluster: ClusterState,
-    time: float,
-    event: ev.AllocationResized | ev.ResizeFailed,
-    placements: tuple[Placement, ...] | None,
-) -> WorkloadRecord | None:
-    """The answer to a resize, with what it has now; ``None`` = as before."""
+def _resize_answered(
+    cluster: ClusterState, time: float, event: ev.AllocationResized | ev.ResizeFailed
+) -> None:
     record = cluster.record_of(event.key)
     if record is None or not answers_resize(event, record):
-        return None
-    cluster.residency.settle(record, record.placements if placements is None else placements)
+        return
+    resized = isinstance(event, ev.AllocationResized)
+    cluster.residency.settle(record, event.placements if resized else record.placements)
     cluster.move(time, record, Trigger.SETTLE)
-    return record
-
-
-def _resize_failed(cluster: ClusterState, time: float, event: ev.ResizeFailed) -> None:
-    if record := _settled(cluster, time, event, None):
+    if isinstance(event, ev.ResizeFailed):
         record.reason, record.message = "resize-failed", event.reason
-        _keep_why(cluster, time, record, AdjustmentKind.UNCHANGED, record.reason, event.reason)
+        _keep(cluster, time, record, AdjustmentKind.UNCHANGED, record)
 
 
 def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> None:
@@ -646,7 +617,7 @@ def _classified(cluster: ClusterState, time: float, event: ev.WorkloadClassified
     cluster.touched[record.name] = None
     for placement in held(record) if record.on_server else ():
         cluster.residency.review(placement.server)
-        # Others may get on with it now: they are looked at again.
+        # Others may fit with it now.
         cluster.queues.room_changed |= bool(event.classification.pairs)
 
 
@@ -655,17 +626,17 @@ def _when(said: float | None, earliest: float, now: float) -> float:
     return now if said is None else max(earliest, min(said, now))
 
 
-_APPLY: dict[type, Callable[[ClusterState, float, Any], None]] = {
+_APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     ev.ServerReported: _server_reported,
     ev.ServerLeft: _server_left,
     ev.EngineSynced: _engine_synced,
-    ev.StartAccepted: _start_accepted,
+    ev.StartAccepted: ClusterState.reported,
     ev.WorkloadStarted: _started,
     ev.StartFailed: _start_failed,
     ev.WorkloadFinished: _finished,
     ev.WorkloadVanished: _vanished,
-    ev.AllocationResized: _resized,
-    ev.ResizeFailed: _resize_failed,
+    ev.AllocationResized: _resize_answered,
+    ev.ResizeFailed: _resize_answered,
     ev.ServerMeasured: _measured,
     ev.ProfilingFinished: _profiling_finished,
     ev.ProfilingFailed: _profiling_failed,

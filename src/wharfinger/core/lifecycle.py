@@ -91,6 +91,8 @@ def _from(*sources: Phase, **edges: Phase) -> tuple[Transition, ...]:
     )
 
 
+_NOT_STOPPED = (Phase.PLACED, Phase.STARTING, Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED)
+
 TRANSITIONS: tuple[Transition, ...] = (
     *_from(Phase.SUBMITTED, ADMIT=Phase.ADMITTED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
     *_from(
@@ -121,11 +123,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_from(Phase.RUNNING, Phase.SUSPENDED, MIGRATE=Phase.MIGRATING),
     *_from(Phase.MIGRATING, REQUEUE=Phase.QUEUED, REVOKE=Phase.REVOKED),
     *_from(
-        Phase.PLACED,
-        Phase.STARTING,
-        Phase.RUNNING,
-        Phase.ADJUSTING,
-        Phase.SUSPENDED,
+        *_NOT_STOPPED,
         SUCCEED=Phase.COMPLETED,
         FAIL=Phase.FAILED,
         VANISH=Phase.VANISHED,
@@ -138,14 +136,5 @@ NEXT: dict[tuple[Phase, Trigger], Phase] = {(t.source, t.trigger): t.target for 
 ENDED = frozenset(Phase) - {t.source for t in TRANSITIONS}
 """Phases that nothing leads out of."""
 
-ON_SERVER = frozenset(
-    {
-        Phase.PLACED,
-        Phase.STARTING,
-        Phase.RUNNING,
-        Phase.ADJUSTING,
-        Phase.SUSPENDED,
-        Phase.MIGRATING,
-    }
-)
+ON_SERVER = frozenset({*_NOT_STOPPED, Phase.MIGRATING})
 """Phases in which a workload holds resources on servers."""

@@ -13,34 +13,26 @@ def conflict(decision: Decision, servers_changed: int) -> Decision:
     else:
         message = "the servers that were proposed had no room for it to begin with"
         would_change = "a proposal that fits the snapshot"
-    return replace(
-        decision,
-        accepted=False,
-        reason=ReasonCode.CONFLICT,
-        message=message,
-        would_change=would_change,
-        numbers={**decision.numbers, "servers_changed": float(servers_changed)},
-        predicted=None,
-    )
+    numbers = {**decision.numbers, "servers_changed": float(servers_changed)}
+    proposal = replace(decision, numbers=numbers, predicted=None)
+    return _refused(proposal, ReasonCode.CONFLICT, message, would_change)
 
 
 def not_preempted(decision: Decision) -> Decision:
     """A preemption whose victims can't be stopped."""
-    return replace(
-        decision,
-        accepted=False,
-        reason=ReasonCode.NO_ROOM,
-        message=f"{decision.message}; but none of them can be stopped for it",
-        would_change="room, or workloads served after it that run and may be started again",
-    )
+    message = f"{decision.message}; but none of them can be stopped for it"
+    mend = "room, or workloads served after it that run and may be started again"
+    return _refused(decision, ReasonCode.NO_ROOM, message, mend)
 
 
 def behind_others(decision: Decision) -> Decision:
     """Others wait before it for profiling."""
+    message = "others wait before it for room to be profiled"
+    mend = "room for those, or a higher priority"
+    return _refused(decision, ReasonCode.BEHIND_OTHERS, message, mend)
+
+
+def _refused(decision: Decision, reason: ReasonCode, message: str, would_change: str) -> Decision:
     return replace(
-        decision,
-        accepted=False,
-        reason=ReasonCode.BEHIND_OTHERS,
-        message="others wait before it for room to be profiled",
-        would_change="room for those, or a higher priority",
+        decision, accepted=False, reason=reason, message=message, would_change=would_change
     )

@@ -5,6 +5,7 @@ and request, appends ``Step.events`` to the log, and only then carries out ``Ste
 replay calls ``apply`` with each logged event.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -21,27 +22,11 @@ from wharfinger.core.pending import PendingActions
 from wharfinger.core.queues import QueueEntry, entry_of
 from wharfinger.core.residency import is_stoppable
 from wharfinger.core.residents import ClusterResidents
-from wharfinger.core.seams.adaptation import (
-    Migrate,
-    Reclassify,
-    Remedy,
-    Resize,
-    Resume,
-    Suspend,
-    Unchanged,
-)
+from wharfinger.core.seams import adaptation as remedies
+from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
-from wharfinger.core.seams.verdicts import (
-    Acquire,
-    Admit,
-    Delegate,
-    Divert,
-    PlacementVerdict,
-    Preempt,
-    WaitUntil,
-)
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.triggers import is_news
@@ -49,7 +34,7 @@ from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
 from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, ClusterView
 from wharfinger.model.workload import Workload
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
@@ -187,12 +172,10 @@ class Manager:
             return True
         if record.workload == workload:
             return False
-        mend = (
-            "delete it first, or choose another name"
-            if record.ended
-            else "use update, or choose another name"
+        instead = "delete it first" if record.ended else "use update"
+        raise Conflict(
+            f"workload {workload.name!r} exists ({record.phase}): {instead}, or choose another name"
         )
-        raise Conflict(f"workload {workload.name!r} exists ({record.phase}): {mend}")
 
     def check_update(self, workload: Workload) -> None:
         """Check that a live workload may be changed to this.
@@ -238,15 +221,11 @@ class Manager:
     def preview(self, workload: Workload, now: float) -> list[Decision]:
         """What would be decided, on a copy of the state, if it were submitted or tried now."""
         known = self.state.workloads.get(workload.name)
-        fork = Manager(
-            self.policy,
-            state=decode_state(encode_state(self.state)),
-            settings=self._settings,
-            mode=self.mode,
-        )
+        state = decode_state(encode_state(self.state))
+        fork = Manager(self.policy, state=state, settings=self._settings, mode=self.mode)
         request = ev.WorkloadSubmitted(workload) if known is None else ev.WorkloadUpdated(workload)
         if self.state.synced:
-            # Who waits for room, and keeps others waiting, is derived by trying.
+            # Which workloads wait for room, and block others, is derived by trying.
             fork._place_waiting(now)
         step = fork.handle(now, request)
         made: list[Decision] = []
@@ -256,7 +235,7 @@ class Manager:
                 made.append(decision)
         record = fork.state.workloads[workload.name]
         if record.phase is Phase.QUEUED and not any(m.stage is Stage.PLACEMENT for m in made):
-            # Others are served first; what would be decided for it without them.
+            # Others are served first; this is the decision without them.
             made.append(fork.try_placing(now, record))
         return [*made, *fork.behind(record)]
 
@@ -304,6 +283,7 @@ class Manager:
         for name in list(self._cluster.undecided):
             self._advance(now, self.state.workloads[name])
         if self.state.synced:
+            # What runs comes before what waits, for the same room.
             self._arrive(now)
             for remedy in self.policy.adaptation.remedies(now, event, self._residents):
                 self._carry_out(now, remedy)
@@ -334,7 +314,7 @@ class Manager:
             if record.phase is not Phase.QUEUED or not self._fits(placements):
                 continue
             servers = " and ".join(placement.server for placement in placements)
-            # The decision to migrate says why there; other decisions may have come since.
+            # The decision to migrate explains the server; later decisions may follow it.
             decided = (timed.decision for timed in reversed(record.decisions))
             chosen = next(d for d in decided if d.stage is Stage.ADAPTATION and d.accepted)
             decision = replace(
@@ -394,11 +374,8 @@ class Manager:
         view = self.view
         assert view.versions is not None
         now = dict(zip(view.names, view.versions.tolist(), strict=True))
-        proposed = [placement.server for placement in event.placements]
-        return sum(
-            now.get(server) != version
-            for server, version in zip(proposed, event.versions, strict=False)
-        )
+        proposed = zip(event.placements, event.versions, strict=False)
+        return sum(now.get(placement.server) != version for placement, version in proposed)
 
     def _reconcile(self, now: float, event: ev.EngineSynced) -> None:
         """A start that the engine had taken and no longer knows has vanished.
@@ -415,31 +392,24 @@ class Manager:
     def _advance(self, now: float, record: WorkloadRecord) -> None:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""
         if record.phase is Phase.SUBMITTED:
-            self._admit(now, record)
+            self._ask_admission(now, record)
         if record.phase is Phase.ADMITTED and self._profile(now, record):
             return
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
-            self._enqueue(now, record)
+            self._ask_admission(now, record)
 
-    def _admit(self, now: float, record: WorkloadRecord) -> None:
-        view = self._admission_view(now)
-        match self.policy.admission.admit(self._request(record, now), view):
-            case Admit(decision=decision):
-                assert decision is not None, f"{self.policy.admission.name} tells nothing"
+    def _ask_admission(self, now: float, record: WorkloadRecord) -> None:
+        """Whether it is admitted, before anything is spent on it; then, classified, its queue."""
+        admission, view = self.policy.admission, self._admission_view(now)
+        submitted = record.phase is Phase.SUBMITTED
+        ask = admission.admit if submitted else admission.enqueue
+        match ask(self._residents.request(record, now), view):
+            case verdicts.Admit(decision) if submitted:
+                assert decision is not None, f"{admission.name} tells nothing"
                 self._record(now, ev.WorkloadAdmitted(record.name, decision))
-            case WaitUntil(time, decision):
-                self._record(now, ev.WorkloadDeferred(record.name, decision, time))
-            case Refusal(decision=decision):
-                self._record(now, ev.WorkloadRejected(record.name, decision))
-
-    def _enqueue(self, now: float, record: WorkloadRecord) -> None:
-        """The admission is asked again, with what is known by now."""
-        view = self._admission_view(now)
-        match self.policy.admission.enqueue(self._request(record, now), view):
-            case Admit(decision, queue, review_at):
-                queued = ev.WorkloadQueued(record.name, queue, decision, review_at)
-                self._record(now, queued)
-            case WaitUntil(time, decision):
+            case verdicts.Admit(decision, queue, review_at):
+                self._record(now, ev.WorkloadQueued(record.name, queue, decision, review_at))
+            case verdicts.WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
             case Refusal(decision=decision):
                 self._record(now, ev.WorkloadRejected(record.name, decision))
@@ -450,15 +420,13 @@ class Manager:
             record = self.state.workloads[first[1]]
             verdict = None
             if record.phase is Phase.QUEUED:
-                view = self._admission_view(now)
-                request = self._request(record, now)
+                request, view = self._residents.request(record, now), self._admission_view(now)
                 verdict = self.policy.admission.review(request, record.queue, view)
             match verdict:
-                case Divert(queue, decision, review_at):
+                case verdicts.Divert(queue, decision, review_at):
                     later = review_at if review_at is None or review_at > now else None
-                    diverted = ev.WorkloadDiverted(record.name, queue, decision, later)
-                    self._record(now, diverted)
-                case WaitUntil(time, decision) if time > now:
+                    self._record(now, ev.WorkloadDiverted(record.name, queue, decision, later))
+                case verdicts.WaitUntil(time, decision) if time > now:
                     self._record(now, ev.WorkloadReviewed(record.name, decision, time))
                 case Refusal(decision=decision):
                     self._record(now, ev.WorkloadRejected(record.name, decision))
@@ -471,8 +439,8 @@ class Manager:
         verdict = planner and planner.plan(record.workload, self.view)
         if not verdict:
             return False
-        # Profiling runs are something that is done: a core that only recommends makes a cold
-        # start. And so does what no server could hold: it has to wait for its place, not for them.
+        # A core that only recommends makes no runs, so it makes a cold start. So does a workload
+        # that no server could hold: it waits for a placement, not for profiling runs.
         never = self.recommends or self._exceeds_all(record.workload)
         first = next(iter(self._cluster.unprofiled), None)
         behind = first is not None and first < entry_of(record)
@@ -492,9 +460,7 @@ class Manager:
     def _exceeds_all(self, workload: Workload) -> bool:
         """Whether there are servers, and none has its memory even when empty."""
         capacities = self.view.memory_capacity
-        return bool(len(capacities)) and bool(
-            (capacities < workload.reservation.memory_bytes).all()
-        )
+        return len(capacities) > 0 and bool(capacities.max() < workload.reservation.memory_bytes)
 
     def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
         """Log why it waits, when that changes."""
@@ -502,18 +468,17 @@ class Manager:
             self._record(now, ev.WorkloadDeferred(record.name, decision))
 
     def _place_waiting(self, now: float) -> None:
-        cluster = self._cluster
-        if (
-            not cluster.queues.end_delays(now, self._settings.max_backoff_seconds)
-            and not cluster.queues.room_changed
+        queues = self._cluster.queues
+        if not queues.end_delays(now, self._settings.max_backoff_seconds) and (
+            not queues.room_changed
         ):
             return
-        cluster.queues.unblock()
+        queues.unblock()
         self._serve_all(now)
         if self._profile_waiting(now):
             self._serve_all(now)
-        # Placing takes room and a place in line; neither lets anyone else in.
-        cluster.queues.room_changed = False
+        # Placing only takes room: no other workload fits because of it.
+        queues.room_changed = False
 
     def _serve_all(self, now: float) -> None:
         for queue in self.policy.admission.queues:
@@ -546,7 +511,7 @@ class Manager:
         """Try to place it; whether the workloads behind it in its queue must wait."""
         blocks = self.policy.admission.blocks
         if record.name in self._cluster.residency.leaving_for:
-            # Asked before its victims have left, its placement would name the same, or more.
+            # Before its victims have left, its placement would name them again, or more.
             return blocks(ReasonCode.PREEMPTING)
         match self._place(now, record):
             case Plan(placements, decision, note) if not self.recommends:
@@ -563,20 +528,20 @@ class Manager:
                     self._cluster.queues.await_room(record, waits_for)
             case verdict if self.recommends:
                 self._hold(now, record, recommended(verdict.decision))
-            case Preempt(victims, decision):
+            case verdicts.Preempt(victims, decision):
                 return blocks(self._preempt(now, record, victims, decision))
-            case Acquire(platform, decision):
+            case verdicts.Acquire(platform, decision):
                 self._acquire(now, record, platform, decision)
-            case Delegate(decider, decision):
-                key = self._question_key(record)
+            case verdicts.Delegate(decider, decision):
+                key = f"question-{record.uid}-{self.state.next_question}-{self._nonce()}"
                 self._record(now, ev.PlacementDelegated(record.name, key, decider, decision))
-            case WaitUntil(time, decision):
+            case verdicts.WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
         return False
 
-    def _place(self, now: float, record: WorkloadRecord) -> PlacementVerdict:
+    def _place(self, now: float, record: WorkloadRecord) -> verdicts.PlacementVerdict:
         """The placement's verdict; a migrated workload goes back rather than nowhere."""
-        request = self._request(record, now)
+        request = self._residents.request(record, now)
         verdict = self.policy.placement.place(request, self.view)
         migrated = record.migrations > 0 and not record.start_failures
         if isinstance(verdict, Refusal) and migrated and request.excluded:
@@ -610,8 +575,7 @@ class Manager:
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision
     ) -> None:
         """Order a server for it, once."""
-        told = replace(decision, accepted=False, reason=ReasonCode.ACQUIRING)
-        self._hold(now, record, told)
+        self._hold(now, record, replace(decision, accepted=False, reason=ReasonCode.ACQUIRING))
         ordered = {order.ordered_for for order in self.state.orders.values()}
         if record.name not in ordered and platform not in self._not_acquired(now):
             self._order(now, Order(platform, decision), record.name)
@@ -639,36 +603,35 @@ class Manager:
         return {name: at + longest for name, at in failed if 0 <= now - at < longest}
 
     def _provisioning_view(self, now: float) -> ProvisioningView:
-        ordered: dict[str, int] = {}
-        for order in self.state.orders.values():
-            ordered[order.platform] = ordered.get(order.platform, 0) + 1
+        state = self.state
+        ordered = Counter(order.platform for order in state.orders.values())
         acquired = {
-            name: since
-            for name, since in self.state.acquired.items()
-            if name in self.state.servers and name not in self.state.releasing
+            name: at
+            for name, at in state.acquired.items()
+            if name in state.servers and name not in state.releasing
         }
         waiting, failed = self.queue_lengths(), self._not_acquired(now)
         return ProvisioningView(self.view, waiting, ordered, acquired, failed, now)
 
-    def _carry_out(self, now: float, remedy: Remedy) -> None:
+    def _carry_out(self, now: float, remedy: remedies.Remedy) -> None:
         """Log a remedy; a core that only recommends logs a recommendation."""
-        if self.recommends and not isinstance(remedy, Unchanged | Reclassify):
-            name = remedy.suspended_for if isinstance(remedy, Suspend) else remedy.name
-            remedy = Unchanged(name, recommended(remedy.decision))
+        if self.recommends and not isinstance(remedy, remedies.Unchanged | remedies.Reclassify):
+            name = remedy.suspended_for if isinstance(remedy, remedies.Suspend) else remedy.name
+            remedy = remedies.Unchanged(name, recommended(remedy.decision))
         match remedy:
-            case Resize(name, placements, decision):
+            case remedies.Resize(name, placements, decision):
                 self._record(now, ev.AllocationPlanned(name, placements, decision))
-            case Unchanged(name, decision):
+            case remedies.Unchanged(name, decision):
                 # Nothing is done; why is logged when that changes.
                 if self.state.workloads[name].deferral is not decision.reason:
                     self._record(now, ev.AllocationUnchanged(name, decision))
-            case Suspend(name, suspended_for, decision):
+            case remedies.Suspend(name, suspended_for, decision):
                 self._record(now, ev.WorkloadSuspended(name, suspended_for, decision))
-            case Resume(name, decision, ineffective):
+            case remedies.Resume(name, decision, ineffective):
                 self._record(now, ev.WorkloadResumed(name, decision, ineffective))
-            case Migrate(name, placements, decision):
+            case remedies.Migrate(name, placements, decision):
                 self._record(now, ev.WorkloadMigrated(name, decision, placements))
-            case Reclassify(name, measurements, decision):
+            case remedies.Reclassify(name, measurements, decision):
                 self._record(now, ev.ReclassificationPlanned(name, decision, measurements))
 
     def _retain(self, now: float) -> None:
@@ -699,14 +662,8 @@ class Manager:
         """Unique also among keys in a lost part of the log."""
         return f"{record.uid}-{record.attempts + 1}-{self._nonce()}"
 
-    def _question_key(self, record: WorkloadRecord) -> str:
-        return f"question-{record.uid}-{self.state.next_question}-{self._nonce()}"
-
     def _nonce(self) -> str:
         return self.state.nonces[-1] if self.state.nonces else "0"
-
-    def _request(self, record: WorkloadRecord, now: float) -> PlacementRequest:
-        return self._residents.request(record, now)
 
     def _admission_view(self, now: float) -> AdmissionView:
         note = self.state.notes.get(self._admission_key, "")

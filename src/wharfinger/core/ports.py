@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, get_args
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -27,12 +27,7 @@ class Port(StrEnum):
 
 
 PORTS: dict[type, Port] = {
-    act.StartWorkload: Port.ENGINE,
-    act.StopWorkload: Port.ENGINE,
-    act.ResizeAllocation: Port.ENGINE,
-    act.SuspendWorkload: Port.ENGINE,
-    act.ResumeWorkload: Port.ENGINE,
-    act.ForgetWorkload: Port.ENGINE,
+    **dict.fromkeys(get_args(act.EngineAction), Port.ENGINE),
     act.MeasureWorkload: Port.MONITOR,
     act.ProfileWorkload: Port.PROFILER,
     act.ClassifyWorkload: Port.CLASSIFIER,

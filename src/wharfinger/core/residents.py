@@ -13,15 +13,11 @@ class ClusterResidents:
 
     def __init__(self, cluster: ClusterState, policy: Policy, *, recommends: bool) -> None:
         self._cluster = cluster
+        self.state: ManagerState = cluster.state
         self.placement: PlacementPolicy = policy.placement
         self.estimates = policy.estimation.name if policy.estimation else ""
         self.recommends = recommends
         self._note_key = f"placement:{policy.placement.name}"
-
-    @property
-    def state(self) -> ManagerState:
-        """What is known; to be read only."""
-        return self._cluster.state
 
     def view(self) -> ClusterView:
         """The servers as columns of numbers."""

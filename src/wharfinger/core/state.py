@@ -77,22 +77,20 @@ class Adjustment:
 
 @dataclass(slots=True)
 class WorkloadRecord:
-    """One workload's state; times in seconds since the epoch.
+    """One workload's state; times in seconds since the epoch, ``None`` or empty = there is none.
 
     Attributes:
         uid: Counts submissions; never reused, unlike a name.
-        key: Identity of the current start (or profiling run); empty before the first.
-        planned: The allocations it is being resized or migrated to, perhaps on other servers;
-            empty otherwise.
+        key: Identity of the current start (or profiling run).
+        planned: The allocations it is being resized or migrated to, perhaps on other servers.
         attempts: How many keys it was given.
         excluded: Servers that failed to start it.
         not_before: When a failed start may be tried again.
         retry_at: When its placement is tried again; ``None`` = whenever there may be room.
         revoking: Its user wants it stopped.
         ended_order: When it ended, by a clock that is never set back.
-        reason: Stable word for why it is where it is; empty when there is nothing to say.
-        message: The same for people.
-        deferral: Why it could not continue when it was last tried; ``None`` = it could.
+        reason: Stable word for why it is where it is; ``message`` says it for people.
+        deferral: Why it could not continue when it was last tried.
         profiling: The plan of the runs under way, for which servers keep room.
         resize_wanted: Its reservation was changed and its allocation has not followed yet.
         performance: The newest measurement of its newest start.
@@ -102,12 +100,12 @@ class WorkloadRecord:
         neighbors_changed_at: When a neighbor came or left last.
         reclassifying: It runs, and is being reclassified.
         classified_at: When its last reclassification was planned.
-        suspended_for: The neighbor for which it was suspended last; empty = none.
-        suspended_at_performance: Achieved over target of that neighbor then.
+        suspended_for: The neighbor for which it was suspended last, of which
+            ``suspended_at_performance`` is achieved over target then.
         ineffective_at: When its suspension proved ineffective; ``None`` = it helped.
-        preempted_for: The workload for which it is being stopped; empty = none.
-        review_at: When the admission reviews it; ``None`` = never.
-        question: Key of the open question to a decider; empty = none.
+        preempted_for: The workload for which it is being stopped.
+        review_at: When the admission reviews it.
+        question: Key of the open question to a decider.
         adjustments: Oldest first; the newest ``ADJUSTMENTS_KEPT``.
     """
 

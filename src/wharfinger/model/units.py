@@ -2,7 +2,8 @@
 
 Everything is exact: a text is read as a ratio of two integers and rounded once, so formatting and
 parsing again gives the same number. A quantity needs its unit; only a field whose name says the
-unit (``profile.seconds``) takes a bare number.
+unit (``profile.seconds``) takes a bare number. Parsers raise ``InvalidInput`` for other texts and
+values out of range; the message says what to write.
 
 =========  ==========================================  ====================================
 quantity   written                                     kept as
@@ -87,26 +88,18 @@ def quoted(text: str) -> str:
 
 
 def parse_duration_seconds(text: str, *, allow_zero: bool = False) -> float:
-    """Seconds, a multiple of 1 ns; ``0s`` only with ``allow_zero``.
+    """Seconds, a multiple of 1 ns up to 100 years; ``0s`` only with ``allow_zero``.
 
-    Args:
-        text: Numbers with the units d, h, m, s, ms, us, ns, each at most once, longest first.
-        allow_zero: Whether ``0s`` has a meaning here.
-
-    Raises:
-        InvalidInput: No duration, no unit, finer than 1 ns or longer than 100 years.
+    The units d, h, m, s, ms, us, ns stand at most once each, longest first.
 
     >>> parse_duration_seconds("1h30m")
     5400.0
     """
-    found = _match(_DURATION, text)
-    if found is None:
-        if _match(_BARE, text):
-            raise InvalidInput(f"{quoted(text)} has no unit; write e.g. {text}s or {text}ms")
-        raise InvalidInput(f"{quoted(text)} is not a duration; write e.g. 2ms, 1.5s or 1h30m")
+    bare = f"has no unit; write e.g. {text}s or {text}ms"
+    match = _match(_DURATION, text, "a duration; write e.g. 2ms, 1.5s or 1h30m", bare)
     numerator = 0
     denominator: int = 10**_MAX_TEXT
-    for digits, nanoseconds in zip(found.groups(), NANOSECONDS.values(), strict=True):
+    for digits, nanoseconds in zip(match.groups(), NANOSECONDS.values(), strict=True):
         if digits is not None:
             top, bottom = _ratio(digits)
             numerator += top * nanoseconds * (denominator // bottom)
@@ -141,22 +134,16 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_rate_per_second(text: str) -> float:
-    """The number per second, more than zero.
-
-    Raises:
-        InvalidInput: No rate, no period, zero or more than 1e18/s.
+    """The number per second, more than zero and up to 1e18.
 
     >>> parse_rate_per_second("3M/min")
     50000.0
     """
-    found = _match(_RATE, text)
-    if found is None:
-        if _match(_BARE, text):
-            raise InvalidInput(f"{quoted(text)} says no period; write e.g. {text}/s")
-        raise InvalidInput(f"{quoted(text)} is not a rate; write e.g. 40000/s, 40k/s or 3M/min")
-    top, bottom = _ratio_in_range(found[1], text, "1e18/s")
-    top *= RATE_SCALES[found[2]]
-    bottom *= SECONDS_OF_PERIOD[found[3]]
+    bare = f"says no period; write e.g. {text}/s"
+    match = _match(_RATE, text, "a rate; write e.g. 40000/s, 40k/s or 3M/min", bare)
+    top, bottom = _ratio_in_range(match[1], text, "1e18/s")
+    top *= RATE_SCALES[match[2]]
+    bottom *= SECONDS_OF_PERIOD[match[3]]
     if top > MAX_RATE_PER_SECOND * bottom:
         raise InvalidInput(f"{quoted(text)} is too large; write at most 1e18/s")
     rate = top / bottom
@@ -180,19 +167,16 @@ def format_rate(per_second: float) -> str:
 
 
 def parse_bytes(text: str, *, minimum: int = 1) -> int:
-    """Whole bytes; suffixes are Ki Mi Gi Ti Pi (powers of 1024) and k M G T P (powers of 1000).
+    """Whole bytes, from ``minimum`` to 2**63 - 1.
 
-    Raises:
-        InvalidInput: No size, not whole, less than ``minimum`` bytes or over 2**63 - 1.
+    Suffixes are Ki Mi Gi Ti Pi (powers of 1024) and k M G T P (powers of 1000).
 
     >>> parse_bytes("1.5G"), parse_bytes("512Mi")
     (1500000000, 536870912)
     """
-    found = _match(_BYTES, text)
-    if found is None:
-        raise InvalidInput(f"{quoted(text)} is not a size; write e.g. 512Mi, 4Gi or 1.5G")
-    top, bottom = _ratio_in_range(found[1], text, "8191Pi")
-    size, rest = divmod(top * BYTES_OF_SUFFIX.get(found[2], 1), bottom)
+    match = _match(_BYTES, text, "a size; write e.g. 512Mi, 4Gi or 1.5G")
+    top, bottom = _ratio_in_range(match[1], text, "8191Pi")
+    size, rest = divmod(top * BYTES_OF_SUFFIX.get(match[2], 1), bottom)
     if rest:
         raise InvalidInput(f"{quoted(text)} is not a whole number of bytes; write e.g. 512Mi")
     if size > MAX_BYTES:
@@ -218,17 +202,12 @@ def format_bytes(size_bytes: int) -> str:
 def parse_fraction(text: str) -> float:
     """A share from 0 to 1, both included.
 
-    Raises:
-        InvalidInput: No fraction, or outside 0 to 1 (0% to 100%).
-
     >>> parse_fraction("5%")
     0.05
     """
-    found = _match(_FRACTION, text)
-    if found is None:
-        raise InvalidInput(f"{quoted(text)} is not a fraction; write e.g. 5% or 0.05")
-    top, bottom = _ratio_in_range(found[1], text, "100%")
-    bottom *= 100 if found[2] else 1
+    match = _match(_FRACTION, text, "a fraction; write e.g. 5% or 0.05")
+    top, bottom = _ratio_in_range(match[1], text, "100%")
+    bottom *= 100 if match[2] else 1
     if top > bottom:
         raise InvalidInput(f"{quoted(text)} is more than the whole; write e.g. 5% or 0.05")
     return top / bottom
@@ -247,19 +226,14 @@ def format_fraction(fraction: float) -> str:
 
 
 def parse_cpu_millicpus(text: str) -> int:
-    """Thousandths of a CPU.
-
-    Raises:
-        InvalidInput: No number of CPUs, zero, finer than ``1m`` or over a million CPUs.
+    """Thousandths of a CPU, from 1 to a million CPUs.
 
     >>> parse_cpu_millicpus("0.5"), parse_cpu_millicpus("250m")
     (500, 250)
     """
-    found = _match(_CPU, text)
-    if found is None:
-        raise InvalidInput(f"{quoted(text)} is not a number of CPUs; write e.g. 250m, 2 or 0.5")
-    top, bottom = _ratio(found[1])
-    millicpus, rest = divmod(top if found[2] else top * 1000, bottom)
+    match = _match(_CPU, text, "a number of CPUs; write e.g. 250m, 2 or 0.5")
+    top, bottom = _ratio(match[1])
+    millicpus, rest = divmod(top if match[2] else top * 1000, bottom)
     if rest:
         raise InvalidInput(f"{quoted(text)} is finer than a thousandth; write a multiple of 1m")
     if not millicpus:
@@ -280,9 +254,14 @@ def format_cpu(cpu_millicpus: int) -> str:
     return f"{cpu_millicpus}m"
 
 
-def _match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """A match of the whole of a text that is short enough to be a quantity."""
-    return pattern.fullmatch(text) if len(text) <= _MAX_TEXT else None
+def _match(pattern: re.Pattern[str], text: str, what: str, bare: str = "") -> re.Match[str]:
+    """A match of the whole text; ``bare`` is the message for a number without a unit."""
+    short = len(text) <= _MAX_TEXT
+    if short and (match := pattern.fullmatch(text)):
+        return match
+    if short and bare and _BARE.fullmatch(text):
+        raise InvalidInput(f"{quoted(text)} {bare}")
+    raise InvalidInput(f"{quoted(text)} is not {what}")
 
 
 def _ratio_in_range(number: str, text: str, most: str) -> tuple[int, int]:

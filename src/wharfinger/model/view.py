@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
+from wharfinger.model.arrays import frozen
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
@@ -82,10 +83,8 @@ class ClusterView:
 
     Attributes:
         names: Servers' names, length S.
-        cpu_capacity: (S,) thousandths of a CPU that may be allocated.
-        cpu_allocated: (S,) of it, what is promised to placed and running workloads.
-        memory_capacity: (S,) bytes.
-        memory_allocated: (S,) bytes.
+        cpu_capacity: (S,) thousandths of a CPU; ``cpu_allocated`` of these to workloads.
+        memory_capacity: (S,) bytes; ``memory_allocated`` of these to workloads.
         accepting: (S,) 1 where new work may be placed.
         residents: (S,) number of workloads placed there.
         copies: (S,) number of profiling runs there.
@@ -133,19 +132,15 @@ class ClusterView:
         It has neither the index by load nor the placement's own, nor names of occupants: these
         follow the cluster.
         """
-        columns: dict[str, Any] = {}
-        for column in fields(self):
-            value = getattr(self, column.name)
-            if isinstance(value, np.ndarray):
-                columns[column.name] = value.copy()
-                columns[column.name].flags.writeable = False
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        arrays = {name: v for name, v in values.items() if isinstance(v, np.ndarray)}
+        columns: dict[str, Any] = {name: frozen(v.copy()) for name, v in arrays.items()}
         names = tuple(self.names)
-        rows = {name: row for row, name in enumerate(names)}
         return replace(
             self,
             **columns,
             names=names,
-            rows=rows,
+            rows={name: row for row, name in enumerate(names)},
             loads=None,
             index=None,
             occupants=None,

@@ -149,11 +149,9 @@ class MetricKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HttpMeasure:
-    """An endpoint that reports numbers.
+    """An endpoint to read: a Prometheus metric, or without one a number as the whole answer.
 
-    Attributes:
-        metric: A Prometheus metric, perhaps with labels; ``None`` = the answer is one number.
-        percentile: Of a histogram; ``None`` = the target's.
+    A histogram's ``percentile`` is the target's if ``None``.
     """
 
     url: str

@@ -1,8 +1,8 @@
 """A classifier that learns from what has run, without delaying any request.
 
 It classifies by the known programs and by the rows of earlier workloads, which it keeps in the
-state directory (``classification.learnt``). A process of its own (``runtime.refit``) learns from new
-rows; its result replaces the model between two classifications. Rows are not part of the log:
+state directory (``classification.learnt``). A process of its own (``runtime.refit``) learns from
+new rows; its result replaces the model between two classifications. Rows are not part of the log:
 predictions are logged, and a row lost in a crash is measured again.
 """
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from wharfinger import __version__
 from wharfinger.core import actions as act
@@ -31,14 +31,8 @@ from wharfinger.store.base import NewEntry, Store
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+MakeManager = Callable[[ManagerState | None], Manager]
 Learns = Callable[[Workload, Measurements], None]
-
-
-class MakeManager(Protocol):
-    """Makes the core around a state; ``None`` = a new cluster."""
-
-    def __call__(self, state: ManagerState | None) -> Manager:
-        """Make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +60,10 @@ class Runtime:
     """Runs one core.
 
     Args:
-        make_manager: Makes the core; called again when it must be rebuilt from the log.
+        make_manager: Makes the core around a state (``None`` = a new cluster); called again when
+            it must be rebuilt from the log.
+        engine: Also an attribute, for logs and usage.
+        store: Also an attribute, for the history of events.
         clock: Seconds since the epoch.
         services: Those behind the ports that are not the engine's; an action for an absent one is
             answered so.
@@ -85,22 +82,21 @@ class Runtime:
         retention: Retention | None = None,
     ) -> None:
         self._make_manager = make_manager
-        self._engine = engine
-        self._store = store
+        self.engine = engine
+        self.store = store
         self._clock = clock
         self._services = dict(services or {})
         self._learns = learns
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
         self._stalled = False
-        # What the engine could not begin, and nothing but asking again makes up for; by key.
+        # By key, what the engine could not begin and must be asked again.
         self._unperformed: dict[str, act.Action] = {}
-        # Starts that the engine has taken: it will tell what became of them, whatever it says
-        # when it is asked for one again.
+        # Starts that the engine has taken: it will report their end, whatever it answers when it
+        # is asked for one again.
         self._taken: set[str] = set()
         self._snapshot_sequence = 0
-        # Whether the core may hold what the log does not.
-        self._ahead = False
+        self._ahead = False  # whether the core may hold what the log does not
         self._urgent = False
         ports: dict[Port, Perform] = dict.fromkeys(OF_AN_ENGINE, self._ask_engine)
         for port, service in self._services.items():
@@ -111,16 +107,6 @@ class Runtime:
     def manager(self) -> Manager:
         """The core; another one after a fault of the store."""
         return self._loop.core
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, for logs and usage."""
-        return self._engine
-
-    @property
-    def store(self) -> Store:
-        """The store, for the history of events."""
-        return self._store
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -135,11 +121,11 @@ class Runtime:
             EngineFault: The engine can't work here.
             OutOfSpace: There is no room even for the reserve.
         """
-        self._engine.open()
+        self.engine.open()
         started = self.manager.started(
-            secrets.token_hex(4), __version__, self._engine.name, self._engine.capabilities
+            secrets.token_hex(4), __version__, self.engine.name, self.engine.capabilities
         )
-        damage = self._store.damage
+        damage = self.store.damage
         lost = [] if damage is None else [ev.HistoryLost(str(damage))]
         # The nonce first: whatever is decided after a loss must not reuse a lost key.
         self._process([started, *lost], urgent=True)
@@ -147,26 +133,22 @@ class Runtime:
 
     def close(self) -> None:
         """Save a snapshot and release everything; what runs continues."""
-        self._engine.close()
+        self.engine.close()
         for service in self._services.values():
             service.close()
         self._save_snapshot()
-        self._store.close()
+        self.store.close()
 
     # --- what the service calls when something is due -----------------------------------------
-
-    def fileno(self) -> int:
-        """Readable when ``pump`` has something to do."""
-        return self._engine.fileno()
 
     def descriptors(self) -> list[int]:
         """Any of these is readable when ``pump`` has something to do."""
         others = (service.fileno() for service in self._services.values())
-        return [self._engine.fileno(), *(number for number in others if number is not None)]
+        return [self.engine.fileno(), *(number for number in others if number is not None)]
 
     def pump(self) -> None:
         """Process reports. Those that can't be logged wait for ``tick``."""
-        reports = [*self._engine.poll()]
+        reports = [*self.engine.poll()]
         for service in self._services.values():
             reports.extend(service.poll())
         for report in reports:
@@ -180,7 +162,7 @@ class Runtime:
         except Unavailable as error:
             log.warning("%d reports wait until they can be logged: %s", len(reports), error)
             self._backlog = [*reports, *self._backlog]
-            # Until the next tick: what comes meanwhile must not each rebuild the core.
+            # Until the next tick: later reports must not each rebuild the core.
             self._stalled = True
             self._recover()
 
@@ -214,7 +196,7 @@ class Runtime:
         due = self.manager.wake_at(now)
         if not self._backlog and not self._unperformed:
             return due
-        # What was answered at once is taken in at once; what can't be logged, a little later.
+        # Immediate answers are processed at once; what can't be logged, a little later.
         if self._backlog and not self._stalled:
             return now
         retry = now + RETRY_SECONDS
@@ -241,7 +223,7 @@ class Runtime:
             if known.created
         ]
         if new:
-            self._store.check_room()
+            self.store.check_room()
             self._attempt(new)
         return acknowledgements
 
@@ -290,22 +272,22 @@ class Runtime:
         for step in steps:
             for event in step.events:
                 self._learn_from(event)
-        if self._store.last_sequence - self._snapshot_sequence >= self._retention.snapshot_every:
+        if self.store.last_sequence - self._snapshot_sequence >= self._retention.snapshot_every:
             self._save_snapshot()
 
     def _append(self, now: float, events: Sequence[ev.Event]) -> None:
         entries = [NewEntry(now, *encode_event(event)) for event in events]
-        self._store.append(entries, urgent=self._urgent)
+        self.store.append(entries, urgent=self._urgent)
         self._ahead = False
 
     def _ask_engine(self, wanted: act.Action) -> None:
         action = cast("act.EngineAction", wanted)
         try:
-            self._engine.perform(action)
+            self.engine.perform(action)
         except EngineFault as error:
             log.warning("%s %s: %s", type(action).__name__, action.key, error)
             if isinstance(action, act.StartWorkload) and action.key in self._taken:
-                return  # Asked for later it might have ended, and begin again.
+                return  # Repeated later, it could start again after its end.
             answers = _not_performed(action, error)
             self._backlog.extend(answers)
             if not answers and (error.retryable or isinstance(action, act.StopWorkload)):
@@ -313,8 +295,12 @@ class Runtime:
             return
         if isinstance(action, act.StartWorkload):
             self._taken.add(action.key)
-            # That it was refused before is no answer any more, though it was not seen yet.
-            self._backlog = [r for r in self._backlog if not _is_refusal(r, action.key)]
+            # An earlier refusal, not processed yet, is no longer the answer.
+            self._backlog = [
+                report
+                for report in self._backlog
+                if not (isinstance(report, ev.StartFailed) and report.key == action.key)
+            ]
 
     def _ask_service(self, service: Service, action: act.Action) -> None:
         service.perform(action)
@@ -348,16 +334,16 @@ class Runtime:
 
     def _rebuild(self) -> Manager:
         """The core as the log has it: the newest snapshot, and what came after."""
-        snapshot = self._store.latest_snapshot()
+        snapshot = self.store.latest_snapshot()
         manager = self._make_manager(None if snapshot is None else decode_state(snapshot.payload))
         self._snapshot_sequence = 0 if snapshot is None else snapshot.sequence
-        for entry in self._store.read(after=self._snapshot_sequence):
+        for entry in self.store.read(after=self._snapshot_sequence):
             manager.apply(entry.time, decode_event(entry.kind, entry.payload))
         return manager
 
     def _save_snapshot(self) -> None:
         """Shorten the next replay. Nothing depends on it, so it may fail."""
-        sequence = self._store.last_sequence
+        sequence = self.store.last_sequence
         # After a fault the log is the truth, and a snapshot would hide it.
         if sequence == self._snapshot_sequence or self._ahead:
             return
@@ -365,14 +351,10 @@ class Runtime:
         self._snapshot_sequence = sequence
         try:
             payload = encode_state(self.manager.state)
-            self._store.save_snapshot(sequence, self._clock(), SCHEMA, payload)
-            self._store.compact(self._retention.keep_events)
+            self.store.save_snapshot(sequence, self._clock(), SCHEMA, payload)
+            self.store.compact(self._retention.keep_events)
         except Unavailable as error:
             log.warning("no snapshot now, the next start replays more: %s", error)
-
-
-def _is_refusal(report: ev.Report, key: str) -> bool:
-    return isinstance(report, ev.StartFailed) and report.key == key
 
 
 def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:

@@ -11,11 +11,9 @@ from wharfinger.model.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Profiling:
-    """That a workload is classified before it is placed.
+    """Classify the workload before it is placed; without a plan, a cold start.
 
-    Attributes:
-        decision: Not accepted = it waits for room for the runs.
-        plan: ``None`` = no runs: a cold start.
+    Where the decision is not accepted, it waits for room for the runs.
     """
 
     decision: Decision

@@ -38,15 +38,8 @@ class Policy:
 
     def settings(self) -> dict[str, Settings]:
         """Every setting by part, for the log."""
-        parts: dict[str, Any] = {
-            "placement": self.placement,
-            "admission": self.admission,
-            "adaptation": self.adaptation,
-        }
-        for kind in ("contention", "provisioning"):
-            if (part := getattr(self, kind)) is not None:
-                parts[kind] = part
         return {
             kind: {"name": part.name, **(asdict(part.settings) if part.settings else {})}
-            for kind, part in parts.items()
+            for kind in ("placement", "admission", "adaptation", "contention", "provisioning")
+            if (part := getattr(self, kind)) is not None
         }

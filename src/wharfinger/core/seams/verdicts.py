@@ -47,12 +47,9 @@ class WaitUntil:
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """It is admitted; once classified, it waits in this queue.
+    """It is admitted, or, once classified, waits in this queue until it is reviewed.
 
-    Attributes:
-        decision: ``None`` = there is nothing to record beyond the decision to admit it.
-        queue: Empty when it is admitted and not classified yet.
-        review_at: When the admission reviews it, if it still waits; ``None`` = never.
+    ``decision`` may be ``None`` for a queue, ``review_at`` is in seconds since the epoch.
     """
 
     decision: Decision | None = None
