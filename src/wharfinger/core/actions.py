@@ -61,10 +61,7 @@ class ResumeWorkload:
 
 @dataclass(frozen=True, slots=True)
 class MeasureWorkload:
-    """Report its performance by ``ServerMeasured`` as long as it runs.
-
-    Repeated with another workload when its user changed its target or its measure.
-    """
+    """Report its performance by ``ServerMeasured``; repeated when target or measure changed."""
 
     key: str
     workload: Workload

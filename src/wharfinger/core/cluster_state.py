@@ -21,10 +21,9 @@ UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 
 
 class ClusterState:
-    """The state and everything derived from it.
+    """The state that a snapshot keeps, and everything derived from it.
 
     Attributes:
-        state: What a snapshot keeps.
         by_key: Name of the workload whose current key this is.
         undecided: Workloads for which the pipeline has a next step now.
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
@@ -71,8 +70,6 @@ class ClusterState:
         record = self.record_of(key)
         return record if record and record.phase in (Phase.RUNNING, Phase.ADJUSTING) else None
 
-    # --- pieces of the fold ------------------------------------------------------------------
-
     def await_profiling(self, record: WorkloadRecord) -> None:
         """It waits for room for its profiling runs."""
         self.undecided.pop(record.name, None)
@@ -80,12 +77,14 @@ class ClusterState:
             self.unprofiled.add(entry)
 
     def decided(
-        self, time: float, name: str, decision: Decision, trigger: Trigger
+        self, time: float, name: str, decision: Decision | None, trigger: Trigger | None = None
     ) -> WorkloadRecord:
-        """Record a decision about a workload, and move it."""
+        """Record a decision about a workload, if there was one, and where it moves it."""
         record = self.state.workloads[name]
-        record.remember(time, decision)
-        self.move(time, record, trigger)
+        if decision is not None:
+            record.remember(time, decision)
+        if trigger is not None:
+            self.move(time, record, trigger)
         return record
 
     def give_key(self, record: WorkloadRecord, key: str) -> None:
@@ -107,7 +106,7 @@ class ClusterState:
         self.move(time, record, trigger)
         return record
 
-    # --- moving, and what follows from it --------------------------------------------------
+    # --- moving -----------------------------------------------------------------------------
 
     def move(self, time: float, record: WorkloadRecord, trigger: Trigger) -> None:
         """Move a workload along an edge of the lifecycle, with all that its phase implies."""
@@ -128,7 +127,7 @@ class ClusterState:
             self.enqueue(record)
         elif target in ENDED:
             record.ended_at = time
-            # Not by time alone: a clock that was set back would make the newest the oldest.
+            # After a clock was set back, the time alone would make the newest the oldest.
             record.ended_order = max(time, self.ended[-1][0]) if self.ended else time
             self.ended.add(_end_of(record))
         if target in UNDECIDED:
@@ -159,7 +158,7 @@ class ClusterState:
         if record.question:
             self.drop_question(record)
 
-    # --- admissions that look again, and deciders outside -----------------------------------
+    # --- reviews, deciders, queues -----------------------------------------------------------
 
     def review_at(self, record: WorkloadRecord, time: float | None) -> None:
         """The admission reviews it then, if it still waits; ``None`` = never."""
@@ -201,10 +200,7 @@ class ClusterState:
         record.question = ""
 
     def undelegate(self, record: WorkloadRecord) -> None:
-        """The decider has answered: it waits in its queue again.
-
-        That is no reason to ask again: the answer may be that there is no room.
-        """
+        """The decider has answered: it waits again, but is not asked about before a change."""
         self.drop_question(record)
         if record.phase is Phase.QUEUED:
             self.queues.leave(record)
@@ -226,8 +222,7 @@ class ClusterState:
         record.retry_at = None
         if record.phase is Phase.QUEUED:
             self.queues.leave(record)
-            # The one behind may be first now.
-            self.queues.room_changed = True
+            self.queues.room_changed = True  # the next one may be first now
 
     def want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
         """Set whether its allocation should follow its reservation."""

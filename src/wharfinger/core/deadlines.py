@@ -30,8 +30,6 @@ class Deadlines:
     def first(self) -> tuple[float, str] | None:
         """The earliest time and its name; ``None`` = there is none."""
         heap, at = self._heap, self._at
-        if not heap:
-            return None
         while heap and at.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
         return heap[0] if heap else None

@@ -45,9 +45,8 @@ class ServerLeft:
 class EngineSynced:
     """The engine has reported everything that it found when it was opened.
 
-    Attributes:
-        known_keys: Every start the engine knows of, ended ones included. A start that the core
-            asked for and that is not among them never happened, and is asked for again.
+    ``known_keys`` are of all its starts, ended ones included. A start that the core asked for and
+    that is not among them never happened, and is asked for again.
     """
 
     known_keys: tuple[str, ...]
@@ -118,9 +117,7 @@ class AllocationResized:
 class ResizeFailed:
     """A running workload keeps its allocations.
 
-    Attributes:
-        placements: What was asked, which tells a late answer to an earlier resize from the answer
-            to this one; empty = the engine does not say.
+    ``placements``, what was asked, tells a late answer to an earlier resize; empty = not stated.
     """
 
     key: str
@@ -173,12 +170,9 @@ class WorkloadClassified:
 
 @dataclass(frozen=True, slots=True)
 class ManagerStarted:
-    """A manager process took over the log; its policy and settings are part of the history.
+    """A manager process took over the log, with these settings of the core and its policy.
 
-    Attributes:
-        nonce: Distinguishes this process's keys from all earlier ones, even from those in a lost
-            part of the log.
-        settings: Every setting of the core and of each part of the policy.
+    ``nonce`` distinguishes its keys from all earlier ones, also from those in a lost part.
     """
 
     nonce: str
@@ -454,12 +448,7 @@ class AcquisitionFailed:
 
 @dataclass(frozen=True, slots=True)
 class PlacementProposed:
-    """A decider's answer to the question with this key.
-
-    Attributes:
-        placements: Empty = no placement now.
-        versions: For each placement, its server's version in the snapshot it was decided on.
-    """
+    """A decider's answer: none, or placements on servers of these versions."""
 
     key: str
     placements: tuple[Placement, ...]

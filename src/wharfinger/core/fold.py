@@ -99,10 +99,7 @@ def _policy_noted(cluster: ClusterState, _time: float, event: ev.PolicyNoted) ->
 
 
 def _history_lost(cluster: ClusterState, _time: float, _event: ev.HistoryLost) -> None:
-    """The lost part may have held starts, whose keys have the nonces of earlier processes.
-
-    Keys of those nonces that the engine knows and no record has are strays: never to be forgotten.
-    """
+    """What the engine knows under keys of lost nonces is a stray, never to be forgotten."""
     del cluster.state.nonces[:-1]
 
 
@@ -182,17 +179,14 @@ def _classification_planned(
 
 
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
-    record = cluster.state.workloads[event.name]
-    if event.decision is not None:
-        record.remember(time, event.decision)
+    record = cluster.decided(time, event.name, event.decision)
     record.queue = event.queue
     cluster.move(time, record, Trigger.ENQUEUE)
     cluster.review_at(record, event.review_at)
 
 
 def _diverted(cluster: ClusterState, time: float, event: ev.WorkloadDiverted) -> None:
-    record = cluster.state.workloads[event.name]
-    record.remember(time, event.decision)
+    record = cluster.decided(time, event.name, event.decision)
     cluster.dequeue(record)
     record.queue, record.deferral = event.queue, None
     cluster.enqueue(record)
@@ -200,9 +194,7 @@ def _diverted(cluster: ClusterState, time: float, event: ev.WorkloadDiverted) ->
 
 
 def _reviewed(cluster: ClusterState, time: float, event: ev.WorkloadReviewed) -> None:
-    record = cluster.state.workloads[event.name]
-    if event.decision is not None:
-        record.remember(time, event.decision)
+    record = cluster.decided(time, event.name, event.decision)
     cluster.review_at(record, event.review_at)
     if event.review_at is None and record.deferral is ReasonCode.WAITING:
         _goes_on(record)
@@ -213,8 +205,7 @@ def _reviewed(cluster: ClusterState, time: float, event: ev.WorkloadReviewed) ->
 
 
 def _deferred(cluster: ClusterState, time: float, event: ev.WorkloadDeferred) -> None:
-    record = cluster.state.workloads[event.name]
-    _waits(time, record, event.decision)
+    record = _defer(cluster, time, event.name, event.decision)
     record.retry_at = None
     if event.until is not None:
         cluster.wait_until(record, event.until)
@@ -249,8 +240,7 @@ def _allocation_planned(cluster: ClusterState, time: float, event: ev.Allocation
 def _reclassification_planned(
     cluster: ClusterState, time: float, event: ev.ReclassificationPlanned
 ) -> None:
-    record = cluster.state.workloads[event.name]
-    record.remember(time, event.decision)
+    record = cluster.decided(time, event.name, event.decision)
     _keep(cluster, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     if event.measurements is not None:
         record.measurements = event.measurements
@@ -308,8 +298,7 @@ def _stopped(
 
 def _relieved(cluster: ClusterState, time: float, name: str, decision: Decision) -> None:
     """A neighbor was suspended for its sake: the effect takes time to show."""
-    record = cluster.state.workloads[name]
-    record.remember(time, decision)
+    record = cluster.decided(time, name, decision)
     _keep(cluster, time, record, AdjustmentKind.RELIEVED, decision)
     _track_again(record, time)
     _adjusted(cluster, time)
@@ -321,10 +310,11 @@ def _goes_on(record: WorkloadRecord) -> None:
     record.deferral, record.reason, record.message = None, "", ""
 
 
-def _waits(time: float, record: WorkloadRecord, decision: Decision) -> None:
-    record.remember(time, decision)
+def _defer(cluster: ClusterState, time: float, name: str, decision: Decision) -> WorkloadRecord:
+    record = cluster.decided(time, name, decision)
     record.deferral = decision.reason
     record.reason, record.message = decision.reason, decision.message
+    return record
 
 
 def _track_again(record: WorkloadRecord, time: float) -> None:
@@ -370,8 +360,7 @@ def _adjusted(cluster: ClusterState, time: float) -> None:
 def _allocation_unchanged(
     cluster: ClusterState, time: float, event: ev.AllocationUnchanged
 ) -> None:
-    record = cluster.state.workloads[event.name]
-    record.remember(time, event.decision)
+    record = cluster.decided(time, event.name, event.decision)
     record.deferral = event.decision.reason
     if not event.decision.accepted:
         _keep(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)
@@ -453,8 +442,7 @@ def _server_released(cluster: ClusterState, time: float, event: ev.ServerRelease
 
 
 def _placement_delegated(cluster: ClusterState, time: float, event: ev.PlacementDelegated) -> None:
-    record = cluster.state.workloads[event.name]
-    record.remember(time, event.decision)
+    record = cluster.decided(time, event.name, event.decision)
     cluster.state.next_question += 1
     record.question, record.decider = event.key, event.decider
     cluster.delegate(record)
@@ -469,7 +457,7 @@ def _placement_proposed(cluster: ClusterState, _time: float, event: ev.Placement
 def _placement_conflicted(
     cluster: ClusterState, time: float, event: ev.PlacementConflicted
 ) -> None:
-    _waits(time, cluster.state.workloads[event.name], event.decision)
+    _defer(cluster, time, event.name, event.decision)
     cluster.queues.room_changed = True
 
 
@@ -557,24 +545,24 @@ def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingF
 
 
 def _stamped(
-    cluster: ClusterState, record: WorkloadRecord, time: float, found: Measurements
+    cluster: ClusterState, record: WorkloadRecord, time: float, measured: Measurements
 ) -> Measurements:
     """With the time and platform of the measurement, which an engine need not state."""
     server = cluster.state.servers.get(record.profiling.server) if record.profiling else None
-    platform = found.platform or (server.platform.name if server else "")
+    platform = measured.platform or (server.platform.name if server else "")
     performance = {
         quantity: {cpu: entry.stamped(time) for cpu, entry in row.items()}
-        for quantity, row in found.performance.items()
+        for quantity, row in measured.performance.items()
     }
     further = {
         quantity: tuple(replace(one, entry=one.entry.stamped(time)) for one in row)
-        for quantity, row in found.further.items()
+        for quantity, row in measured.further.items()
     }
     return replace(
-        found,
+        measured,
         performance=performance,
-        tolerated={source: entry.stamped(time) for source, entry in found.tolerated.items()},
-        caused={source: entry.stamped(time) for source, entry in found.caused.items()},
+        tolerated={source: entry.stamped(time) for source, entry in measured.tolerated.items()},
+        caused={source: entry.stamped(time) for source, entry in measured.caused.items()},
         platform=platform,
         further=further,
     )

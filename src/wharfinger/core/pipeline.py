@@ -44,11 +44,9 @@ _BEGINNINGS = (ev.ManagerStarted, ev.EngineSynced)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The outcome of one event.
+    """The outcome of one event: what to log together, the cause first, and then to carry out.
 
-    Attributes:
-        events: To be logged together, the cause first; empty when the event changes nothing.
-        actions: To be carried out once the events are on disk.
+    No events = the event changes nothing.
     """
 
     events: tuple[ev.Event, ...]
@@ -68,11 +66,8 @@ class Manager:
     """The core. Deterministic: the same state and events give the same steps.
 
     Args:
-        state: From a snapshot; ``None`` = a new cluster.
+        state: From a snapshot, ``None`` = a new cluster; as an attribute, to be read only.
         settings: The core's own; ``None`` = the defaults.
-
-    Attributes:
-        state: To be read only.
     """
 
     def __init__(
@@ -228,11 +223,9 @@ class Manager:
             # Which workloads wait for room, and block others, is derived by trying.
             fork._place_waiting(now)
         step = fork.handle(now, request)
-        made: list[Decision] = []
-        for event in step.events:
-            decision = getattr(event, "decision", None)
-            if getattr(event, "name", "") == workload.name and isinstance(decision, Decision):
-                made.append(decision)
+        about = [event for event in step.events if getattr(event, "name", "") == workload.name]
+        decisions = (getattr(event, "decision", None) for event in about)
+        made = [decision for decision in decisions if isinstance(decision, Decision)]
         record = fork.state.workloads[workload.name]
         if record.phase is Phase.QUEUED and not any(m.stage is Stage.PLACEMENT for m in made):
             # Others are served first; this is the decision without them.
@@ -651,8 +644,6 @@ class Manager:
     def _note(self, now: float, part: str, note: str | None) -> None:
         if note is not None and note != self.state.notes.get(part):
             self._record(now, ev.PolicyNoted(part, note))
-
-    # --- pieces ----------------------------------------------------------------------------
 
     def _record(self, now: float, event: ev.Event) -> None:
         self._events.append(event)

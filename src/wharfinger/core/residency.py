@@ -16,6 +16,9 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import Occupant
 
+_DEPARTED = Platform("departed", "", "", 0, 0)
+"""Of servers that have left while something still holds resources on them."""
+
 
 class Residency:
     """The servers' rows, their residents, and the contention between these.
@@ -74,7 +77,7 @@ class Residency:
             return
         for placement in held(record):
             if placement.server not in self.columns:
-                self.columns.put(_departed(placement.server))
+                self.columns.put(Server(placement.server, _DEPARTED, 0, 0, accepting=False))
                 self.columns.close(placement.server)
         if record.profiling is not None:
             self.count_copies(record, 1)
@@ -89,7 +92,7 @@ class Residency:
             here = self.residents.setdefault(placement.server, {})
             joins = record.name not in here
             here[record.name] = None
-            # What one that is there already tolerates and causes hangs on no allocation.
+            # Contention does not depend on the allocation of a workload that is there already.
             (self.review if joins else self.watch)(placement.server)
 
     def resize(self, record: WorkloadRecord, planned: tuple[Placement, ...]) -> None:
@@ -142,8 +145,6 @@ class Residency:
         for placement in placements:
             self._drop_if_empty(placement.server)
         self._queues.free(placements)
-
-    # --- residents -------------------------------------------------------------------------
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """What holds resources there, profiling runs left out."""
@@ -273,8 +274,3 @@ def resident(record: WorkloadRecord) -> Resident | None:
         stated.tolerance,
         record.predicted,
     )
-
-
-def _departed(name: str) -> Server:
-    """A server that has left while something still holds resources on it."""
-    return Server(name, Platform("departed", "", "", 0, 0), 0, 0, accepting=False)

@@ -38,15 +38,14 @@ class AdjustmentKind(StrEnum):
     RESIZED = "resized"
     """Its allocation became another one, where it is, or on more or fewer servers."""
     SUSPENDED = "suspended"
-    """It was suspended for a neighbor that violated its target."""
+    """It was suspended for a neighbor that violated its target; later ``RESUMED``."""
     RESUMED = "resumed"
-    """It was resumed."""
     RELIEVED = "relieved"
     """A neighbor was suspended for its sake."""
     MIGRATED = "migrated"
     """It was stopped, to be started on another server."""
     PREEMPTED = "preempted"
-    """It was stopped for another's sake."""
+    """It was stopped for the sake of another workload."""
     UNCHANGED = "unchanged"
     """Something should have been done and was not; the reason says why."""
     RECLASSIFIED = "reclassified"
@@ -55,10 +54,9 @@ class AdjustmentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """Something done about a placed workload, and its effect.
+    """Something done about a placed workload, and its effect; times in seconds since the epoch.
 
     Attributes:
-        time: In seconds since the epoch.
         after: Empty = it does not run.
         reason: Stable word.
         performance_before: Achieved over target at the decision; ``None`` = unknown.
@@ -183,12 +181,7 @@ class WorkloadRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServerOrder:
-    """A server that is to be acquired.
-
-    Attributes:
-        ordered_for: The workload that waits for it; empty = none in particular.
-        ordered_at: In seconds since the epoch.
-    """
+    """A server that is to be acquired, for a workload (empty = none in particular)."""
 
     key: str
     platform: str
@@ -198,7 +191,7 @@ class ServerOrder:
 
 @dataclass(slots=True)
 class ManagerState:
-    """Everything a snapshot holds.
+    """Everything a snapshot holds; times in seconds since the epoch.
 
     Attributes:
         nonces: Of every manager process that has led this log since a part of it was lost.
@@ -206,12 +199,10 @@ class ManagerState:
         settings: The policy's and the core's, by part.
         notes: What parts of policies remember, by kind and name of the part.
         orders: Servers that are ordered and have not joined yet, by key.
-        acquired: When each acquired server joined, in seconds since the epoch.
+        acquired: When each acquired server joined.
         not_acquired: When an order for a platform failed last, unless one has succeeded since.
-        releasing: Servers that are being released, in order.
-        servers: In the order in which they joined.
+        servers: In the order in which they joined; so with ``releasing``.
         adjusted_at: When allocations were changed recently, newest last.
-        adjustment_counts: By kind, since the log began.
         strays: Keys that the engine knows and this log does not.
     """
 

@@ -31,11 +31,7 @@ class TargetTracking:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Performance under one allocation, to be remembered.
-
-    Attributes:
-        forgets: Allocations to forget, in thousandths of a CPU.
-    """
+    """Performance under one allocation, to be remembered; ``forgets`` those of other CPUs."""
 
     quantity: Quantity
     cpu_millicpus: int

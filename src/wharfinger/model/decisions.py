@@ -71,13 +71,7 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One server that was considered.
-
-    Attributes:
-        score: Lower is better within one decision; ``None`` = filtered out before scoring.
-        reason: ``"ok"``, or why it was filtered out.
-        numbers: What was compared, units in the keys.
-    """
+    """One server that was considered; scores are lower for better ones, ``None`` = filtered out."""
 
     server: str
     score: float | None
@@ -137,8 +131,7 @@ class Decision:
         would_change: What would have to change for another outcome; empty when accepted.
         considered: How many servers were considered.
         candidates: The best ``CANDIDATES_KEPT`` of them, best first.
-        numbers: What was compared beyond the candidates' own numbers.
-        predicted: ``None`` where nothing predicts.
+        numbers: What was compared beyond the candidates' own numbers; units in the keys.
     """
 
     stage: Stage
@@ -155,11 +148,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where a workload goes, and why.
-
-    Attributes:
-        note: The placement's new note; ``None`` = unchanged.
-    """
+    """Where a workload goes, and why; the placement's new note, ``None`` = unchanged."""
 
     placements: tuple[Placement, ...]
     decision: Decision

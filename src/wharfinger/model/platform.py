@@ -12,13 +12,12 @@ MILLICPUS_PER_CPU = 1000
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A server configuration (Paragon, table V: the server types of a cluster).
+    """A server configuration (Paragon, table V); its sizes are those of one whole server.
 
     Attributes:
         name: Unique in a cluster, e.g. ``"epyc-2x1"``.
         architecture: As ``uname -m`` prints it, e.g. ``"x86_64"``.
         cpu_model: The processor's name; empty = unknown.
-        cpu_millicpus: Of one whole server, in thousandths of a CPU; so with ``memory_bytes``.
     """
 
     name: str
@@ -53,11 +52,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as its engine reports it: what may be allocated of it.
+    """A server as its engine reports it, and what may be allocated of it.
 
     Attributes:
-        cpu_millicpus: Like ``memory_bytes``, may be less than the platform's where others use a
-            part of the server.
         zone: Failure zone; empty = unknown.
         accepting: Whether new work may be placed.
     """

@@ -137,8 +137,7 @@ class Measurements:
         total: Work until it is complete, in the unit of ``Quantity.RATE``; 1 where whole runs
             were timed; ``None`` = unknown.
         silent: What could not be measured, e.g. ``"tolerated/integer"``, and why.
-        runs: How often the copy was started.
-        seconds: How long it all took.
+        runs: How often the copy was started, in ``seconds`` in all.
         platform: Of the server on which ``performance`` was measured; empty = unknown.
         further: By quantity, from the runs elsewhere.
         beside: By known program: its performance with that co-runner, over that alone;
@@ -236,7 +235,6 @@ class Classification:
     """What a workload needs, with uncertainty.
 
     Attributes:
-        estimator: Which computed it.
         curves: Performance by CPU, for each quantity that was measured; latency in seconds.
         shape: Performance by CPU relative to that with one CPU, from workloads of its type, where
             none of its own is measured; ``None`` = unknown.

@@ -28,7 +28,7 @@ class Capabilities:
     Attributes:
         max_servers_per_workload: At its start and later.
         fractional_cpu: Allocations in thousandths; else whole CPUs.
-        resize: An allocation may change while the workload runs.
+        resize: Of a running workload; so with ``suspend``.
         memory_limit: A workload can't take more memory than it was allocated.
         measures: It reads the performance of workloads when it is asked to.
         profiles: It runs copies of workloads whose effects are discarded.
@@ -45,12 +45,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """A workload that holds resources on a server, as placements see it.
-
-    Attributes:
-        stoppable: It runs and is restartable: it can be preempted now.
-        allocation: On this server.
-    """
+    """What holds resources on a server; ``stoppable`` = running and restartable."""
 
     name: str
     priority: int
@@ -155,7 +150,6 @@ class OffTarget:
     Attributes:
         pace: Performance over target.
         for_seconds: How long it has been above or below its target.
-        cpu_seconds_per_second: CPU time that it uses; ``None`` = not measured.
         estimated: The performance is a capacity estimate, by its idle CPU.
     """
 
@@ -173,11 +167,10 @@ class PlacementRequest:
         excluded: Rows of servers that failed to start it.
         off_target: Of a running workload whose target has been violated or exceeded for long
             enough to act on.
-        classification: ``None`` = unknown.
         waited_seconds: Since it was submitted.
         load: Of a running workload, under a policy that follows load: CPU time that it uses over
             its allocation, on all its servers together; ``None`` = it is asked for another reason.
-        measurements: By which it was classified; ``None`` = nothing was measured.
+        measurements: By which it was classified.
         note: This placement's newest note; empty = none.
         now: Seconds since the epoch.
     """

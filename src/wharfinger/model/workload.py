@@ -34,10 +34,7 @@ class LatencyBound:
 class Target:
     """The performance to reach; at least one of the fields is given.
 
-    Attributes:
-        throughput_per_second: Queries or operations that a service must answer.
-        completion_seconds: From submission to its end.
-        rate_per_second: Work in the unit that ``measure`` reads.
+    ``completion_seconds`` count from submission; the rate has the unit that ``measure`` reads.
     """
 
     throughput_per_second: float | None = None
@@ -119,7 +116,7 @@ class NumberKind(StrEnum):
     """What a number means."""
 
     COUNTER = "counter"
-    """Work done so far; it grows, and how fast is the performance."""
+    """Work done so far; its growth per second is the performance."""
     GAUGE = "gauge"
     """The performance itself."""
 
@@ -137,12 +134,10 @@ and what one of it is in that quantity's unit."""
 
 
 class MetricKind(StrEnum):
-    """What a metric of an endpoint means."""
+    """What a metric of an endpoint means; the first two as in ``NumberKind``."""
 
     COUNTER = "counter"
-    """Work done so far; it grows, and how fast is the performance."""
     GAUGE = "gauge"
-    """The performance itself."""
     HISTOGRAM = "histogram"
     """A Prometheus histogram of latencies: a percentile of them, and how many there are."""
 

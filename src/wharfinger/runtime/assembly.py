@@ -7,6 +7,7 @@ new engine is a folder in ``wharfinger.engines`` and a line here.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from wharfinger.catalog.known_files import load_known
@@ -98,7 +99,7 @@ def assemble(
         StoreDamaged: Nothing of the event log can be saved, and that was not accepted.
         Unavailable: The disk or another process keeps the event log from being opened.
     """
-    # First what can be refused without touching anything.
+    # First what can be refused without side effects.
     policy = _policy(options)
     mode = _mode(options)
     engine = make_engine(directory, options)
@@ -129,7 +130,11 @@ def assemble(
 
 def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
     """As the options say, or as a log says that it was."""
-    defaults = {"confidence": _confidence(options)}
+    if not 0.5 <= options.confidence < 1:
+        raise InvalidInput(
+            f"--confidence: {options.confidence:g} is not a probability from 0.5 to below 1"
+        )
+    defaults = {"confidence": options.confidence}
     if started is not None and started.settings:
         return policy_in(started.policy, started.settings)
     if started is not None:  # Version 0.1 has logged names alone.
@@ -154,26 +159,18 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
         InvalidInput: An option has an unknown value.
     """
     mode = _mode(options)
-    planners: list[JointPlanner] = []
+
+    @cache
+    def planner() -> JointPlanner:
+        return JointPlanner(Classifier(load_known(options.known).matrices).classifications)
 
     def make(started: ManagerStarted, state: ManagerState | None) -> Manager:
         policy = _policy(options, started)
         if bundle_of(started.policy).estimates:
-            if not planners:
-                known = Classifier(load_known(options.known).matrices)
-                planners.append(JointPlanner(known.classifications))
-            policy = replace(policy, estimation=planners[0])
+            policy = replace(policy, estimation=planner())
         return Manager(policy, state=state, mode=mode)
 
     return make
-
-
-def _confidence(options: Options) -> float:
-    if not 0.5 <= options.confidence < 1:
-        raise InvalidInput(
-            f"--confidence: {options.confidence:g} is not a probability from 0.5 to below 1"
-        )
-    return options.confidence
 
 
 def _mode(options: Options) -> Mode:

@@ -38,12 +38,11 @@ ROWS, ALL = "rows", "all"
 
 
 class LearningClassifier:
-    """Classifies like ``Classifier``, and learns.
+    """Classifies like ``Classifier``, and learns; ``clock`` in seconds, monotonic.
 
     Args:
         known: Matrices of the known programs.
         directory: For what is learned; made when there is something.
-        clock: Seconds, monotonic.
         estimator: Used by the process that learns.
         first: Used at the start, while a request waits.
     """

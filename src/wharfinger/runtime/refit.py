@@ -64,11 +64,8 @@ def load(model: Path) -> Fitted:
     Raises:
         InvalidInput: It is damaged, or another version's.
     """
-    found = []
-    for path in sorted(model.glob("*.recommender")):
-        kind = Aspect(path.name.partition("_")[0])
-        found.append((kind, recommenders.load(path)))
-    return found
+    paths = sorted(model.glob("*.recommender"))
+    return [(Aspect(path.name.partition("_")[0]), recommenders.load(path)) for path in paths]
 
 
 def fit(directory: Path, estimator: str, seed: int = 0) -> Path:

@@ -49,8 +49,7 @@ class Difference:
     Attributes:
         entry: Number in the log.
         cause: Kind of the event that was decided about.
-        logged: What the log has there: kind and event; empty = nothing more.
-        decided: What the core decides now; empty = nothing more.
+        logged: Kind and event in the log; ``decided``: what the core decides now. Empty = none.
     """
 
     entry: int
@@ -65,8 +64,7 @@ class Replay:
     """The outcome of a replay.
 
     Attributes:
-        events: Number of log entries read.
-        steps: Causes among them.
+        events: Number of log entries read; ``steps`` of them causes.
         decisions: Events that the core decided, all equal to the log's except the last.
         managers: Processes that have led the log.
         workloads: Submitted ones.

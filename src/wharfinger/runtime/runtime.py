@@ -45,12 +45,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much history is kept.
-
-    Attributes:
-        snapshot_every: Events between two snapshots.
-        keep_events: The least number of events that ``get events`` can show.
-    """
+    """How much history is kept: events between snapshots, and at least for ``get events``."""
 
     snapshot_every: int = 5_000
     keep_events: int = 20_000
@@ -217,11 +212,8 @@ class Runtime:
         acknowledgements = [
             Acknowledgement(w.name, created=self.manager.check_submission(w)) for w in workloads
         ]
-        new = [
-            ev.WorkloadSubmitted(workload)
-            for workload, known in zip(workloads, acknowledgements, strict=True)
-            if known.created
-        ]
+        answered = zip(workloads, acknowledgements, strict=True)
+        new = [ev.WorkloadSubmitted(workload) for workload, answer in answered if answer.created]
         if new:
             self.store.check_room()
             self._attempt(new)

@@ -12,9 +12,10 @@ from wharfinger.model.view import ClusterView, PlacementRequest
 
 @dataclass(frozen=True, slots=True)
 class AdmissionView:
-    """What an admission reads; ``waiting`` counts workloads by queue.
+    """What an admission reads.
 
     Attributes:
+        waiting: How many workloads wait, by queue.
         now: Seconds since the epoch.
         note: Its newest note; empty = none.
     """

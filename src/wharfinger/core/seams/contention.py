@@ -65,8 +65,7 @@ class ContentionCost:
     """What contention would cost if a newcomer were placed, (S,) per server.
 
     Attributes:
-        violation: In points: tolerated scores exceeded, and targets lost; 0 = no workload is
-            slowed beyond what it tolerates.
+        violation: In points: tolerated scores exceeded, and targets lost; 0 = none.
         lost: In points: the part of ``violation`` that is targets lost.
         waste: Cost without a violation; together with the CPUs it ranks servers.
     """
@@ -136,15 +135,9 @@ class ContentionTable:
     """What a model keeps of residents, one row per server. This one keeps nothing."""
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
-        """Set the residents of a server; the row is a function of the arguments alone.
+        """Set the residents of a server, in the order of their uids; whether that may help others.
 
-        Args:
-            row: The server's; the table grows to it.
-            platform: The name of the server's; ``None`` = the server has left.
-            residents: In the order of their uids.
-
-        Returns:
-            Whether to try waiting workloads again.
+        The row is a function of the arguments alone; no ``platform`` = the server has left.
         """
         return False
 
@@ -154,10 +147,7 @@ class ContentionTable:
     def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
         """A newcomer among the residents of every server.
 
-        Args:
-            request: The newcomer's.
-            view: The servers; rows as they were put.
-            confidence: That no workload is slowed beyond what it tolerates, each by itself.
+        ``confidence`` is that a workload is not slowed beyond what it tolerates, each by itself.
         """
         return Assessment(len(view.names))
 

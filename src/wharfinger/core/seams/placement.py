@@ -10,10 +10,7 @@ from wharfinger.model.view import ClusterView, PlacementRequest
 
 
 class ServerIndex(Protocol):
-    """What a placement keeps per server to answer faster; derived, and rebuilt at will.
-
-    The core reports changed rows. It reads the numbers from the view when it is asked.
-    """
+    """What a placement keeps per server to answer faster; it reads the numbers from the view."""
 
     def touch(self, row: int) -> None:
         """Something about this server has changed, or it is new: then it is the last row."""

@@ -12,9 +12,8 @@ from wharfinger.model.decisions import Decision, Plan, Refusal
 class Preempt:
     """Other workloads are stopped for its sake; it is tried again when they have left.
 
-    Attributes:
-        victims: Names of running, restartable workloads, from ``ClusterView.occupants``; they
-            return to their queue. One that would be served before this one there is not stopped.
+    The victims, running and restartable (``ClusterView.occupants``), return to their queue. One
+    that would be served before this one there is not stopped.
     """
 
     victims: tuple[str, ...]
