@@ -286,7 +286,6 @@ class Manager:
         self._observe(now)
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
-        """Log what the adaptation concludes from measurements; the fold applies it."""
         adaptation, samples = self.policy.adaptation, []
         for sample in event.samples:
             record = self._cluster.running(sample.key)
