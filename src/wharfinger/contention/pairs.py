@@ -248,7 +248,9 @@ class Kinds:
         """From matrices as for ``PairModel.fit``."""
         unfit = {platform: _unfit(matrix) for platform, matrix in relative.items()}
         rows = np.hstack(list(unfit.values()))
-        _, first, of, counts = np.unique(rows, True, True, True, axis=0)
+        _, first, of, counts = np.unique(
+            rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
         unfit = {platform: each[np.ix_(first, first)] for platform, each in unfit.items()}
         return cls(of.reshape(-1), unfit, counts / counts.sum())
 
