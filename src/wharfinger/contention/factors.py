@@ -22,6 +22,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.recommender import Recommender, fit
@@ -44,24 +45,10 @@ MIN_KNOWN = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """A row (beside each known program) or a column (of each, beside it), in logarithms.
-
-    Attributes:
-        mean: (K,).
-        covariance: (K, K).
-    """
-
-    mean: Array
-    covariance: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LinePredictor:
-    """Learned from all known rows, or from all columns.
+    """Learned from all known rows (beside each program), or from all columns (of each, beside).
 
-    Attributes:
-        recommender: Its columns are the K known programs, its rows those of them with any entry.
+    Columns of the recommender are the K known programs, its rows those of them with any entry.
     """
 
     recommender: Recommender
@@ -98,10 +85,9 @@ class LinePredictor:
             replace(self.recommender, matrix=matrix, learned=learned, calibration=calibration)
         )
 
-    def predict(self, entries: Mapping[str, float]) -> Line:
-        """A line with these known entries: performance beside over alone."""
-        prediction = self.recommender.predict(entries)
-        return Line(prediction.log_mean, prediction.covariance)
+    def predict(self, entries: Mapping[str, float]) -> Gaussian:
+        """A line, in logarithms, with these known entries: performance beside over alone."""
+        return self.recommender.predict(entries).gaussian
 
     def filled(self, logs: Array) -> tuple[Array, Array]:
         """(K,) means and (K,) variances of a line with gaps."""
@@ -237,7 +223,7 @@ class Factors:
         values = [-level, 1.0, 0.0, *self.right[place]]
         return _side(values, {0: self.variances[:, place].mean() + self.omitted})
 
-    def sensitivity_of_row(self, row: Line) -> Side:
+    def sensitivity_of_row(self, row: Gaussian) -> Side:
         """Of a new program, from its predicted row."""
         level = float(row.mean.mean())
         co_runners = self.logs.mean(axis=0) - self.logs.mean()
@@ -246,7 +232,7 @@ class Factors:
         of_first = {1: row.covariance.mean() + self.doubt.sensitivity}
         return _side([1.0, -level, 1.0, *(-own)], of_first, spread)
 
-    def pressure_of_column(self, column: Line) -> Side:
+    def pressure_of_column(self, column: Gaussian) -> Side:
         """Of a new program, from its predicted column."""
         level = float(column.mean.mean()) - self.logs.mean()
         victims = self.logs.mean(axis=1)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.contention.factors import Factors, Line, LinePredictor, Side, learn
+from wharfinger.contention.factors import Factors, LinePredictor, Side, learn
 from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.design import variance_design
 from wharfinger.estimators.gaussian import GaussianEstimator
 from wharfinger.estimators.tasks import Indices, number_groups
@@ -155,7 +156,7 @@ class PairModel:
 
     def _line(
         self, entries: Mapping[str, float], error: float, here: str, there: str, *, of_rows: bool
-    ) -> Line:
+    ) -> Gaussian:
         """A row or column on platform ``there``, with entries known on platform ``here``."""
         known = {name: value for name, value in entries.items() if value > 0}
         own = self._lines(there, of_rows=of_rows)
@@ -163,14 +164,14 @@ class PairModel:
             return own.predict({})
         measured = self._lines(here, of_rows=of_rows)
         line = measured.predict(known)
-        line = Line(line.mean, line.covariance + error**2 / len(known))
+        line = Gaussian(line.mean, line.covariance + error**2 / len(known))
         if here == there:
             return line
         logs = (self.factors[here].logs, self.factors[there].logs)
         slope, explained = _regression(*(each if of_rows else each.T for each in logs))
         typical = own.predict({})
         mean = typical.mean + slope * (line.mean - measured.predict({}).mean)
-        return Line(mean, slope**2 * line.covariance + (1 - explained) * typical.covariance)
+        return Gaussian(mean, slope**2 * line.covariance + (1 - explained) * typical.covariance)
 
     def _lines(self, platform: str, *, of_rows: bool) -> LinePredictor:
         factors = self.factors[platform]
