@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.contention.factors import Factors, LinePredictor, Side, learn
+from wharfinger.contention.factors import Factors, Side, learn
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.design import variance_design
 from wharfinger.estimators.gaussian import GaussianEstimator
+from wharfinger.estimators.recommender import Recommender
 from wharfinger.estimators.tasks import Indices, number_groups
 from wharfinger.model.arrays import Array
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
@@ -161,19 +162,19 @@ class PairModel:
         known = {name: value for name, value in entries.items() if value > 0}
         own = self._lines(there, of_rows=of_rows)
         if not known:
-            return own.predict({})
+            return own.predict({}).gaussian
         measured = self._lines(here, of_rows=of_rows)
-        line = measured.predict(known)
+        line = measured.predict(known).gaussian
         line = Gaussian(line.mean, line.covariance + error**2 / len(known))
         if here == there:
             return line
         logs = (self.factors[here].logs, self.factors[there].logs)
         slope, explained = _regression(*(each if of_rows else each.T for each in logs))
-        typical = own.predict({})
-        mean = typical.mean + slope * (line.mean - measured.predict({}).mean)
+        typical = own.predict({}).gaussian
+        mean = typical.mean + slope * (line.mean - measured.predict({}).log_mean)
         return Gaussian(mean, slope**2 * line.covariance + (1 - explained) * typical.covariance)
 
-    def _lines(self, platform: str, *, of_rows: bool) -> LinePredictor:
+    def _lines(self, platform: str, *, of_rows: bool) -> Recommender:
         factors = self.factors[platform]
         return factors.by_row if of_rows else factors.by_column
 
