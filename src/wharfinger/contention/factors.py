@@ -98,7 +98,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class AddedVariances:
     """Variances to add, from rehearsals.
 
     Attributes:
@@ -140,7 +140,7 @@ class Factors:
     right: Array
     singular: Array
     omitted: float
-    doubt: Doubt = Doubt()
+    added: AddedVariances = AddedVariances()
 
     @classmethod
     def of(
@@ -192,7 +192,7 @@ class Factors:
         co_runners = self.logs.mean(axis=0) - self.logs.mean()
         own = self.right.T @ (row.mean - level - co_runners)
         spread = np.einsum("kf,kl,lf->f", self.right, row.covariance, self.right)
-        of_first = {1: row.covariance.mean() + self.doubt.sensitivity}
+        of_first = {1: row.covariance.mean() + self.added.sensitivity}
         return _side([1.0, -level, 1.0, *(-own)], of_first, spread)
 
     def pressure_of_column(self, column: Gaussian) -> Side:
@@ -205,8 +205,8 @@ class Factors:
         own = gain.T @ (column.mean - level - victims)
         spread = np.einsum("kf,kl,lf->f", gain, column.covariance, gain)
         of_first = {
-            0: column.covariance.mean() + self.omitted + self.doubt.pressure,
-            2: self.doubt.both,
+            0: column.covariance.mean() + self.omitted + self.added.pressure,
+            2: self.added.both,
         }
         return _side([-level, 1.0, 0.0, *own], of_first, spread)
 
@@ -243,24 +243,26 @@ def learn(
         for lines in (logs, logs.T)
     )
     factors = Factors.of(names, logs, by_row, by_column, label)
-    return replace(factors, doubt=_rehearse(factors, logs, groups, seed))
+    return replace(factors, added=_rehearse(factors, logs, groups, seed))
 
 
-def _rehearse(factors: Factors, logs: Array, groups: Indices, seed: int) -> Doubt:
+def _rehearse(factors: Factors, logs: Array, groups: Indices, seed: int) -> AddedVariances:
     """The variances that predictions of new programs lack."""
     rng = np.random.default_rng(seed)
     folds = [fold for fold in leave_out(groups, FOLDS, rng) if _can_learn(logs, fold[0])]
     if not folds:
         # Too few programs to hold one out: as much as measurements differ.
         spread = float(np.nanvar(logs))
-        return Doubt(spread, spread, 0.0)
+        return AddedVariances(spread, spread, 0.0)
     rehearsed = [_rehearse_fold(factors, logs, kept, held, rng) for kept, held in folds]
     beside, upon, both = (
         [np.concatenate(each) for each in zip(*parts, strict=True)]
         for parts in zip(*rehearsed, strict=True)
     )
     sensitivity, pressure = _lacking(*beside), _lacking(*upon)
-    return Doubt(sensitivity, pressure, _lacking(both[0], both[1] + (sensitivity + pressure)))
+    return AddedVariances(
+        sensitivity, pressure, _lacking(both[0], both[1] + (sensitivity + pressure))
+    )
 
 
 def _can_learn(logs: Array, kept: Indices) -> bool:
