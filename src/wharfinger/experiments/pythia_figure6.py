@@ -250,11 +250,11 @@ PYTHIA_FIGURE6 = GroundTruthStudy(
             "nothing."
         ),
         (
-            "A cache-bound service loses most of what it can lose to the first neighbor, and "
-            "neighbors take cache and bandwidth from one another: the sum is too high, the more "
-            "the more there are. One that waits for memory loses ever more as the bandwidth "
-            "fills, and a bubble that fits into the cache shows it little of that: there the sum "
-            "is too low."
+            "A cache-bound service loses most of what it can lose to the first co-runner, and "
+            "co-runners take cache and bandwidth from one another: the sum is too high, the more "
+            "so with more of them. A service that waits for memory loses ever more as the "
+            "bandwidth fills, and a bubble that fits into the cache hardly shows that: there the "
+            "sum is too low."
         ),
     ),
     pictures=(
