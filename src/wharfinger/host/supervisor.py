@@ -20,6 +20,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.processes import send_signal
 from wharfinger.host.run_dir import (
@@ -174,8 +175,8 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
             notice_fd, noticing_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             until_launched.callback(os.close, notice_fd)
             with (
-                _closing(_high(noticing_fd)) as noticing_fd,
-                _closing(_sealed_memfd(encoded)) as spec_fd,
+                closing_fd(_high(noticing_fd)) as noticing_fd,
+                closing_fd(_sealed_memfd(encoded)) as spec_fd,
             ):
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
             # Two descriptors have just been closed, which makes room for this one.
@@ -331,17 +332,9 @@ def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
     return name.encode() + b"=" + encoded + b"\0"
 
 
-@contextlib.contextmanager
-def _closing(fd: int) -> Iterator[int]:
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
 def _high(fd: int) -> int:
     """The descriptor, moved beyond those that a launch redirects."""
-    with _closing(fd):
+    with closing_fd(fd):
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _NOTICE_FD + 1)
 
 

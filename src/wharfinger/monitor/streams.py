@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 from wharfinger.errors import NotFound
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.run_dir import read_output
 
 CHUNK_BYTES = 65536
@@ -99,11 +100,8 @@ class FileStream:
         """The lines since the last call."""
         # A FIFO or a terminal in its place must neither block nor become ours.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags)
-        try:
+        with closing_fd(os.open(self._path, flags)) as descriptor:
             return self._new_lines(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _new_lines(self, descriptor: int) -> list[str]:
         status = os.fstat(descriptor)

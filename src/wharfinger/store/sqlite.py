@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from wharfinger.errors import OutOfSpace, StoreDamaged
+from wharfinger.files.atomic import sync_directory
 from wharfinger.store.base import (
     DamageReport,
     LogEntry,
@@ -295,7 +296,7 @@ def _open(files: Files, head: Head, *, accept_loss: bool) -> Opened:
         opened = open_whole(files, head, accept_loss=accept_loss)
         try:
             head.create(opened.end)
-            files.sync_directory()
+            sync_directory(files.directory)
         except BaseException:
             head.close()
             opened.connection.close()
