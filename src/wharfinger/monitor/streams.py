@@ -101,16 +101,13 @@ class FileStream:
         # A FIFO or a terminal in its place must neither block nor become ours.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         with closing_fd(os.open(self._path, flags)) as descriptor:
-            return self._new_lines(descriptor)
-
-    def _new_lines(self, descriptor: int) -> list[str]:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(22, "it is no regular file")
-        identity = (status.st_dev, status.st_ino)
-        if identity != self._identity or status.st_size < self._offset:
-            self._identity, self._offset, self._lines = identity, 0, LineStream()
-        begin = max(self._offset, status.st_size - CHUNK_BYTES)
-        data = os.pread(descriptor, CHUNK_BYTES, begin)
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(22, "it is no regular file")
+            identity = (status.st_dev, status.st_ino)
+            if identity != self._identity or status.st_size < self._offset:
+                self._identity, self._offset, self._lines = identity, 0, LineStream()
+            begin = max(self._offset, status.st_size - CHUNK_BYTES)
+            data = os.pread(descriptor, CHUNK_BYTES, begin)
         gap, self._offset = begin > self._offset, begin + len(data)
         return self._lines.feed(data, after_gap=gap)

@@ -18,18 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.host.cgroups import files
 from wharfinger.host.cgroups.claim import BASE_PREFIX
-from wharfinger.host.cgroups.files import (
-    fault,
-    read_field,
-    read_int,
-    read_text,
-    remove_tree,
-    subdirectories,
-    wait_until,
-    write_raw,
-    write_value,
-)
 from wharfinger.host.cgroups.limits import (
     UNIFIED,
     Limits,
@@ -38,8 +28,7 @@ from wharfinger.host.cgroups.limits import (
     ResizeRefused,
     file_of,
     limit_writes,
-    memory_limit_bytes,
-    memory_use_bytes,
+    read_number,
     resize_memory,
     write_all,
 )
@@ -68,15 +57,15 @@ class Freezer:
     def set(self, *, frozen: bool) -> None:
         """Ask the kernel to freeze or thaw the group; it takes effect a little later."""
         if self.version == 2:
-            write_value(self.group / "cgroup.freeze", "1" if frozen else "0")
+            files.write_value(self.group / "cgroup.freeze", "1" if frozen else "0")
         else:
-            write_value(self.group / "freezer.state", "FROZEN" if frozen else "THAWED")
+            files.write_value(self.group / "freezer.state", "FROZEN" if frozen else "THAWED")
 
     def is_frozen(self) -> bool:
         """Whether no process of the group runs any more."""
         if self.version == 2:
-            return read_field(self.group / "cgroup.events", "frozen") == 1
-        return read_text(self.group / "freezer.state") == "FROZEN"
+            return files.read_field(self.group / "cgroup.events", "frozen") == 1
+        return files.read_text(self.group / "freezer.state") == "FROZEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +138,7 @@ class Group:
 
         Lowering memory below what can't be reclaimed is refused; it never kills.
         """
-        former = memory_limit_bytes(self.paths)
+        former = read_number(self.paths, Means.MEMORY)
         refused = resize_memory(self.paths, limits.memory_bytes)
         if refused is not None:
             return refused
@@ -166,20 +155,20 @@ class Group:
         tracked = next((path for path in self.directories if path.is_dir()), None)
         return GroupUsage(
             cpu_seconds=_cpu_seconds(self.paths),
-            memory_bytes=memory_use_bytes(self.paths),
+            memory_bytes=read_number(self.paths, Means.MEMORY_USE),
             processes=None if tracked is None else len(pids_beneath(tracked)),
         )
 
     def out_of_memory_kills(self) -> int | None:
         """Processes killed for exceeding the limit on memory; ``None`` = unknown."""
         events = file_of(self.paths, Means.MEMORY_EVENTS)
-        return read_field(events, "oom_kill") if events else None
+        return files.read_field(events, "oom_kill") if events else None
 
     def freeze(self, timeout_seconds: float = 1.0) -> bool:
         """Suspend all its processes; whether none runs any more after that time."""
         freezer = self._need_freezer()
         freezer.set(frozen=True)
-        return wait_until(freezer.is_frozen, timeout_seconds)
+        return files.wait_until(freezer.is_frozen, timeout_seconds)
 
     def thaw(self) -> None:
         """Resume its processes."""
@@ -214,7 +203,9 @@ class Group:
         A killed process leaves its group a little later: the timeout is for that.
         """
         # Each is tried, even when one before it stays.
-        return wait_until(lambda: all([*map(remove_tree, self.directories)]), timeout_seconds)
+        return files.wait_until(
+            lambda: all([*map(files.remove_tree, self.directories)]), timeout_seconds
+        )
 
     def _freezer(self) -> Freezer | None:
         if UNIFIED in self.paths and (self.paths[UNIFIED] / "cgroup.freeze").exists():
@@ -233,11 +224,11 @@ class Group:
 
 def _cpu_seconds(paths: Paths) -> float | None:
     if UNIFIED in paths:  # v2 counts CPU time with no controller at all
-        microseconds = read_field(paths[UNIFIED] / "cpu.stat", "usage_usec")
+        microseconds = files.read_field(paths[UNIFIED] / "cpu.stat", "usage_usec")
         if microseconds is not None:
             return microseconds / 1e6
     if "cpuacct" in paths:
-        nanoseconds = read_int(paths["cpuacct"] / "cpuacct.usage")
+        nanoseconds = files.read_int(paths["cpuacct"] / "cpuacct.usage")
         if nanoseconds is not None:
             return nanoseconds / 1e9
     return None
@@ -248,8 +239,8 @@ def pids_beneath(group: Path) -> tuple[int, ...]:
     pids: set[int] = set()
     groups = [group]
     for part in groups:
-        groups.extend(subdirectories(part))
-        pids.update(map(int, (read_text(part / "cgroup.procs") or "").split()))
+        groups.extend(files.subdirectories(part))
+        pids.update(map(int, (files.read_text(part / "cgroup.procs") or "").split()))
     return tuple(sorted(pids))
 
 
@@ -273,7 +264,7 @@ def kill_until_empty(
     struck = kill_file is not None and _strike(kill_file)
     if not struck and pids_max is not None:
         with suppress(OSError):  # the group is gone, or the kills below report it
-            write_raw(pids_max, "0")
+            files.write_raw(pids_max, "0")
 
     def none_left() -> bool:
         if not pids():
@@ -283,18 +274,18 @@ def kill_until_empty(
             _kill_each(pids)
         return not pids()
 
-    return wait_until(none_left, timeout_seconds)
+    return files.wait_until(none_left, timeout_seconds)
 
 
 def _strike(kill_file: Path) -> bool:
     """Whether the kernel accepted it."""
     try:
-        write_raw(kill_file, "1")
+        files.write_raw(kill_file, "1")
     except OSError as error:
         # No such file: an older kernel, or the group is gone. EOPNOTSUPP: it is threaded.
         if error.errno in {errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP}:
             return False
-        raise fault(f"write '1' to {kill_file}", error) from error
+        raise files.fault(f"write '1' to {kill_file}", error) from error
     return True
 
 
@@ -306,7 +297,7 @@ def _frozen(freezer: Freezer | None) -> Iterator[None]:
     freezer.set(frozen=True)
     try:
         # A process in uninterruptible sleep may not freeze in time, but can't fork either.
-        wait_until(freezer.is_frozen, _FREEZE_SECONDS)
+        files.wait_until(freezer.is_frozen, _FREEZE_SECONDS)
         yield
     finally:
         freezer.set(frozen=False)  # what is killed dies only when it is thawed

@@ -63,6 +63,12 @@ def file_of(paths: Paths, means: Means) -> Path | None:
     return None
 
 
+def read_number(paths: Paths, means: Means) -> int | None:
+    """The number in the group's file; ``None`` = unknown, or no limit."""
+    file = file_of(paths, means)
+    return read_int(file) if file else None
+
+
 def on_v2(paths: Paths, controller: str) -> bool:
     """Whether the group has the controller on v2."""
     return controller in paths and paths[controller] == paths.get(UNIFIED)
@@ -184,7 +190,7 @@ def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
     if "memory" not in paths:
         return None
     group, value = paths["memory"], str(memory_bytes)
-    former = memory_limit_bytes(paths)
+    former = read_number(paths, Means.MEMORY)
     rising = former is not None and memory_bytes > former
     if not on_v2(paths, "memory"):
         alone = Write(group / "memory.limit_in_bytes", value)
@@ -223,7 +229,7 @@ def _lower_memory(
     former_high = read_text(high) or "max"
     write_value(high, str(memory_bytes))
     try:
-        if (memory_use_bytes(paths) or 0) > memory_bytes:
+        if (read_number(paths, Means.MEMORY_USE) or 0) > memory_bytes:
             return _refused(paths, memory_bytes)
         write_all(writes)
     finally:
@@ -232,19 +238,8 @@ def _lower_memory(
 
 
 def _refused(paths: Paths, memory_bytes: int) -> ResizeRefused:
+    used_bytes = read_number(paths, Means.MEMORY_USE)
     return ResizeRefused(
-        f"memory cannot be limited to {memory_bytes} bytes: {memory_use_bytes(paths)} bytes are "
-        "in use and the kernel could not reclaim enough of them"
+        f"memory cannot be limited to {memory_bytes} bytes: {used_bytes} bytes are in use and the "
+        "kernel could not reclaim enough of them"
     )
-
-
-def memory_limit_bytes(paths: Paths) -> int | None:
-    """The limit now; ``None`` = none."""
-    file = file_of(paths, Means.MEMORY)
-    return read_int(file) if file else None
-
-
-def memory_use_bytes(paths: Paths) -> int | None:
-    """What counts against the limit now, page cache included; ``None`` = unknown."""
-    file = file_of(paths, Means.MEMORY_USE)
-    return read_int(file) if file else None
