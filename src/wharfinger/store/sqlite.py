@@ -205,7 +205,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         return self._database.room_bytes()
 
     def check_room(self) -> None:
-        """Make sure that new work can be logged."""
+        """Make sure that new work can be logged, else ``OutOfSpace``."""
         self._database.check_room(0)
 
     # --- reading --------------------------------------------------------------------------------

@@ -27,10 +27,9 @@ from wharfinger.host.cgroups.limits import (
     Paths,
     ResizeRefused,
     file_of,
-    limit_writes,
     read_number,
     resize_memory,
-    write_all,
+    set_limits,
 )
 
 # A process enters the groups in this order. Those by which it can be found and killed come first:
@@ -143,7 +142,7 @@ class Group:
         if refused is not None:
             return refused
         try:
-            write_all(limit_writes(self.paths, limits))
+            set_limits(self.paths, limits)
         except EngineFault:
             if former is not None:
                 resize_memory(self.paths, former)
