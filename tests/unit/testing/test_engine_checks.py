@@ -11,7 +11,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine
 from wharfinger.testing import EngineHarness, MemoryCluster, MemoryEngine, MemoryPrograms
-from wharfinger.testing import run_checks as checks
+from wharfinger.testing import engine as checks
 from wharfinger.testing.memory import make_server
 
 
