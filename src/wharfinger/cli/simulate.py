@@ -184,7 +184,7 @@ def _one(arguments: argparse.Namespace) -> int:
 def _explanation(simulation: "Simulation", name: str) -> dict[str, Any]:
     from wharfinger.service.records import explanation  # noqa: PLC0415 - as above
 
-    record = simulation.record_of(name)
+    record = simulation.manager.find(name)
     return explanation(simulation.manager, record, simulation.loop.now).as_json()
 
 
