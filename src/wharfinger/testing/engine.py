@@ -447,8 +447,8 @@ def unknown_keys_are_never_completed(trial: EngineTrial) -> None:
 
 @_engine_check
 def foreign_processes_and_files_are_left_alone(trial: EngineTrial) -> None:
-    """A process of somebody else's and a folder in the state directory stay as they are."""
-    foreign = trial.harness.state / "somebody-elses"
+    """A process of another user and a folder in the state directory stay as they are."""
+    foreign = trial.harness.state / "foreign"
     foreign.mkdir()
     (foreign / "claim").write_text("not an engine's claim")
     with subprocess.Popen(["sleep", "300"], env={"WHARFINGER_KEY": "k"}) as process:
@@ -503,7 +503,7 @@ def _stop_all(trial: EngineTrial, keys: Sequence[str]) -> None:
 
 
 @_engine_check
-def servers_that_left_while_nobody_watched_take_nothing_with_them(trial: EngineTrial) -> None:
+def servers_that_left_unwatched_take_nothing_with_them(trial: EngineTrial) -> None:
     """The next engine tells of what ran and what was starting there, and starts nothing there."""
     make_elsewhere = trial.harness.make_elsewhere
     if make_elsewhere is None:
@@ -658,7 +658,7 @@ def best_effort_work_is_never_copied(trial: EngineTrial) -> None:
 
 
 @_engine_check
-def profiling_is_asked_for_anew_after_a_crash(trial: EngineTrial) -> None:
+def profiling_is_asked_for_again_after_a_crash(trial: EngineTrial) -> None:
     """What an earlier engine was at is cleared away, and the plan is run again."""
     _need_profiles(trial)
     trial.perform(_ask(trial, trial.programs.lasting("k"), seconds=60.0))
