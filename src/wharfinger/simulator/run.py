@@ -9,7 +9,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
@@ -23,7 +23,7 @@ from wharfinger.core.ports import OF_AN_ENGINE, Port, port_of, unanswerable
 from wharfinger.core.seams.placement import PlacementPolicy, ServerIndex
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.core.settings import CoreSettings
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Plan, Refusal
@@ -252,8 +252,10 @@ class Simulation:
 
     def run(self, progress: Progress | None = None) -> Outcome:
         """All of it."""
-        began = time.perf_counter()
-        with self._recorded(), _seldom_collected():
+        began, file = time.perf_counter(), self._spec.record
+        head = {k: v for k, v in asdict(self._spec).items() if k not in NOT_RECORDED}
+        recorded = Recording.open(file, head) if file else nullcontext()
+        with recorded as self._recording, _seldom_collected():
             self.start()
             until = self.setup.until_seconds
             self._go_on(inf if until is None else until, progress)
@@ -441,15 +443,6 @@ class Simulation:
 
     # --- what came of it -------------------------------------------------------------------------
 
-    @contextmanager
-    def _recorded(self) -> Iterator[None]:
-        if self._spec.record is None:
-            yield
-            return
-        head = {k: v for k, v in asdict(self._spec).items() if k not in NOT_RECORDED}
-        with Recording.open(self._spec.record, head) as self._recording:
-            yield
-
     def fates(self) -> tuple[Fate, ...]:
         """Of all that were submitted, in order of arrival."""
         now = self.loop.now
@@ -498,14 +491,6 @@ class Simulation:
             series,
             self.setup.notes,
         )
-
-    def record_of(self, name: str) -> WorkloadRecord:
-        """The core's record of a workload, for ``explain``.
-
-        Raises:
-            NotFound: It had not arrived when the run was over.
-        """
-        return self.manager.find(name)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class Trial:
         return [event for _, event in self.log if isinstance(event, kind)]
 
     def record(self, name: str) -> Any:
-        return self.simulation.record_of(name)
+        return self.simulation.manager.find(name)
 
     def reasons(self, name: str) -> list[str]:
         return [str(made.decision.reason) for made in self.record(name).decisions]
