@@ -69,7 +69,7 @@ class Trial:
         """A new process around what the old one would have found on disk."""
         simulation, self.processes = self.simulation, self.processes + 1
         state = decode_state(encode_state(simulation.manager.state))
-        simulation.manager = Manager(simulation.manager.policy, settings=CORE, state=state)
+        simulation.driver.core = Manager(simulation.manager.policy, settings=CORE, state=state)
         self.watch()
         simulation.engine.close()
         simulation.engine = SimulatedEngine(simulation.cluster)
