@@ -60,13 +60,9 @@ _AFTER = 4.0  # times the longest workload, for which faults are drawn after the
 def build(
     scenario: Scenario, seed: int, servers: int | None = None, workloads: int | None = None
 ) -> Setup:
-    """One run's world: the same for the same arguments, on every machine.
+    """All that is drawn for one run: the same for the same arguments, on every machine.
 
-    Args:
-        scenario: As stated.
-        seed: Of all that is drawn.
-        servers: Number of servers instead of the stated one, in the same proportions.
-        workloads: Likewise.
+    ``servers`` and ``workloads`` replace the stated numbers, in the same proportions.
 
     Raises:
         InvalidInput: Files that it names are wrong, or it contradicts them.
@@ -218,7 +214,7 @@ def _from_trace(
     jobs, skipped = chosen_jobs(trace, source, groups, workloads, streams)
     cpus = {application_of(job): job.cpu_millicpus for job in jobs}
     span = {application_of(job): job.servers for job in jobs if job.servers > 1}
-    truth = _plain(groups, cpus, span=span)
+    truth = _plain(groups, cpus, {}, span)
     notes = (f"rows of the trace that were left out: {tell(skipped)}",) if skipped else ()
     applications = tuple(dict.fromkeys(map(application_of, jobs)))
     return World(scenario, streams, groups, truth, applications, jobs, notes)
@@ -236,14 +232,14 @@ def _undisturbed(scenario: Scenario, groups: Sequence[ServerGroup]) -> Undisturb
                     "in a class above; give it another name"
                 )
     cpus = {name: cpu for name, (cpu, _) in meant.items()}
-    return _plain(groups, cpus, {name: rate for name, (_, rate) in meant.items() if rate})
+    return _plain(groups, cpus, {name: rate for name, (_, rate) in meant.items() if rate}, {})
 
 
 def _plain(
     groups: Sequence[ServerGroup],
     cpus: dict[str, int],
-    per_cpu: dict[str, float] | None = None,
-    span: dict[str, int] | None = None,
+    per_cpu: dict[str, float],
+    span: dict[str, int],
 ) -> Undisturbed:
     return Undisturbed(
         cpus,

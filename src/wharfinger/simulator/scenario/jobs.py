@@ -70,8 +70,6 @@ class Job:
         cpu_millicpus: The most that it can use on one server.
         memory_bytes: That it takes on each server.
         load: Of a service; ``None`` = it is none.
-        exit_code: At the end of its work.
-        output: That it prints.
         stated: What its user would reserve; ``None`` = what it needs.
         phases: After the first, which is ``application``.
     """
