@@ -16,7 +16,7 @@ from wharfinger.manifest.kinds import closest
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern, arrival_times, base_gap
+from wharfinger.simulator.scenario.arrivals import arrival_times, base_gap
 from wharfinger.simulator.scenario.population import (
     Draft,
     World,
@@ -351,17 +351,11 @@ def _population(world: World, workloads: int | None) -> tuple[list[Draft], list[
         return drafts, [job.arrives_at for job in world.trace_jobs]
     drafts = draw_population(world, workloads)
     arrivals = world.scenario.arrivals
-    gap = _gap(world, drafts, arrivals)
+    gap = arrivals.every_seconds or 0.0
+    if arrivals.load is not None and drafts:
+        gap = base_gap(mean_gap(world, drafts, arrivals.load), arrivals.bursts)
     random = world.streams.of("arrivals")
     return drafts, arrival_times(arrivals, len(drafts), gap, random).tolist()
-
-
-def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
-    if arrivals.pattern is Pattern.AT_ONCE or arrivals.recorded or not drafts:
-        return 0.0
-    if arrivals.every_seconds is not None:
-        return arrivals.every_seconds
-    return base_gap(mean_gap(world, drafts, arrivals.load or 1.0), arrivals.bursts)
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:

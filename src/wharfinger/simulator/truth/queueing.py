@@ -26,7 +26,6 @@ class QueueShare:
     """A service on one server.
 
     Attributes:
-        load_per_second: Queries there.
         could_per_second: That it could answer.
         cpus: That it uses at most: fewer than it has where a network or a disk bounds it.
     """
