@@ -24,7 +24,6 @@ from wharfinger.experiments.ground_truth import (
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
-from wharfinger.simulator.truth.physics.bubble import bubble, contention_of
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import MIB
 from wharfinger.simulator.truth.physics.named import (
@@ -34,6 +33,7 @@ from wharfinger.simulator.truth.physics.named import (
 )
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
+from wharfinger.simulator.truth.physics.sources import bubble, contention_of
 from wharfinger.simulator.truth.physics.truth import Physics
 
 PLATFORM = "e5-2670"
