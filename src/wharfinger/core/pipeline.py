@@ -179,14 +179,14 @@ class Manager:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        cluster, adaptation = self._cluster, self.policy.adaptation
-        review = cluster.reviews.first()
+        cluster = self._cluster
         due = [
             cluster.queues.wake_at(now, self._settings.max_backoff_seconds),
             cluster.residency.stale_at(now),
-            adaptation.wake_at(now, self._residents),
-            None if review is None else review[0],
+            self.policy.adaptation.wake_at(now, self._residents),
         ]
+        if (review := cluster.reviews.first()) is not None:
+            due.append(review[0])
         if self.state.not_acquired:
             due.extend(self._not_acquired(now).values())
         if self.policy.provisioning is not None:
@@ -324,7 +324,8 @@ class Manager:
                 self._reconcile(now, event)
             case ev.TimePassed() if lost := cluster.residency.lost(now):
                 self._record(now, ev.TrackingLost(lost))
-        self._review(now)
+        if cluster.reviews.heap:
+            self._review(now)
         if cluster.undecided:
             for name in list(cluster.undecided):
                 self._advance(now, state.workloads[name])
@@ -445,16 +446,19 @@ class Manager:
 
     def _advance(self, now: float, record: WorkloadRecord) -> None:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""
+        # Neither is changed by what comes before the queue.
+        request, view = self._request(record, now), self._admission_view(now)
         if record.phase is Phase.SUBMITTED:
-            self._admit(now, record)
+            self._admit(now, record, request, view)
         if record.phase is Phase.ADMITTED and self._profile(now, record):
             return
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
-            self._enqueue(now, record)
+            self._enqueue(now, record, request, view)
 
-    def _admit(self, now: float, record: WorkloadRecord) -> None:
-        view = self._admission_view(now)
-        match self.policy.admission.admit(self._request(record, now), view):
+    def _admit(
+        self, now: float, record: WorkloadRecord, request: PlacementRequest, view: AdmissionView
+    ) -> None:
+        match self.policy.admission.admit(request, view):
             case Admit(decision=decision):
                 assert decision is not None, f"{self.policy.admission.name} tells nothing"
                 self._record(now, ev.WorkloadAdmitted(record.name, decision))
@@ -463,10 +467,11 @@ class Manager:
             case Refusal(decision=decision):
                 self._record(now, ev.WorkloadRejected(record.name, decision))
 
-    def _enqueue(self, now: float, record: WorkloadRecord) -> None:
+    def _enqueue(
+        self, now: float, record: WorkloadRecord, request: PlacementRequest, view: AdmissionView
+    ) -> None:
         """The admission is asked again, with what is known by now."""
-        view = self._admission_view(now)
-        match self.policy.admission.enqueue(self._request(record, now), view):
+        match self.policy.admission.enqueue(request, view):
             case Admit(decision, queue, review_at):
                 queued = ev.WorkloadQueued(record.name, queue, decision, review_at)
                 self._record(now, queued)
