@@ -116,7 +116,7 @@ class ClusterState:
         record.phase, record.phase_since = target, time
         if target is Phase.SUSPENDED:
             self.suspended[record.name] = None
-        if Phase.SUSPENDED in (source, target) and target in ON_SERVER:
+        if (target is Phase.SUSPENDED or source is Phase.SUSPENDED) and target in ON_SERVER:
             self.residency.neighbors_change(record, time)
             for placement in record.placements:
                 self.residency.review(placement.server)

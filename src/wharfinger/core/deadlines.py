@@ -7,12 +7,12 @@ class Deadlines:
     """One time per name, in seconds since the epoch.
 
     A time that was replaced or dropped stays in the heap until it reaches the top: every change
-    costs the logarithm of their number.
+    costs the logarithm of their number. An empty ``heap`` = there is none.
     """
 
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
-        self._heap: list[tuple[float, str]] = []
+        self.heap: list[tuple[float, str]] = []
 
     def __contains__(self, name: str) -> bool:
         return name in self._at
@@ -21,7 +21,7 @@ class Deadlines:
         """Set the time of this name."""
         if self._at.get(name) != time:
             self._at[name] = time
-            heappush(self._heap, (time, name))
+            heappush(self.heap, (time, name))
 
     def drop(self, name: str) -> None:
         """Remove the time of this name."""
@@ -29,7 +29,7 @@ class Deadlines:
 
     def first(self) -> tuple[float, str] | None:
         """The earliest time and its name; ``None`` = there is none."""
-        heap, at = self._heap, self._at
+        heap, at = self.heap, self._at
         while heap and at.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
         return heap[0] if heap else None

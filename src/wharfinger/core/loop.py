@@ -47,7 +47,8 @@ class Loop:
         """
         handle = self.core.handle
         steps = [handle(now, event) for event in events]
-        logged = [event for step in steps for event in step.events]
+        one = len(steps) == 1
+        logged = steps[0].events if one else [event for step in steps for event in step.events]
         if logged:
             self._log(now, logged)
         for step in steps:

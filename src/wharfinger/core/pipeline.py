@@ -26,7 +26,7 @@ from wharfinger.core.seams import adaptation as remedies
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
-from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
+from wharfinger.core.seams.provisioning import Order, ProvisioningPolicy, ProvisioningView, Release
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.triggers import is_news
@@ -34,12 +34,12 @@ from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
 from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Workload
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
 """Refusals that no room, only another server can change: not tried again before."""
-_BEGINNINGS = (ev.ManagerStarted, ev.EngineSynced)
+_BEGINNINGS = frozenset({ev.ManagerStarted, ev.EngineSynced})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Manager:
                 self._commit(now, asked_for, event)
         else:
             self._record(now, event)
-        if isinstance(event, _BEGINNINGS):
+        if type(event) in _BEGINNINGS:
             self._pending.ask_again()
         self._decide(now, event)
         return Step(tuple(self._events), tuple(self._pending.due()))
@@ -140,14 +140,14 @@ class Manager:
         """When ``TimePassed`` is due, in seconds since the epoch; ``None`` = not at all."""
         if not self.state.synced:
             return None
-        cluster, adaptation = self._cluster, self.policy.adaptation
-        review = cluster.reviews.first()
+        cluster = self._cluster
         due = [
             cluster.queues.wake_at(now, self._settings.max_backoff_seconds),
             cluster.residency.stale_at(now),
-            adaptation.wake_at(now, self._residents),
-            None if review is None else review[0],
+            self.policy.adaptation.wake_at(now, self._residents),
         ]
+        if (review := cluster.reviews.first()) is not None:
+            due.append(review[0])
         if self.state.not_acquired:
             due.extend(self._not_acquired(now).values())
         if self.policy.provisioning is not None:
@@ -266,24 +266,34 @@ class Manager:
     # --- the pipeline ----------------------------------------------------------------------
 
     def _decide(self, now: float, event: ev.Event) -> None:
-        if isinstance(event, ev.EngineSynced):
-            self._reconcile(now, event)
-        if isinstance(event, ev.ServerMeasured):
-            self._track(now, event)
-        if isinstance(event, ev.TimePassed) and (lost := self._cluster.residency.lost(now)):
-            self._record(now, ev.TrackingLost(lost))
-        self._review(now)
-        for name in list(self._cluster.undecided):
-            self._advance(now, self.state.workloads[name])
-        if self.state.synced:
+        cluster, state = self._cluster, self.state
+        match event:
+            case ev.ServerMeasured():
+                self._track(now, event)
+            case ev.EngineSynced():
+                self._reconcile(now, event)
+            case ev.TimePassed() if lost := cluster.residency.lost(now):
+                self._record(now, ev.TrackingLost(lost))
+        if cluster.reviews.heap:
+            self._review(now)
+        if cluster.undecided:
+            for name in list(cluster.undecided):
+                self._advance(now, state.workloads[name])
+        if state.synced:
             # What runs comes before what waits, for the same room.
-            self._arrive(now)
+            if cluster.arriving:
+                self._arrive(now)
             for remedy in self.policy.adaptation.remedies(now, event, self._residents):
                 self._carry_out(now, remedy)
             self._place_waiting(now)
-            self._provision(now)
-        self._retain(now)
-        self._observe(now)
+            if self.policy.provisioning is not None and not self.recommends:
+                self._provision(now, self.policy.provisioning)
+        while len(cluster.ended) > self._settings.keep_ended:
+            self._record(now, ev.WorkloadForgotten(cluster.ended[0][2]))
+        # What the admission remembers of this step.
+        note = state.notes.get(self._admission_key, "")
+        remembered = self.policy.admission.observe(now, self._events, note)
+        self._note(now, self._admission_key, remembered)
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
         adaptation, samples = self.policy.adaptation, []
@@ -383,19 +393,21 @@ class Manager:
 
     def _advance(self, now: float, record: WorkloadRecord) -> None:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""
+        # Neither is changed by what comes before the queue.
+        request, view = self._residents.request(record, now), self._admission_view(now)
         if record.phase is Phase.SUBMITTED:
-            self._ask_admission(now, record)
+            self._ask_admission(now, record, request, view)
         if record.phase is Phase.ADMITTED and self._profile(now, record):
             return
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
-            self._ask_admission(now, record)
+            self._ask_admission(now, record, request, view)
 
-    def _ask_admission(self, now: float, record: WorkloadRecord) -> None:
+    def _ask_admission(
+        self, now: float, record: WorkloadRecord, request: PlacementRequest, view: AdmissionView
+    ) -> None:
         """Whether it is admitted, before anything is spent on it; then, classified, its queue."""
-        admission, view = self.policy.admission, self._admission_view(now)
-        submitted = record.phase is Phase.SUBMITTED
-        ask = admission.admit if submitted else admission.enqueue
-        match ask(self._residents.request(record, now), view):
+        admission, submitted = self.policy.admission, record.phase is Phase.SUBMITTED
+        match (admission.admit if submitted else admission.enqueue)(request, view):
             case verdicts.Admit(decision) if submitted:
                 assert decision is not None, f"{admission.name} tells nothing"
                 self._record(now, ev.WorkloadAdmitted(record.name, decision))
@@ -576,10 +588,7 @@ class Manager:
         key = f"order-{self.state.next_order}-{self._nonce()}"
         self._record(now, ev.ServerOrdered(key, order.platform, order.decision, ordered_for))
 
-    def _provision(self, now: float) -> None:
-        provisioning = self.policy.provisioning
-        if provisioning is None or self.recommends:
-            return
+    def _provision(self, now: float, provisioning: ProvisioningPolicy) -> None:
         view = self._provisioning_view(now)
         for wanted in provisioning.provision(view):
             if isinstance(wanted, Release):
@@ -625,20 +634,6 @@ class Manager:
                 self._record(now, ev.WorkloadMigrated(name, decision, placements))
             case remedies.Reclassify(name, measurements, decision):
                 self._record(now, ev.ReclassificationPlanned(name, decision, measurements))
-
-    def _retain(self, now: float) -> None:
-        while len(self._cluster.ended) > self._settings.keep_ended:
-            self._record(now, ev.WorkloadForgotten(self._cluster.ended[0][2]))
-
-    def _observe(self, now: float) -> None:
-        """Log what the admission remembers of this step."""
-        observe, key = self.policy.admission.observe, self._admission_key
-        before = self.state.notes.get(key, "")
-        for event in self._events[:]:
-            note = observe(now, event, before)
-            if note is not None:
-                self._note(now, key, note)
-                before = note
 
     def _note(self, now: float, part: str, note: str | None) -> None:
         if note is not None and note != self.state.notes.get(part):

@@ -129,6 +129,8 @@ class WaitingQueues:
 
     def wake_at(self, now: float, longest: float) -> float | None:
         """When the next delay or wait ends; ``None`` = there is none."""
+        if not self._delays.heap and not self._waits.heap:
+            return None
         due = []
         if (first := self._delays.first()) is not None:
             due.append(first[0] if _is_backing_off(now, first[0], longest) else now)
@@ -138,6 +140,8 @@ class WaitingQueues:
 
     def end_delays(self, now: float, longest: float) -> bool:
         """End those delays and waits that are due; whether there were any."""
+        if not self._delays.heap and not self._waits.heap:
+            return False
         ended = False
         while (first := self._delays.first()) and not _is_backing_off(now, first[0], longest):
             self._delays.drop(first[1])

@@ -58,7 +58,8 @@ class SimulatedEngine:
 
     def take(self) -> list[ev.Report]:
         """What has been reported since the last time; no time passes."""
-        reports = self._reports.copy()
+        if not (reports := self._reports.copy()):
+            return reports
         self._reports.clear()
         return reports
 

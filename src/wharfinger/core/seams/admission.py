@@ -1,9 +1,10 @@
 """The seam of admission: what is admitted, where it waits, and what is served next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wharfinger.core.events import Event
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import AdmissionVerdict, ReviewVerdict
 from wharfinger.model.decisions import ReasonCode
@@ -47,8 +48,8 @@ class AdmissionPolicy(PolicyPart, Protocol):
     def blocks(self, reason: ReasonCode) -> bool:
         """Whether a workload that can't be placed for this reason blocks those behind it."""
 
-    def observe(self, time: float, event: object, note: str) -> str | None:
-        """Its note after an event; ``None`` = unchanged.
+    def observe(self, time: float, events: Sequence[Event], note: str) -> str | None:
+        """Its note after the events of a step; ``None`` = unchanged.
 
         The core logs it (``PolicyNoted``) and returns it in ``AdmissionView.note``.
         """

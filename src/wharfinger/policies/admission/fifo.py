@@ -5,8 +5,10 @@ behind it wait too, so that small ones do not starve a large one. A workload tha
 take even when empty does not block. Best-effort work, which claims no CPU time, has its own queue.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wharfinger.core import events as ev
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.verdicts import Admit, ReviewVerdict
 from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
@@ -76,6 +78,6 @@ class Fifo:
         """Only for want of room that will come free."""
         return reason in _COMES_FREE
 
-    def observe(self, time: float, event: object, note: str) -> str | None:
+    def observe(self, time: float, events: Sequence[ev.Event], note: str) -> str | None:
         """Nothing is remembered."""
         return None
