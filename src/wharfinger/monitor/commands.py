@@ -1,7 +1,7 @@
 """A command that prints a number, run while others are sampled and killed when it is late.
 
-``native/reader`` is the parent of each command: when the command has ended, is late, or the meter
-has died, it kills all processes that were started, daemons included.
+Its parent is ``native/reader``, which kills all that it started, daemons included, when it has
+ended or is late, or when the meter has died.
 """
 
 import os
@@ -42,11 +42,7 @@ class Command:
         self._began = 0.0
 
     def take(self) -> tuple[float, dict[str, float]] | None:
-        """When it was started and what it printed, and begin the next run; ``None`` while it runs.
-
-        Raises:
-            ReaderError: It gave no number.
-        """
+        """When it began and what it printed, else ``ReaderError``; ``None`` while it runs."""
         process = self._process
         if process is None:
             self._begin()
@@ -62,7 +58,11 @@ class Command:
         if why_not_run:
             raise ReaderError(f"cannot run {self._command[0]}: {why_not_run}")
         if process.returncode != 0:
-            raise ReaderError(f"{self._command[0]} {_how_it_ended(process.returncode)}")
+            status = process.returncode
+            how = f"ended with status {status}"
+            if status > 128:
+                how = f"was ended by signal {status - 128}"
+            raise ReaderError(f"{self._command[0]} {how}")
         printed = numbers(output.decode(errors="replace"))
         self._begin()
         return began, printed
@@ -117,12 +117,6 @@ def _complaint(reader: subprocess.Popen[bytes]) -> str:
     with suppress(BlockingIOError):
         return os.read(reader.stderr.fileno(), MAX_BYTES).decode(errors="replace")
     return ""
-
-
-def _how_it_ended(status: int) -> str:
-    if status > 128:
-        return f"was ended by signal {status - 128}"
-    return f"ended with status {status}"
 
 
 def numbers(output: str) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """CPU time and instructions of a workload, for ``proxy``.
 
 Instructions come from perf counters of a cgroup or a process tree, which need hardware and
-permission; ``open_counters`` says why there are none. CPU time is always available.
+permission. CPU time is always available.
 """
 
 import ctypes

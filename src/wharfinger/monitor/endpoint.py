@@ -96,17 +96,15 @@ class Endpoint:
         self._request: _Request | None = None
 
     def take(self) -> tuple[float, str] | None:
-        """When it was asked and its answer, and ask again; ``None`` while there is no answer.
-
-        Raises:
-            ReaderError: There will be none.
-        """
+        """When it was asked and its answer, else ``ReaderError``; ``None`` while it is awaited."""
         request = self._request
         if request is None:
             self._begin()
             return None
         if request.result is None:
-            self._check_time(request)
+            if time.monotonic() - request.began >= self._limit_seconds:
+                request.end()
+                raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
             return None
         self._begin()
         if isinstance(request.result, ReaderError):
@@ -117,12 +115,6 @@ class Endpoint:
         """End the request."""
         if self._request is not None:
             self._request.end()
-
-    def _check_time(self, request: _Request) -> None:
-        if time.monotonic() - request.began < self._limit_seconds:
-            return
-        request.end()
-        raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
 
     def _begin(self) -> None:
         self._request = _Request(self._url)

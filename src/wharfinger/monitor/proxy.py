@@ -1,9 +1,8 @@
 """CPU time and instructions, and whether they may stand for the workload's own metric.
 
 They say how busy a program is, not how well it does: active waiting is busy, too. So a proxy is
-compared with the target's own metric while both are known, by rank (Spearman), which asks only
-that more of one goes with more of the other. A proxy that passes stands for the metric while that
-is silent.
+compared with the target's own metric by rank (Spearman), which asks only that more of one goes with
+more of the other. A proxy that passes stands for the metric while that is silent.
 """
 
 from collections import deque
@@ -119,11 +118,9 @@ class Proxies:
         if self._counters_wanted:
             self._counters_wanted = False
             with suppress(counters.NoCounters, OSError):
-                events = (counters.INSTRUCTIONS, counters.BRANCHES)
-                spec = self._spec
-                self._counters = counters.open_counters(
-                    events, spec.perf_group, spec.supervisor_pid
-                )
+                events, spec = (counters.INSTRUCTIONS, counters.BRANCHES), self._spec
+                of = spec.perf_group, spec.supervisor_pid
+                self._counters = counters.open_counters(events, *of)
         if self._counters is None:
             return
         count = self._counters.read()

@@ -1,9 +1,9 @@
 """One plan from its first run to its last, step by step.
 
-Source: Quasar 3.2-3.4: one joint plan of few runs gives each classification its entries. The
+Source: Quasar 3.2-3.4: one joint plan of few runs gives each classification its entries: the
 workload alone at each allocation and elsewhere, beside known programs, and beside each source of
-interference at the first allocation. A program whose own end is all that it tells is timed as a
-whole instead, run by run: runs per second, or work per second where it told of work done.
+interference at the first allocation. A program that tells nothing but its own end is timed run by
+run: runs per second, or work per second where it told of work done.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -93,16 +93,13 @@ class Interpreter:
     def advance(self, outcome: Stretch | Interruption | None = None) -> ReadFor | None:
         """What to read next, after all steps until then; ``None`` = the plan is done.
 
-        Args:
-            outcome: Of the reading before; ``None`` = nothing within its time, or the beginning.
+        ``outcome`` is of the reading before; ``None`` = nothing within its time, or the beginning.
         """
         answer: Any = outcome
         while True:
             try:
-                if isinstance(answer, Interruption):
-                    step = self._steps.throw(answer)
-                else:
-                    step = self._steps.send(answer)
+                interrupted = isinstance(answer, Interruption)
+                step = (self._steps.throw if interrupted else self._steps.send)(answer)
             except StopIteration:
                 return None
             if isinstance(step, ReadFor):
@@ -195,7 +192,6 @@ class Interpreter:
         self._observations.add_performance(cpu_millicpus, stretches, fmean(used) if used else None)
 
     def _run_at(self, cpu_millicpus: int) -> Steps[None]:
-        """At a further allocation, until its share of the time is over."""
         what = f"performance/{cpu_millicpus}"
         stretches: list[Stretch] = []
         try:
@@ -230,7 +226,6 @@ class Interpreter:
         return self._end - left * self._procedure.share_seconds
 
     def _run_beside(self, program: str) -> Steps[None]:
-        """A known program alone, and then the two."""
         alone: Stretch | None = None
         try:
             yield RunAt(0, program)
@@ -301,10 +296,7 @@ class Interpreter:
             probed.append(stretch.neighbor)
 
     def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
-        """Raise the source until performance has dropped by the tolerance.
-
-        Performance alone is measured again only where the sources come last.
-        """
+        """Performance alone is measured again only where the sources come last."""
         again = self._procedure.sources_last
         reference = dict.fromkeys(PERFORMANCES, 1.0) if again else self._reference()
         recent = [] if again else [relative(stretch.values, reference) for stretch in self._alone]
@@ -355,13 +347,12 @@ class Interpreter:
                 self._observations.silence(f"tolerated/{resource.value}", NO_READING)
 
     def _sample(self, until: float) -> Steps[Stretch | None]:
-        stretch: Stretch | None = yield ReadFor(
-            self._procedure.sample_seconds, until, self._reserved_starts
-        )
+        seconds = self._procedure.sample_seconds
+        stretch: Stretch | None = yield ReadFor(seconds, until, self._reserved_starts)
         return stretch
 
     def _reference(self) -> dict[Quantity, float]:
-        """Performance alone, of what its target is about; else of what is told."""
+        """Performance alone, by the target's quantities; else by those that are told."""
         first = self._plan.cpu_millicpus[0]
         entries = self._observations.entries(self._alone, first).items()
         alone = {quantity: entry.value for quantity, entry in entries}

@@ -30,15 +30,9 @@ def by_spread(told: Sequence[tuple[float, float]], what: tuple[str | int, ...]) 
 class Observations:
     """Entries, and why others are missing; the attributes are as in ``Measurements``.
 
-    Args:
-        plan: The plan that is carried out.
-        wanted: The quantities that the workload's target needs.
-        cpus: Of the server; integer sources take the time of all of them.
-        seen_at_source: Resources whose caused interference is seen at the source.
-        judge: Makes entries.
-        total: Work when all is done.
-
-    ``stopped`` says why the plan ended before its time; else it is empty.
+    ``wanted`` are the quantities of the workload's target, ``cpus`` the server's, ``total`` is the
+    work when all is done. What the workload causes of ``seen_at_source`` is seen
+    at the source. ``stopped`` says why the plan ended before its time.
     """
 
     def __init__(

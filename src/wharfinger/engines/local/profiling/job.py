@@ -27,10 +27,8 @@ LIMIT_SECONDS = 90.0
 class ProfilingJob:
     """One plan to be run, on ``machine``, which has the plan's server alone.
 
-    Attributes:
-        directory: Of all that the plan's runs leave while they run; made by the worker.
-        cap_bytes: How much a copy may write at most, if there is as much room.
-        maxima_per_second: Of the storage source, by device number, as measured before.
+    The worker makes ``directory``, for all that runs leave. A copy may write ``cap_bytes`` if there
+    is room. ``maxima_per_second`` of the storage source were measured before, by device number.
     """
 
     key: str

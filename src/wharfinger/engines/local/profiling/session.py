@@ -1,9 +1,8 @@
 """One plan's runs on this machine, one at a time: the port of its interpreter.
 
-A run is started, started again when its program has ended, resized and listened to; a source of
-interference comes beside it. That stands for neighbors, so it runs on the copy's CPUs and gets what
-the copy leaves of them; its I/O goes to a nameless file on the storage of the copy's writes. The
-worker calls ``measure``.
+The worker calls ``measure``. A source of interference stands for neighbors, so it runs on the
+copy's CPUs and gets what the copy leaves of them; its I/O goes to a nameless file on the storage of
+the copy's writes.
 """
 
 import time
@@ -27,7 +26,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
-from wharfinger.monitor.spec import main_quantity, spec_of, wanted_quantities
+from wharfinger.monitor.spec import WatchSpec, main_quantity, spec_of, wanted_quantities
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import Procedure
@@ -87,15 +86,13 @@ def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurem
 
 
 class ProfilingSession:
-    """The port: one run at a time, and a source beside it.
+    """The port: one run at a time, and a source beside it; ``started`` counts the runs.
 
-    Attributes:
-        by_rate: The program reports its performance while it runs.
-        started: How many runs.
+    ``by_rate``: the program reports its performance while it runs.
     """
 
     def __init__(self, job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> None:
-        self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
+        self.by_rate = spec_of(WatchSpec("", "", load_runs="any"), job.workload).measured
         self.started = 0
         self._job = job
         self._plan = job.plan
@@ -173,11 +170,7 @@ class ProfilingSession:
     def read(self, wanted: ReadFor) -> Stretch | None:
         """Performance over the next stretch; ``None`` = time is over, or no start is left.
 
-        Raises:
-            RunFailed: The program ended otherwise than well, or can't be started again.
-            StartsUsedUp: It may not.
-            ProgramEnded: It ended well, and is not to be started again.
-            NeighborFell: While a source is at work.
+        Raises each ``Interruption`` but ``SourceSilent`` and ``DoesNotFit``.
         """
         if wanted.seconds == inf:
             return self._whole_run(wanted.until)
@@ -229,8 +222,8 @@ class ProfilingSession:
     def _next_stretch(self, seconds: float, began: float, *, over: bool) -> Stretch | None:
         """The stretch that was heard, if it is long enough.
 
-        Beside a source a silent counter is a performance of 0. Else it is waited for, since its
-        next number covers that time, too.
+        Beside a source a silent counter is a performance of 0; else its next number covers that
+        time, too.
         """
         primary = self._primary
         if primary is None:
@@ -269,7 +262,6 @@ class ProfilingSession:
     # --- runs ------------------------------------------------------------------------------------
 
     def _begin(self, reserved_starts: int) -> None:
-        """Start the program with the present allocation, and read it."""
         if self._max_starts - self.started <= reserved_starts:
             raise StartsUsedUp(f"it ended, and was started {self.started} times, the most")
         self._clear()
@@ -283,7 +275,7 @@ class ProfilingSession:
         self._mark()
 
     def _whole_run(self, until: float) -> Stretch | None:
-        """One run from its start to its own end; again if the sandbox died before it saw that."""
+        """One run to its own end; again if the sandbox died before it saw that."""
         while time.monotonic() < until:
             try:
                 self._begin(0)
