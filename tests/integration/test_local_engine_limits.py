@@ -71,7 +71,7 @@ def test_on_a_full_disk_a_start_fails_retryably_and_what_runs_keeps_its_status(
         pytest.skip("may not mount a tmpfs here")
     try:
         gate = tmp_path / "gate"
-        with harness(tmp_path).session() as cluster:
+        with harness(tmp_path).trial() as cluster:
             started(
                 cluster, start(cluster, "runs", f"until [ -e {gate} ]; do sleep 0.01; done; exit 9")
             )

@@ -34,7 +34,7 @@ def harness(directory: Path, **options: str | int | None) -> EngineHarness:
 def session(directory: Path, **options: str | int | None) -> Iterator[Session]:
     """An engine on ``directory/state``; afterwards nothing of it may be left."""
     fds = names("/proc/self/fd")
-    with harness(directory, **options).session() as opened:
+    with harness(directory, **options).trial() as opened:
         yield opened
     assert not names(directory / "state")
     assert not groups_of(directory)

@@ -77,9 +77,7 @@ class Engine(Protocol):
     def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
         """Output of a start from ``offset`` on; a negative offset counts from the end.
 
-        Raises:
-            NotFound: The engine knows no such start.
-            InvalidInput: An offset that no output can have.
+        Raises ``NotFound`` for an unknown start, ``InvalidInput`` for an impossible offset.
         """
 
     def close(self) -> None:

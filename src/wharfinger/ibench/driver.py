@@ -268,9 +268,8 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
 def start(setting: SourceSetting) -> RunningSource:
     """Start a source as a child of this process, at intensity 0.
 
-    Raises:
-        InvalidInput: The setting is wrong.
-        Unavailable: There is no signal here, or it could not be started; the message says why.
+    Raises ``InvalidInput`` for a wrong setting, ``Unavailable`` if there is no signal here or it
+    could not be started.
     """
     return _prepared(setting, PlainProcess(setting.command()))
 

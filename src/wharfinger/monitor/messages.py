@@ -33,12 +33,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send a message.
-
-        Raises:
-            BlockingIOError: The other end accepts none now, and this end may not wait.
-            BrokenPipeError: The other end is gone.
-        """
+        """Send a message; raises ``BlockingIOError``, or ``BrokenPipeError`` at the end."""
         with contextlib.closing(os.fdopen(os.memfd_create("wharfinger-meter"), "wb")) as memory:
             memory.write(json.dumps(message).encode())
             memory.flush()

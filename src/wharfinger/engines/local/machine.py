@@ -7,6 +7,7 @@ import hashlib
 import os
 import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -111,11 +112,9 @@ class Machine:
             server, base = directory.parent, directory.parent.parent
             if base in bases:
                 continue
-            for former in (server, base):
-                try:
-                    former.rmdir()
-                except OSError:
-                    break  # Others of its runs are still there, or it is gone.
+            with suppress(OSError):  # Others of its runs are still there, or it is gone.
+                server.rmdir()
+                base.rmdir()
 
 
 def environment(workload: Workload, key: str) -> dict[str, str]:

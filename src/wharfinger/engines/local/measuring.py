@@ -7,6 +7,7 @@ The engine calls ``measure`` and ``ended``. The meter's samples of all workloads
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -286,10 +287,8 @@ class Loads:
         run.remove_groups()
         run.let_go()
         records.remove_run(run.run_dir)
-        try:
+        with suppress(OSError):  # Others may still be there.
             self._directory.rmdir()
-        except OSError:
-            return  # Others are still there.
 
 
 def _failure(end: End, run: LocalRun) -> str:
@@ -297,11 +296,9 @@ def _failure(end: End, run: LocalRun) -> str:
         return f"the load generator: {end.reason}"
     if end.exit_code == 0:
         return ""
-    how = (
-        f"ended with exit status {end.exit_code}"
-        if end.signal is None
-        else f"was ended by signal {end.signal}"
-    )
+    how = f"ended with exit status {end.exit_code}"
+    if end.signal is not None:
+        how = f"was ended by signal {end.signal}"
     words = last_line(run.run_dir, MAX_WORDS)
     return f"the load generator {how}" + (f": {words}" if words else " and printed nothing")
 

@@ -6,7 +6,6 @@ within a stretch counts.
 """
 
 import itertools
-import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import replace
@@ -121,16 +120,15 @@ class Heard:
         return sum(after[1] * (after[0] - before[0]) for before, after in pairs) / seconds
 
 
-class Readings:
+class Readings(Heard):
     """Reads one copy that has begun; ``init_pid`` is process 1 of its namespaces."""
 
     def __init__(self, job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> None:
-        self.heard = Heard()
-        self.since = time.monotonic()
+        super().__init__()
         spec = _spec(job, copy, init_pid)
         outside = replace(spec, url="", command=())
         within = replace(spec, regex="", load_regex="", file="")
-        self._watch = Watch(outside, hear=self.heard.add)
+        self._watch = Watch(outside, hear=self.add)
         self._inside = Inside(within, init_pid) if spec.url or spec.command else None
 
     def look(self) -> None:
@@ -138,7 +136,7 @@ class Readings:
         self._watch.read()
         if self._inside is not None:
             for number in self._inside.read():
-                self.heard.add(*number)
+                self.add(*number)
 
     def why_silent(self, quantity: Quantity) -> str:
         """Why there is no number of a quantity."""

@@ -140,7 +140,7 @@ class ProfilingSession:
                 raise SourceSilent(str(error)) from error
         # What the set-up of the source took is not time of measuring.
         self._mark()
-        gap = self._primary and self._heard.heard.usual_gap(self._primary)
+        gap = self._primary and self._heard.usual_gap(self._primary)
         return gap or 0.0
 
     def withdraw(self, step: Withdraw) -> Entry | str | None:
@@ -181,7 +181,7 @@ class ProfilingSession:
             if stretch := self._next_stretch(wanted.seconds, began, over=over):
                 return stretch
             if over and wanted.reserved_starts is None:
-                self._work = self._heard.heard.work() or 1.0
+                self._work = self._heard.work() or 1.0
                 if (whole := self._whole()).seconds <= 0:
                     raise RunFailed("it ended before its time could be taken")
                 raise ProgramEnded(whole, self._work)
@@ -215,7 +215,7 @@ class ProfilingSession:
         """The quantity that times the stretches: of those that are wanted the first one told."""
         if self._readings is None:
             return None
-        told = self._readings.heard.told()
+        told = self._readings.told()
         wanted = [quantity for quantity in wanted_of(self._job.workload) if quantity in told]
         return next(iter((*wanted, *told)), None)
 
@@ -228,7 +228,7 @@ class ProfilingSession:
         primary = self._primary
         if primary is None:
             return None
-        heard = self._heard.heard.stretch(primary, self._since, seconds)
+        heard = self._heard.stretch(primary, self._since, seconds)
         if heard is not None:
             self._since, stretch = heard
             if self._source is None and self._cpu_millicpus == self._plan.cpu_millicpus[0]:
@@ -236,7 +236,7 @@ class ProfilingSession:
             return replace(stretch, used_cpus=self._present.used_cpus())
         may_stall = self._source is not None and self._source.intensity > 0
         now = time.monotonic()
-        if may_stall and not over and self._heard.heard.stands_still(primary, began, now):
+        if may_stall and not over and self._heard.stands_still(primary, began, now):
             return Stretch(now - began, {primary: 0.0})
         return None
 
