@@ -244,7 +244,7 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
             raise failure(*self._process.last_words())
 
     def _take_in(self) -> bool:
-        """Take in the output so far; false at the end of it."""
+        """Take in the output so far; whether it goes on."""
         try:
             piece = os.read(self._process.report_fd, 65536)
         except BlockingIOError:

@@ -158,7 +158,6 @@ class MeterClient:
         ]
 
     def _died(self) -> None:
-        """Start another, without the workload that it died of."""
         note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
         status = self._end()
         kill_commands(key for key, spec in self._specs.items() if spec.command)

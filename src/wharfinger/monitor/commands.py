@@ -49,7 +49,10 @@ class Command:
             return None
         self._drain(process)
         if process.poll() is None:
-            self._kill_if_late(process)
+            if self._is_late():
+                self.close()
+                limit = f"{self._limit_seconds:g} s"
+                raise ReaderError(f"{self._command[0]} took longer than {limit}")
             return None
         self._drain(process)
         began, output = self._began, self._output
@@ -101,13 +104,11 @@ class Command:
         with suppress(BlockingIOError):
             while data := os.read(process.stdout.fileno(), MAX_BYTES):
                 self._output = (self._output + data)[-MAX_BYTES:]
-                if time.monotonic() - self._began > self._limit_seconds:
+                if self._is_late():
                     return
 
-    def _kill_if_late(self, process: subprocess.Popen[bytes]) -> None:
-        if time.monotonic() - self._began > self._limit_seconds:
-            self.close()
-            raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._began > self._limit_seconds
 
 
 def _complaint(reader: subprocess.Popen[bytes]) -> str:

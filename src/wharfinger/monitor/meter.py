@@ -1,8 +1,7 @@
 """The meter: one process that reads how all of a manager's workloads perform.
 
-``client`` starts it as ``python -m wharfinger.monitor.meter`` and talks to it over a socket. It
-ends with the manager: the socket is closed then, and the kernel kills it. It ends when it hangs:
-an alarm that is reset at every turn kills it, and a note says which workload it was reading.
+``client`` starts it and talks to it over a socket. It ends with the manager. When it hangs, an
+alarm that is reset at every turn kills it, and a note says which workload it was reading.
 """
 
 import contextlib
@@ -56,7 +55,6 @@ class Meter:
             watch.close()
 
     def _obey(self) -> bool:
-        """Carry out a message; ``False`` = the manager is gone."""
         message = self._channel.receive()
         if message is None:
             return False

@@ -5,6 +5,7 @@ compared with the target's own metric by rank (Spearman), which asks only that m
 more of the other. A proxy that passes stands for the metric while that is silent.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,17 +29,8 @@ def ranks(values: Sequence[float]) -> list[float]:
     >>> ranks([10, 30, 20, 20])
     [1.0, 4.0, 2.5, 2.5]
     """
-    order = sorted(range(len(values)), key=values.__getitem__)
-    shared = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for index in order[start:end]:
-            shared[index] = (start + 1 + end) / 2
-        start = end
-    return shared
+    order = sorted(values)
+    return [(bisect_left(order, value) + 1 + bisect_right(order, value)) / 2 for value in values]
 
 
 def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:

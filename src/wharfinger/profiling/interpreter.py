@@ -176,16 +176,18 @@ class Interpreter:
             self._end = self._port.now() + self._plan.seconds - ended.stretch.seconds
             self._alone = [ended.stretch]
             self._observations.total = self._observations.total or ended.work
-            self._note(first, self._alone)
-            self._observations.add_cpu_use(_used_cpus(self._alone))
+            self._note_alone(first)
 
     def _run_alone(self, first: int) -> Steps[None]:
         soon = self._port.now() + self._procedure.share_seconds
         try:
             yield from self._read_stretches(self._alone, self._until(first), soon, None)
         finally:
-            self._note(first, self._alone)
-            self._observations.add_cpu_use(_used_cpus(self._alone))
+            self._note_alone(first)
+
+    def _note_alone(self, first: int) -> None:
+        self._note(first, self._alone)
+        self._observations.add_cpu_use(_used_cpus(self._alone))
 
     def _note(self, cpu_millicpus: int, stretches: Sequence[Stretch]) -> None:
         used = _used_cpus(stretches) if self._procedure.by_rate else []
@@ -221,7 +223,6 @@ class Interpreter:
                 return
 
     def _until(self, cpu_millicpus: int) -> float:
-        """When the allocations after this one need the rest of the time."""
         left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
         return self._end - left * self._procedure.share_seconds
 
@@ -313,7 +314,7 @@ class Interpreter:
                     self._alone.append(stretch)
                 ratio = None if stretch is None else relative(stretch.values, reference)
                 if ratio is None:
-                    self._observations.add_ramp_until(resource, cut_short(ramp, samples), intensity)
+                    self._observations.add_ramp(resource, cut_short(ramp, samples), intensity)
                     return
                 samples.append(RampSample(intensity, ratio))
         except InvalidInput as error:
@@ -327,7 +328,6 @@ class Interpreter:
     def _look(
         self, resource: SharedResource, intensities: Sequence[float], until: float
     ) -> Steps[None]:
-        """Read each intensity once, with too few numbers to judge their noise."""
         reference, ratios = self._reference(), dict[float, float]()
         try:
             for intensity in intensities:

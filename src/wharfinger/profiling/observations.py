@@ -31,8 +31,8 @@ class Observations:
     """Entries, and why others are missing; the attributes are as in ``Measurements``.
 
     ``wanted`` are the quantities of the workload's target, ``cpus`` the server's, ``total`` is the
-    work when all is done. What the workload causes of ``seen_at_source`` is seen
-    at the source. ``stopped`` says why the plan ended before its time.
+    work when all is done. Interference caused on ``seen_at_source`` is seen at the source.
+    ``stopped`` says why the plan ended before its time.
     """
 
     def __init__(
@@ -119,16 +119,14 @@ class Observations:
         if used_cpus and SharedResource.INTEGER in self._plan.sources:
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
 
-    def add_ramp(self, resource: SharedResource, ramped: Tolerance) -> None:
-        """Add a ramp's result, if there is any."""
+    def add_ramp(
+        self, resource: SharedResource, ramped: Tolerance, over_at: float | None = None
+    ) -> None:
+        """Add a ramp's result, if any; ``over_at`` is the intensity at which time was over."""
         if ramped.low > 0 or not ramped.censored:
             self.tolerated[resource] = tolerated(ramped)
-
-    def add_ramp_until(self, resource: SharedResource, ramped: Tolerance, intensity: float) -> None:
-        """Add the result of a ramp that ran out of time."""
-        self.add_ramp(resource, ramped)
-        if ramped.censored:
-            reason = f"time was over at intensity {intensity:g}"
+        if over_at is not None and ramped.censored:
+            reason = f"time was over at intensity {over_at:g}"
             bound = ": a lower bound" if ramped.low > 0 else ""
             self.silence(f"tolerated/{resource.value}", reason + bound)
 

@@ -142,8 +142,7 @@ class LocalEngine:
 
     def _take_servers(self, servers: Sequence[LocalServer]) -> None:
         machine = self._machine()
-        conditions = machine.control.conditions()
-        former = machine.servers
+        former, conditions = machine.servers, machine.control.conditions()
         machine.servers = {
             local.server.name: replace(local, server=replace(local.server, conditions=conditions))
             for local in servers

@@ -13,6 +13,7 @@ from wharfinger.engines.local.profiling.client import Answer
 from wharfinger.errors import EngineFault
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements, ProfilingPlan
+from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
 SET_UP_SECONDS = 60.0
@@ -48,14 +49,9 @@ class LocalProfiler:
         return next(iter(self._servers.values()))
 
     @property
-    def fractional(self) -> bool:
-        """Whether it can give less than a CPU."""
-        return self._engine.capabilities.fractional_cpu
-
-    @property
-    def profiles(self) -> bool:
-        """Whether it can run copies here."""
-        return self._engine.capabilities.profiles
+    def capabilities(self) -> Capabilities:
+        """The engine's."""
+        return self._engine.capabilities
 
     def measure(self, key: str, workload: Workload, plan: ProfilingPlan) -> Measurements:
         """Run a plan to its end; one without a server runs on the first one.

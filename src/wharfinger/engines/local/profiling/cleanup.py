@@ -86,7 +86,7 @@ def _end_worker(directory: Path) -> None:
 
 
 def _end_supervisor(run_dir: Path) -> None:
-    """One that has not claimed its run yet may not any more; one that has is ended."""
+    """Forbid one that has not claimed its run yet to do so; end one that has."""
     with suppress(NotFound, OutOfSpace):
         if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
             _end(supervisor, run_dir)

@@ -116,13 +116,12 @@ class ProfilingSession:
         A program whose whole runs are timed, or that has ended, is started by the next reading.
         """
         self._cpu_millicpus = step.cpu_millicpus
-        changes = False
-        if self._run is None and self.by_rate:
+        changes = self._run is not None and not self._run.over
+        if changes:
+            self._present.set_cpu(step.cpu_millicpus)
+        elif self._run is None and self.by_rate:
             self._begin(0)
             self._warm_up(step.warm_up_seconds)
-        elif self._run is not None and not self._run.over:
-            self._run.set_cpu(step.cpu_millicpus)
-            changes = True
         self._mark()
         return changes
 
@@ -254,7 +253,6 @@ class ProfilingSession:
             self._io_bytes_per_second = moved
 
     def _mark(self) -> None:
-        """Count only what is heard from now on."""
         self._since = time.monotonic()
         if self._run is not None:
             self._run.mark()
@@ -375,7 +373,6 @@ def _setting(
 
 
 def _reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
-    """The highest intensity that the source was at, and what it achieved there."""
     reports = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
     highest = max((report.intensity for report in reports), default=0.0)
     return highest, [report.achieved for report in reports if report.intensity == highest]

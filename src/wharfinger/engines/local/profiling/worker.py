@@ -41,7 +41,6 @@ def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.P
 
 
 def _prepare(job: ProfilingJob) -> Path:
-    """Clear away what an earlier request left, and make the directories of this one."""
     cleanup.clear(job.directory)
     job.directory.mkdir(mode=0o700, parents=True)
     working_directory = Path(job.workload.run.working_directory)
