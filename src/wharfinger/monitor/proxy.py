@@ -110,9 +110,9 @@ class Proxies:
         if self._counters_wanted:
             self._counters_wanted = False
             with suppress(counters.NoCounters, OSError):
-                events, spec = (counters.INSTRUCTIONS, counters.BRANCHES), self._spec
-                of = spec.perf_group, spec.supervisor_pid
-                self._counters = counters.open_counters(events, *of)
+                events = (counters.INSTRUCTIONS, counters.BRANCHES)
+                group, pid = self._spec.perf_group, self._spec.supervisor_pid
+                self._counters = counters.open_counters(events, group, pid)
         if self._counters is None:
             return
         count = self._counters.read()

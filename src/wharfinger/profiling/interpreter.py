@@ -98,8 +98,8 @@ class Interpreter:
         answer: Any = outcome
         while True:
             try:
-                interrupted = isinstance(answer, Interruption)
-                step = (self._steps.throw if interrupted else self._steps.send)(answer)
+                resume = self._steps.throw if isinstance(answer, Interruption) else self._steps.send
+                step = resume(answer)
             except StopIteration:
                 return None
             if isinstance(step, ReadFor):

@@ -55,7 +55,7 @@ class _Process:
 
     def __init__(self, watcher: Watcher, ended: Callback, process: subprocess.Popen[bytes]) -> None:
         self._watcher = watcher
-        self._process = process
+        self._process, self.pid = process, process.pid
         self._pidfd = os.pidfd_open(process.pid)
         watcher.add(self._pidfd, ended)
 
@@ -189,10 +189,10 @@ class ProfilingClient:
             key,
             action.workload,
             action.plan,
-            self._machine().only(server, log_cap_bytes=LOG_CAP_BYTES),
-            self._directory / key,
-            CAP_BYTES,
-            self._maxima_per_second,
+            machine=self._machine().only(server, log_cap_bytes=LOG_CAP_BYTES),
+            directory=self._directory / key,
+            cap_bytes=CAP_BYTES,
+            maxima_per_second=self._maxima_per_second,
         )
         worker, ours = start_peer(_MODULE)
         try:
