@@ -62,7 +62,9 @@ def clear_run(run_dir: Path) -> None:
     start = read_start(run_dir)
     if start is None:
         return  # A file of ours, or a directory that the copies' layers lie in.
-    _end_supervisor(run_dir)
+    with suppress(NotFound, OutOfSpace):  # Without a claim it may not come any more.
+        if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
+            _end(supervisor, run_dir)
     group = groups_of(start.groups, run_dir.name)
     try:
         if not group.kill_all():
@@ -83,13 +85,6 @@ def _end_worker(directory: Path) -> None:
         return
     if identity.pid != os.getpid():
         _end(identity)
-
-
-def _end_supervisor(run_dir: Path) -> None:
-    """Forbid one that has not claimed its run yet to do so; end one that has."""
-    with suppress(NotFound, OutOfSpace):
-        if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
-            _end(supervisor, run_dir)
 
 
 def _end(process: ProcessIdentity, run_dir: Path | None = None) -> None:
