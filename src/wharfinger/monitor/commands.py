@@ -49,10 +49,9 @@ class Command:
             return None
         self._drain(process)
         if process.poll() is None:
-            if self._is_late():
+            if time.monotonic() - self._began > self._limit_seconds:
                 self.close()
-                limit = f"{self._limit_seconds:g} s"
-                raise ReaderError(f"{self._command[0]} took longer than {limit}")
+                raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
             return None
         self._drain(process)
         began, output = self._began, self._output
@@ -60,12 +59,10 @@ class Command:
         self.close()
         if why_not_run:
             raise ReaderError(f"cannot run {self._command[0]}: {why_not_run}")
+        if process.returncode > 128:
+            raise ReaderError(f"{self._command[0]} was ended by signal {process.returncode - 128}")
         if process.returncode != 0:
-            status = process.returncode
-            how = f"ended with status {status}"
-            if status > 128:
-                how = f"was ended by signal {status - 128}"
-            raise ReaderError(f"{self._command[0]} {how}")
+            raise ReaderError(f"{self._command[0]} ended with status {process.returncode}")
         printed = numbers(output.decode(errors="replace"))
         self._begin()
         return began, printed
@@ -104,11 +101,8 @@ class Command:
         with suppress(BlockingIOError):
             while data := os.read(process.stdout.fileno(), MAX_BYTES):
                 self._output = (self._output + data)[-MAX_BYTES:]
-                if self._is_late():
+                if time.monotonic() - self._began > self._limit_seconds:
                     return
-
-    def _is_late(self) -> bool:
-        return time.monotonic() - self._began > self._limit_seconds
 
 
 def _complaint(reader: subprocess.Popen[bytes]) -> str:

@@ -1,14 +1,14 @@
 """CPU time and instructions of a workload, for ``proxy``.
 
 Instructions come from perf counters of a cgroup or a process tree, which need hardware and
-permission. CPU time is always available.
+permission; ``open_counters`` says why there are none. CPU time is always available.
 """
 
 import ctypes
 import os
 import struct
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from wharfinger.host.descriptors import call_libc
@@ -90,19 +90,29 @@ def _count(descriptor: int) -> float:
 
 def open_counters(events: Sequence[tuple[int, int]], group: str, root_pid: int) -> Counters:
     """Counters over a cgroup, else over every process that is in the tree now; ``NoCounters``."""
-    opened: list[list[int]] = [[] for _ in events]
-    with ExitStack() as after, ExitStack() as unless_opened:
-        unless_opened.callback(Counters(opened).close)
-        if group:
-            directory = os.open(group, os.O_RDONLY | os.O_CLOEXEC)
-            after.callback(os.close, directory)
-            counted = [(directory, cpu, _PID_CGROUP) for cpu in range(os.cpu_count() or 1)]
-        elif not (counted := [(pid, -1, 0) for pid in sorted(descendants(root_pid))]):
-            raise NoCounters("it has no process yet")
-        for event, into in zip(events, opened, strict=True):
-            into.extend(_open(event, *target) for target in counted)
-        unless_opened.pop_all()
+    opened: list[list[int]] = []
+    try:
+        for event in events:
+            opened.append([])
+            _open_event(event, group, root_pid, opened[-1])
+    except NoCounters:
+        Counters(opened).close()
+        raise
     return Counters(opened)
+
+
+def _open_event(event: tuple[int, int], group: str, root_pid: int, into: list[int]) -> None:
+    if group:
+        directory = os.open(group, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            cpus = range(os.cpu_count() or 1)
+            into.extend(_open(event, directory, cpu, _PID_CGROUP) for cpu in cpus)
+        finally:
+            os.close(directory)
+        return
+    into.extend(_open(event, pid, -1, 0) for pid in sorted(descendants(root_pid)))
+    if not into:
+        raise NoCounters("it has no process yet")
 
 
 def useful_instructions(instructions: float, branches: float) -> float:

@@ -98,10 +98,10 @@ class Endpoint:
             self._begin()
             return None
         if request.result is None:
-            if time.monotonic() - request.began >= self._limit_seconds:
-                request.end()
-                raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
-            return None
+            if time.monotonic() - request.began < self._limit_seconds:
+                return None
+            request.end()
+            raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
         self._begin()
         if isinstance(request.result, ReaderError):
             raise request.result
