@@ -59,14 +59,14 @@ def _measure(
         stack.callback(campaign.clear, directory)
         engine = LocalProfiler(directory / campaign.WORK / "engine")
         profiler = stack.enter_context(engine)
-        if not profiler.profiles:
+        if not profiler.capabilities.profiles:
             raise Unavailable("programs can't be profiled in sandboxes here; see docs/sandbox.md")
         server = profiler.server
         cpus = campaign.cpus_of(server)
         settings = campaign.CampaignSettings(
             directory=directory,
             seconds=arguments.seconds,
-            allocations=campaign.allocations(cpus, fractional=profiler.fractional),
+            allocations=campaign.allocations(cpus, fractional=profiler.capabilities.fractional_cpu),
             command=_command(arguments),
             provisional=arguments.provisional,
             idle=idle,

@@ -21,10 +21,7 @@ from wharfinger.model.view import Capabilities
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a running workload has used so far; ``None`` = not measured.
-
-    CPU time of its whole tree since its start, and memory and processes that it holds now.
-    """
+    """CPU time of a whole workload since its start, and what it holds now; ``None`` = unknown."""
 
     cpu_seconds: float | None
     memory_bytes: int | None
@@ -33,10 +30,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of a workload's output, as the program wrote it.
+    """A piece of a workload's output.
 
-    ``next_offset`` is where to read on; offsets count from the program's first byte, and bytes that
-    rotation dropped are skipped. ``ended`` says that nothing more will come.
+    ``next_offset`` is where to read on, from the program's first byte; bytes that rotation dropped
+    are skipped. ``ended`` says that nothing more will come.
     """
 
     data: bytes
@@ -80,9 +77,7 @@ class Engine(Protocol):
     def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
         """Output of a start from ``offset`` on; a negative offset counts from the end.
 
-        Raises:
-            NotFound: The engine knows no such start.
-            InvalidInput: An offset that no output can have.
+        Raises ``NotFound`` for an unknown start, ``InvalidInput`` for an impossible offset.
         """
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
 """Starts a source, sets its intensity, reads what it achieves, withdraws it.
 
-Who calls: the profiler, and ``wharfinger ibench``. The C side is ``native/ibench``. The input of a
-source, plain or supervised, is a pipe whose only writing end is its driver's, so a source ends with
-its driver, however that ends.
+Called by the profiler and ``wharfinger ibench``; the C side is ``native/ibench``. A source's input
+is a pipe whose only writing end is its driver's, so it ends with its driver.
 """
 
 import contextlib
@@ -32,16 +31,11 @@ END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a source achieved in a period of one intensity.
+    """What a source achieved in a period of one intensity, which ended at ``time_seconds``.
 
-    Attributes:
-        time_seconds: The period's end, on the clock of ``time.monotonic``.
-        intensity: What was asked for.
-        achieved: What was reached, on the same scale; above 100 where a device gave more than
-            was measured.
-        rate_per_second: Of its work, in ``unit`` (such as ``operations/s``).
-        count: Work since it was started.
-        cpu_seconds: CPU time of the whole source since it was started.
+    ``time_seconds`` is of ``time.monotonic``. ``achieved`` is on the scale of the ``intensity``
+    asked for; above 100 where a device gave more than was measured. ``rate_per_second`` is in
+    ``unit``; ``count`` (of work) and ``cpu_seconds`` are since the source's start.
     """
 
     time_seconds: float
@@ -55,10 +49,7 @@ class Report:
 
 
 class SourceProcess(ABC):
-    """A source's process, its input and its lines of output; ``pidfd`` tells its end.
-
-    The two descriptors are duplicated.
-    """
+    """A source's process, its input and its output (duplicated); ``pidfd`` tells its end."""
 
     def __init__(self, control_fd: int, report_fd: int, pidfd: int) -> None:
         self._control_fd, self.report_fd = os.dup(control_fd), os.dup(report_fd)
@@ -163,10 +154,7 @@ def _poll(descriptors: Sequence[int], timeout_seconds: float) -> list[tuple[int,
 class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
     """A source at work; leave the ``with`` block, or :meth:`stop`, to end it.
 
-    Attributes:
-        setting: As it was started; with the maximum that was measured.
-        intensity: What it was asked for last.
-        reports: All that were read, oldest first.
+    ``setting`` gets the maximum that was measured; ``reports`` are all that were read.
     """
 
     def __init__(self, setting: SourceSetting, process: SourceProcess) -> None:
@@ -187,14 +175,9 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
         return self._process.report_fd
 
     def set_intensity(self, intensity: float) -> float:
-        """Change it; returns when the source has taken it up.
+        """Change it, and wait until it holds; since when, on the clock of ``time.monotonic``.
 
-        Returns:
-            Since when it holds, on the clock of ``time.monotonic``.
-
-        Raises:
-            InvalidInput: Not from 0 to 100.
-            Unavailable: The source has ended, or does not answer.
+        Raises ``InvalidInput`` if not from 0 to 100, ``Unavailable`` without an answer.
         """
         if not 0 <= intensity <= 100:
             raise InvalidInput(f"intensity: {intensity}; give a number from 0 to 100")
@@ -250,8 +233,8 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
         deadline = time.monotonic() + timeout_seconds
         while not condition():
             left = deadline - time.monotonic()
-            name = self.setting.source.name
             if left <= 0:
+                name = self.setting.source.name
                 raise Unavailable(f"{name}: no answer within {timeout_seconds:g} s")
             if self._process.wait_for_output(left):
                 self._take_in_or_fail()
@@ -261,7 +244,7 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
             raise failure(*self._process.last_words())
 
     def _take_in(self) -> bool:
-        """Take in the output so far; false at the end of it."""
+        """Take in the output so far; whether it goes on."""
         try:
             piece = os.read(self._process.report_fd, 65536)
         except BlockingIOError:
@@ -285,9 +268,8 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
 def start(setting: SourceSetting) -> RunningSource:
     """Start a source as a child of this process, at intensity 0.
 
-    Raises:
-        InvalidInput: The setting is wrong.
-        Unavailable: There is no signal here, or it could not be started; the message says why.
+    Raises ``InvalidInput`` for a wrong setting, ``Unavailable`` if there is no signal here or it
+    could not be started.
     """
     return _prepared(setting, PlainProcess(setting.command()))
 
@@ -297,16 +279,8 @@ def start_supervised(
 ) -> RunningSource:
     """Start a source under a supervisor, at intensity 0: in cgroups, like a workload.
 
-    Args:
-        setting: Which, and where.
-        run_dir: The supervisor's, as for ``host.supervisor.launch``; the caller removes it.
-        env: The source's whole environment; put ``KEY_VARIABLE`` in it.
-        group: Its cgroups, if any.
-
-    Raises:
-        InvalidInput: The setting is wrong.
-        EngineFault: There could be no supervisor.
-        Unavailable: There is no signal here, or it could not be started; the message says why.
+    The caller removes ``run_dir``, and puts ``KEY_VARIABLE`` in the whole environment ``env``.
+    Raises as :func:`start`, and ``EngineFault`` if there could be no supervisor.
     """
     group = group or Group({})
     with _named_pipes(run_dir) as (control_fd, report_fd, options):
@@ -352,12 +326,8 @@ def _prepared(setting: SourceSetting, process: SourceProcess) -> RunningSource:
 def measure_maximum(setting: SourceSetting) -> SourceSetting:
     """The setting with the rate that intensity 100 stands for, measured under full pressure.
 
-    Do it while the disk is idle, once for each file system, and start sources with the result:
-    they then exert no pressure but what they are asked for.
-
-    Raises:
-        InvalidInput: The setting is wrong.
-        Unavailable: There is no signal here, or it could not be measured.
+    Do it while the disk is idle, once for each file system: sources that are started with the
+    result exert no pressure but what they are asked for. Raises as :func:`start`.
     """
     if not setting.source.measures_maximum:
         return setting

@@ -1,9 +1,9 @@
 """Raises a source's intensity until performance has dropped by the tolerance: what next. Pure.
 
 Source: Paragon (TOCS) section 2.3, iBench (dissertation chapter 5): the sensitivity score is the
-intensity at which a program falls below 95 % of its performance alone. Added here: performance
-is noisy, so a step is judged with a stated confidence, and the step that breaks the tolerance
-is tried again after a rest at intensity 0, so that a drift is not taken for interference.
+intensity at which a program falls below 95 % of its performance alone. Added here: a step is judged
+with a stated confidence, since performance is noisy, and the one that breaks the tolerance is tried
+again after a rest at intensity 0, so that a drift is not taken for interference.
 """
 
 import math
@@ -24,7 +24,7 @@ class RampPlan:
 
     Attributes:
         tolerance: How far performance may drop, as a share of performance alone.
-        levels: Intensities, ascending; the last one is the most that is tried.
+        levels: Intensities, ascending.
         samples_per_visit: Of each step, before it is judged.
         max_samples_per_visit: After these a step is judged by what is more likely.
         discard_samples: At the beginning of each step, while the effect is not there yet.

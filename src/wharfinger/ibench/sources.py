@@ -19,13 +19,10 @@ DEFAULT_FILE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of interference.
+    """A source of interference; ``intensity`` says what its intensity is a share of.
 
-    Attributes:
-        resource: What it puts pressure on; its value is the source's name.
-        intensity: What its intensity is a share of.
-        uses_directory: It works on a directory's file system; otherwise on CPUs alone.
-        measures_maximum: Its intensity is a share of a rate that must be measured first.
+    ``uses_directory``: it works on a directory's file system, otherwise on CPUs alone.
+    ``measures_maximum``: its intensity is a share of a rate that must be measured first.
     """
 
     resource: SharedResource
@@ -66,10 +63,9 @@ class SourceSetting:
     Attributes:
         cpus: Those it is bound to; empty = all that this process may use.
         directory: Whose file system it works on; read by those that ``uses_directory``.
-        file_bytes: Of the file that it works on; the file has no name and leaves nothing.
-        maximum_per_second: What intensity 100 stands for, where ``measures_maximum``; ``None``:
+        file_bytes: Of the file that it works on, which has no name and leaves nothing.
+        maximum_per_second: What intensity 100 stands for, where ``measures_maximum``; ``None`` =
             measured at each start, which takes 1 to 5 seconds of full pressure.
-        report_seconds: From one report to the next.
     """
 
     source: Source
@@ -112,9 +108,7 @@ def source_named(name: str) -> Source:
 def signal_here(setting: SourceSetting) -> Signal:
     """Whether there is a signal, as the program itself says; exerts no pressure.
 
-    Raises:
-        InvalidInput: The setting is wrong, such as CPUs that may not be used.
-        Unavailable: The program could not be run.
+    Raises ``InvalidInput`` for a wrong setting, ``Unavailable`` if the program can't be run.
     """
     try:
         done = subprocess.run(

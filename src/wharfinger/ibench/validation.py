@@ -1,8 +1,8 @@
 """Whether a source does here what it says: reach its intensity, slow a neighbor, withdraw.
 
-Source: iBench, dissertation section 5.4: the pressure rises linearly with the intensity and
-shows on co-runners that share the resource. The margins are wide: they tell a source that works
-from one that doesn't, on machines that others use too. Called by ``wharfinger ibench validate``.
+Called by ``wharfinger ibench validate``. Source: iBench, dissertation section 5.4: the pressure
+rises linearly with the intensity and shows on co-runners that share the resource. The margins are
+wide, for machines that others use too.
 """
 
 import time
@@ -31,10 +31,9 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a source achieved at one intensity.
+    """What a source achieved at one intensity, and used of one CPU.
 
-    ``left`` was idle of the resource meanwhile, on the same scale, if known; ``cpu_share`` is what
-    the source used of one CPU.
+    ``left`` was idle of the resource meanwhile, on the same scale, if known.
     """
 
     intensity: float
@@ -60,13 +59,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The result for one source.
+    """The result for one source, or the ``reason`` why it gives no signal here.
 
-    Attributes:
-        reason: Why it gives no signal here; then nothing else was measured.
-        maximum_per_second: What intensity 100 stands for, where that was measured.
-        slope: Of the line through ``points``, achieved against asked; should be 1.
-        problems: What does not hold, one line each.
+    ``maximum_per_second`` is what intensity 100 stands for. The ``slope`` of the line through
+    ``points``, achieved against asked, should be 1. ``problems`` has a line for each.
     """
 
     source: Source
@@ -84,16 +80,10 @@ class Validation:
 
 
 def validate(setting: SourceSetting, seconds_per_point: float, progress: Progress) -> Validation:
-    """Try one source.
+    """Try one source; name one CPU, so that source and neighbor are certain to meet on it.
 
-    Args:
-        setting: Where; name one CPU, so that source and neighbor are certain to meet on it.
-        seconds_per_point: At each intensity, and for each measurement of the neighbor.
-        progress: Told in a few words what is done.
-
-    Raises:
-        InvalidInput: The setting is wrong.
-        Unavailable: The source could not be started, or ended.
+    ``seconds_per_point`` hold for each intensity, and for each measurement of the neighbor. Raises
+    ``InvalidInput`` for a wrong setting, ``Unavailable`` if the source can't be started, or ends.
     """
     signal = signal_here(setting)
     if not signal.there:
@@ -140,7 +130,6 @@ def _point(source: RunningSource, intensity: float, seconds: float) -> Point:
 
 
 def _reports(source: RunningSource, seconds: float) -> list[Report]:
-    """Those of whole periods, for as long as asked for or a little longer."""
     reports = [source.next_report()]
     while sum(report.period_seconds for report in reports) < seconds:
         reports.append(source.next_report())

@@ -8,14 +8,13 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from wharfinger.host.processes import kill_orphans
 from wharfinger.model.performance import NoSignal, Sample
-from wharfinger.monitor.messages import Channel, Message, make_pair
+from wharfinger.monitor.messages import Channel, Message, start_peer
 from wharfinger.monitor.meter import HANG_SECONDS, NOTE_BYTES
 from wharfinger.monitor.spec import WatchSpec
 
@@ -41,11 +40,8 @@ TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
 class MeterClient:
     """One meter process, which runs while something is to be measured.
 
-    Args:
-        add: Registers a callback for while a descriptor is readable.
-        remove: Ends that.
-        tell: Gets samples.
-        report_seconds: Between two reports of all.
+    ``add`` registers a callback for a readable descriptor, ``remove`` ends that; ``tell`` gets
+    samples, of all workloads every ``report_seconds``.
     """
 
     def __init__(
@@ -106,25 +102,16 @@ class MeterClient:
 
     def _start(self) -> None:
         pause_seconds = min(MAX_PAUSE_SECONDS, 2.0 ** (self._deaths - 1)) if self._deaths else 0.0
-        ours, its = make_pair()
         self._note = os.memfd_create("wharfinger-meter-note", os.MFD_CLOEXEC)
-        words = (its.fileno(), self._note, self._report_seconds, pause_seconds, os.getpid())
-        module = "wharfinger.monitor.meter"
+        words = (self._note, self._report_seconds, pause_seconds)
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *map(str, words)],
-                pass_fds=(its.fileno(), self._note),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                cwd="/",
+            self._process, ours = start_peer(
+                "wharfinger.monitor.meter", *words, pass_fds=(self._note,)
             )
         except OSError as error:
             log.warning("nothing is measured, the meter can't be started: %s", error.strerror)
-            ours.close()
             os.close(self._note)
             return
-        finally:
-            its.close()
         ours.setblocking(False)
         self._channel = Channel(ours)
         self._add(ours.fileno(), self._look)
@@ -169,7 +156,6 @@ class MeterClient:
         ]
 
     def _died(self) -> None:
-        """Find out which workload it died of, leave that out, and start another."""
         note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
         status = self._end()
         kill_commands(key for key, spec in self._specs.items() if spec.command)
@@ -177,10 +163,8 @@ class MeterClient:
         hung = status == -signal.SIGALRM
         # A kill may come at any workload; twice at the same is no coincidence.
         if note and (hung or note == self._suspect):
-            reason = (
-                f"reading it took longer than {HANG_SECONDS:g} s" if hung else "its reader died"
-            )
-            self._struck[note] = reason
+            late = f"reading it took longer than {HANG_SECONDS:g} s"
+            self._struck[note] = late if hung else "its reader died"
         self._suspect = note
         log.warning("the meter ended with status %s at %s, another starts", status, note or "rest")
         self._tell(self._struck_samples())

@@ -1,7 +1,7 @@
 """A command that prints a number, run while others are sampled and killed when it is late.
 
-``native/reader`` is the parent of each command: when the command has ended, is late, or the meter
-has died, it kills all processes that were started, daemons included.
+Its parent is ``native/reader``, which kills all that it started, daemons included, when it has
+ended or is late, or when the meter has died.
 """
 
 import os
@@ -42,11 +42,7 @@ class Command:
         self._began = 0.0
 
     def take(self) -> tuple[float, dict[str, float]] | None:
-        """When it was started and what it printed, and begin the next run; ``None`` while it runs.
-
-        Raises:
-            ReaderError: It gave no number.
-        """
+        """When it began and what it printed, else ``ReaderError``; ``None`` while it runs."""
         process = self._process
         if process is None:
             self._begin()

@@ -1,7 +1,6 @@
 """GET with limits on time, size and redirects, in a thread of its own.
 
-The meter calls ``Endpoint.take`` once a sample, which never waits: a slow endpoint delays no other
-sample.
+``Endpoint.take`` never waits, so a slow endpoint delays no other workload's sample.
 """
 
 import http.client
@@ -20,8 +19,6 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 
 
 class _Request:
-    """One request, which another thread can end."""
-
     def __init__(self, url: str) -> None:
         self.began = time.monotonic()
         self.result: str | ReaderError | None = None
@@ -30,7 +27,6 @@ class _Request:
         self._over = False
 
     def run(self) -> None:
-        """Get the answer."""
         try:
             self.result = self._follow()
         except (ReaderError, OSError, http.client.HTTPException, ValueError) as error:
@@ -96,11 +92,7 @@ class Endpoint:
         self._request: _Request | None = None
 
     def take(self) -> tuple[float, str] | None:
-        """When it was asked and its answer, and ask again; ``None`` while there is no answer.
-
-        Raises:
-            ReaderError: There will be none.
-        """
+        """When it was asked and its answer, else ``ReaderError``; ``None`` while it is awaited."""
         request = self._request
         if request is None:
             self._begin()

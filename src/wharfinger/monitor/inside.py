@@ -1,14 +1,12 @@
 """Reads an endpoint or a command's number from within a sandbox's namespaces, for the profiler.
 
-Only there can the sandboxed program's endpoint be reached, and its files and sockets seen.
-``Inside`` starts this module as a process, which enters the namespaces of the sandbox's process 1,
-drops the capabilities that the sandbox lacks, and reads with the meter's readers. It ends with its
-parent; the commands that it runs end with the sandbox. It must import little, because a process
-with threads (of a library) can't enter.
+Only there can the sandboxed program's endpoint and files be reached. ``Inside`` starts this module
+as a process, which enters the namespaces of the sandbox's process 1, drops the capabilities that
+the sandbox lacks, and reads with the meter's readers. It ends with its parent, its commands with
+the sandbox. It must import little: a process with threads (of a library) can't enter.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,8 +17,7 @@ from itertools import count, takewhile
 from wharfinger.files.atomic import closing_fd
 from wharfinger.host.descriptors import call_libc
 from wharfinger.model.performance import Quantity
-from wharfinger.monitor.messages import Channel, make_pair
-from wharfinger.monitor.meter import die_with, follow_parent
+from wharfinger.monitor.messages import Channel, attach, follow_parent, start_peer
 from wharfinger.monitor.spec import WatchSpec
 from wharfinger.monitor.watch import Watch
 
@@ -42,20 +39,12 @@ class Inside:
 
     def __init__(self, spec: WatchSpec, init_pid: int) -> None:
         self.trouble = ""
-        ours, its = make_pair()
+        environment = {**os.environ, **spec.env}
+        self._process, ours = start_peer(
+            __name__, init_pid, env=environment, stderr=subprocess.DEVNULL
+        )
         ours.setblocking(False)
         self._channel = Channel(ours)
-        with its:
-            words = map(str, (its.fileno(), init_pid, os.getpid()))
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, *words],
-                pass_fds=(its.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={**os.environ, **spec.env},
-            )
         self._channel.send({"watch": spec.to_json()})
 
     def read(self) -> Sequence[Number]:
@@ -112,18 +101,15 @@ def _serve(channel: Channel, spec: WatchSpec) -> None:
         time.sleep(period_seconds)
 
 
-def main(arguments: list[str]) -> None:
-    """The process's entry; its arguments are socket, process to follow, parent."""
-    descriptor, pid, parent = map(int, arguments)
-    die_with(parent)
-    os.set_inheritable(descriptor, False)
-    channel = Channel(socket.socket(fileno=descriptor))
+def main(descriptor: str, parent: str, init_pid: str) -> None:
+    """The process's entry."""
+    channel = attach(descriptor, parent)
     message = channel.receive()
     if message is None:
         return
     spec = WatchSpec.from_json(message["watch"])
     try:
-        enter(pid)
+        enter(int(init_pid))
     except OSError as error:
         channel.send({"trouble": f"cannot enter the copy's namespaces: {error.strerror}"})
         return
@@ -139,4 +125,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

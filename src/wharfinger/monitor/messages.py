@@ -1,14 +1,23 @@
-"""Messages between manager and meter: JSON in memory, passed over a socket as a descriptor.
+"""Processes of ours that measure, and their channel: JSON in memory, passed as a descriptor.
 
 So neither the size of a message nor a slow receiver can block the sender, and secrets of an
-environment are neither on disk nor on a command line.
+environment are neither on disk nor on a command line. ``start_peer`` starts a module whose
+entry calls ``attach``; it dies with the process that started it.
 """
 
 import contextlib
 import json
 import os
+import signal
 import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from wharfinger.host.descriptors import call_libc
+
+_PR_SET_PDEATHSIG = 1
 
 Message = dict[str, Any]
 
@@ -24,12 +33,7 @@ class Channel:
         return self._socket.fileno()
 
     def send(self, message: Message) -> None:
-        """Send a message.
-
-        Raises:
-            BlockingIOError: The other end accepts none now, and this end may not wait.
-            BrokenPipeError: The other end is gone.
-        """
+        """Send a message; raises ``BlockingIOError``, or ``BrokenPipeError`` at the end."""
         with contextlib.closing(os.fdopen(os.memfd_create("wharfinger-meter"), "wb")) as memory:
             memory.write(json.dumps(message).encode())
             memory.flush()
@@ -53,6 +57,43 @@ class Channel:
         self._socket.close()
 
 
-def make_pair() -> tuple[socket.socket, socket.socket]:
-    """Both ends of a socket that keeps message boundaries."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def start_peer(
+    module: str,
+    *words: object,
+    pass_fds: Sequence[int] = (),
+    env: Mapping[str, str] | None = None,
+    stderr: int | None = None,
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a module; its words begin with the two that it gives ``attach``. Raises ``OSError``."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    words = (its.fileno(), os.getpid(), *words)
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *map(str, words)],
+            pass_fds=(its.fileno(), *pass_fds),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            cwd="/",
+            env=env,
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        its.close()
+    return process, ours
+
+
+def attach(descriptor: str, parent: str) -> Channel:
+    """The channel to the process that started us, with which we die; ends us if it is dead."""
+    follow_parent()
+    if os.getppid() != int(parent):
+        sys.exit(0)
+    os.set_inheritable(int(descriptor), False)
+    return Channel(socket.socket(fileno=int(descriptor)))
+
+
+def follow_parent(*, follow: bool = True) -> None:
+    """Let the kernel kill us when our parent, which must still run, dies; or no more."""
+    call_libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL if follow else 0)

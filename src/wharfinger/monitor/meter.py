@@ -1,23 +1,20 @@
 """The meter: one process that reads how all of a manager's workloads perform.
 
-``client`` starts it as ``python -m wharfinger.monitor.meter`` and talks to it over a socket. It
-ends with the manager: the socket is closed then, and the kernel kills it. It ends when it hangs:
-an alarm that is reset at every turn kills it, and a note says which workload it was reading.
+``client`` starts it and talks to it over a socket. It ends with the manager. When it hangs, an
+alarm that is reset at every turn kills it, and a note says which workload it was reading.
 """
 
 import contextlib
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterable
 
 import msgspec
 
-from wharfinger.host.descriptors import call_libc
-from wharfinger.monitor.messages import Channel
+from wharfinger.monitor.messages import Channel, attach
 from wharfinger.monitor.spec import WatchSpec
 from wharfinger.monitor.watch import Watch
 
@@ -25,7 +22,6 @@ PERIOD_SECONDS = 1.0
 HANG_SECONDS = 10.0
 """A turn that takes longer is taken for a hang."""
 NOTE_BYTES = 256
-_PR_SET_PDEATHSIG = 1
 
 
 class Meter:
@@ -59,7 +55,6 @@ class Meter:
             watch.close()
 
     def _obey(self) -> bool:
-        """Carry out the manager's message; ``False`` = it is gone."""
         message = self._channel.receive()
         if message is None:
             return False
@@ -107,29 +102,15 @@ class Meter:
         os.pwrite(self._note, key.encode().ljust(NOTE_BYTES, b"\0")[:NOTE_BYTES], 0)
 
 
-def follow_parent() -> None:
-    """Let the kernel kill us when our parent, which must still run, dies."""
-    call_libc("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def die_with(parent: int) -> None:
-    """Let the kernel kill us when this parent dies; end now if it is dead already."""
-    follow_parent()
-    if os.getppid() != parent:
-        sys.exit(0)
-
-
-def main(arguments: list[str]) -> None:
-    """Begin, as ``client`` calls it: socket, note, period of reports, pause, parent."""
-    descriptor, note, parent = int(arguments[0]), int(arguments[1]), int(arguments[4])
-    die_with(parent)
+def main(descriptor: str, parent: str, note: str, report_seconds: str, pause: str) -> None:
+    """Begin, as ``client`` calls it."""
+    channel = attach(descriptor, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    time.sleep(float(arguments[3]))  # a back-off after another meter's death
-    channel = Channel(socket.socket(fileno=descriptor))
+    time.sleep(float(pause))  # a back-off after another meter's death
     with contextlib.suppress(BrokenPipeError):
-        Meter(channel, note, float(arguments[2])).run()
+        Meter(channel, int(note), float(report_seconds)).run()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

@@ -17,22 +17,14 @@ Buckets = Mapping[float, float]
 
 def series(text: str, metric: str) -> Iterator[tuple[dict[str, str], float]]:
     """Labels and value of each series of a metric, as ``name`` or ``name{label="value"}``."""
-    name, wanted = split_metric(metric)
+    name, _, stated = metric.partition("{")
+    wanted = dict(_LABEL.findall(stated))
     for line in text.splitlines():
-        if not line.startswith(name):
-            continue
-        match = _LINE.match(line)
-        if match is None or match[1] != name:
-            continue
-        labels = dict(_LABEL.findall(match[2] or ""))
-        if wanted.items() <= labels.items():
-            yield labels, float(match[3])
-
-
-def split_metric(metric: str) -> tuple[str, dict[str, str]]:
-    """A metric's name and the labels that are asked for."""
-    name, _, labels = metric.partition("{")
-    return name, dict(_LABEL.findall(labels))
+        match = _LINE.match(line) if line.startswith(name) else None
+        if match is not None and match[1] == name:
+            labels = dict(_LABEL.findall(match[2] or ""))
+            if wanted.items() <= labels.items():
+                yield labels, float(match[3])
 
 
 def total(text: str, metric: str) -> float:

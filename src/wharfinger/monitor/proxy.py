@@ -1,11 +1,11 @@
 """CPU time and instructions, and whether they may stand for the workload's own metric.
 
 They say how busy a program is, not how well it does: active waiting is busy, too. So a proxy is
-compared with the target's own metric while both are known, by rank (Spearman), which asks only
-that more of one goes with more of the other. A proxy that passes stands for the metric while that
-is silent.
+compared with the target's own metric by rank (Spearman), which asks only that more of one goes with
+more of the other. A proxy that passes stands for the metric while that is silent.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,17 +29,8 @@ def ranks(values: Sequence[float]) -> list[float]:
     >>> ranks([10, 30, 20, 20])
     [1.0, 4.0, 2.5, 2.5]
     """
-    order = sorted(range(len(values)), key=values.__getitem__)
-    shared = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for index in order[start:end]:
-            shared[index] = (start + 1 + end) / 2
-        start = end
-    return shared
+    order = sorted(values)
+    return [(bisect_left(order, value) + 1 + bisect_right(order, value)) / 2 for value in values]
 
 
 def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
@@ -120,10 +111,8 @@ class Proxies:
             self._counters_wanted = False
             with suppress(counters.NoCounters, OSError):
                 events = (counters.INSTRUCTIONS, counters.BRANCHES)
-                spec = self._spec
-                self._counters = counters.open_counters(
-                    events, spec.perf_group, spec.supervisor_pid
-                )
+                group, pid = self._spec.perf_group, self._spec.supervisor_pid
+                self._counters = counters.open_counters(events, group, pid)
         if self._counters is None:
             return
         count = self._counters.read()

@@ -1,12 +1,10 @@
 """Smoothing over time, and when a number is stale.
 
 Exponentially weighted means over *time*: each observation is weighted by the time it stands for,
-so irregular lines need no resampling, and the half-life says how fast a change shows. Weights are
-normalised, so the first observation is not taken for a long history.
-
-Latencies are averaged as logarithms, because they are skewed and span orders of magnitude: one
-second of 3 s latency would raise an ordinary mean for half a minute. Their half-life is shorter,
-because an overload has to show before a backlog grows.
+so irregular lines need no resampling. Weights are normalised, so the first observation is not taken
+for a long history. Latencies are averaged as logarithms: one second of 3 s latency would raise an
+ordinary mean for half a minute. An overload has to show before a backlog grows, so their half-life
+is shorter.
 """
 
 from math import exp, log
@@ -20,11 +18,7 @@ STALE_GAPS = 3.0
 
 
 class Level:
-    """A performance that is reported as such.
-
-    Args:
-        half_life_seconds: The age at which an observation has half its weight.
-        geometric: Average the logarithms; only numbers above zero are observations then.
+    """A performance that is reported as such; ``geometric`` averages logarithms of numbers above 0.
 
     The mean is Σ w·x / Σ w, where an observation that stands for dt has the weight
     1 − 2^(−dt/h) and loses half of it every h seconds.
@@ -86,12 +80,9 @@ class Level:
 
 
 class Counter:
-    """Work done so far, whose growth is the performance.
+    """Work done so far, whose growth per second is the ``rate``.
 
-    Attributes:
-        rate: The growth per second.
-        last: Time and count of the last observation.
-        fell_from: The count before, where the last one was smaller.
+    ``last`` has time and count; ``fell_from`` is the count before, where the last one was smaller.
 
     >>> counter = Counter()
     >>> counter.observe(0.0, 10.0)

@@ -1,7 +1,7 @@
 """The meter's instructions for one workload, made by the engine from its manifest."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
 
@@ -18,25 +18,18 @@ class WatchSpec:
     """One workload to be measured; an empty string or tuple = there is none.
 
     Attributes:
-        key: The start's.
-        run_dir: The run directory with its output.
         supervisor_pid: Root of its processes; 0 = unknown.
-        cpu_file: Its cgroup's count of CPU time.
-        perf_group: Its cgroup for perf counters.
+        cpu_file, perf_group: Its cgroup's count of CPU time; its cgroup for perf counters.
         main: The quantity that a plain number stands for.
         wanted: The quantities that its target needs.
         total: Work when all is done.
-        regex: For its own lines.
+        regex, file: For its own lines; where these are, instead of on its output.
         regex_is_counter: Whether the first group is work done so far.
-        file: Where its lines are, instead of on its output.
-        load_runs: Prefix of the load generator's run directories, numbered.
+        load_regex, load_runs: For the load generator's lines; prefix of its run directories,
+            which are numbered.
         load_file: The one file of its lines, instead of ``load_runs``.
-        load_regex: For the load generator's lines.
-        url: Asked by GET.
-        metric: In the answer; empty = the answer is a number.
+        metric: In the answer of ``url``; empty = the answer is a number.
         command: Prints a number, in ``env`` and ``working_directory``.
-        command_is_counter: Whether that is work done so far.
-        every_seconds: Between two samples.
         limits: The target's bounds, with its tolerance: the maximum of a latency, the minimum of
             a throughput or a rate. A sample beyond one is reported at once.
     """
@@ -86,28 +79,14 @@ class WatchSpec:
         return msgspec.convert(json.loads(text), cls)
 
 
-def spec_of(
-    key: str,
-    workload: Workload,
-    *,
-    run_dir: str,
-    supervisor_pid: int = 0,
-    cpu_file: str = "",
-    perf_group: str = "",
-    load_runs: str = "",
-    env: dict[str, str] | None = None,
-) -> WatchSpec:
-    """What a workload's manifest says about measuring, and where to read."""
-    measure, http = workload.measure, workload.measure.http
+def spec_of(where: WatchSpec, workload: Workload) -> WatchSpec:
+    """A spec that says where to read, with what the manifest says about measuring."""
+    measure, http, load_runs = workload.measure, workload.measure.http, where.load_runs
     load_regex = (measure.load_regex or measure.progress_regex or "") if load_runs else ""
     # Without a pattern for the load generator, `progress` describes its report.
     own = bool(measure.progress_regex) and (not load_runs or measure.load_regex is not None)
-    return WatchSpec(
-        key=key,
-        run_dir=run_dir,
-        supervisor_pid=supervisor_pid,
-        cpu_file=cpu_file,
-        perf_group=perf_group,
+    return replace(
+        where,
         main=main_quantity(workload),
         wanted=wanted_quantities(workload),
         percentile=percentile_of(workload),
@@ -122,7 +101,6 @@ def spec_of(
         metric_kind=http.kind if http else MetricKind.GAUGE,
         command=measure.command or (),
         command_is_counter=measure.command_kind is NumberKind.COUNTER,
-        env=env or {},
         working_directory=workload.run.working_directory,
         every_seconds=measure.every_seconds,
         limits=limits_of(workload),

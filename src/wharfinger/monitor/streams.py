@@ -78,11 +78,10 @@ class LoadStream:
             return []
 
     def _later(self) -> list[int]:
-        """Numbers of the runs after the one that is read, in order."""
         if not self._prefix.parent.is_dir():
             return []
-        names = (path.name for path in self._prefix.parent.iterdir())
-        ends = (n.removeprefix(self._prefix.name) for n in names if n.startswith(self._prefix.name))
+        paths, first = self._prefix.parent.iterdir(), len(self._prefix.name)
+        ends = (path.name[first:] for path in paths if path.name.startswith(self._prefix.name))
         numbers = (int(end) for end in ends if end.isdecimal())
         return sorted(number for number in numbers if number > self._number)
 

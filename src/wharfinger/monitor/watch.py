@@ -39,14 +39,12 @@ class Watch:
         self.due = clock()
         self._clock = clock
         self._readers: list[tuple[ReadingSource, Callable[[ReadingSource], None]]] = []
-        self._closers: list[Callable[[], None]] = []
         self._buckets: dict[float, float] | None = None
         self._proxies = Proxies(spec)
-        self._closers.append(self._proxies.close)
-        self._add_readers()
+        self._closers = [self._proxies.close]
+        self._add_readers()  # What users see comes first.
 
     def _add_readers(self) -> None:
-        """What users see comes first."""
         spec = self.spec
         if spec.load_regex and (spec.load_runs or spec.load_file):
             runs, file = LoadStream(Path(spec.load_runs)), FileStream(Path(spec.load_file))

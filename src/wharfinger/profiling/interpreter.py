@@ -1,9 +1,9 @@
 """One plan from its first run to its last, step by step.
 
-Source: Quasar 3.2-3.4: one joint plan of few runs gives each classification its entries. The
+Source: Quasar 3.2-3.4: one joint plan of few runs gives each classification its entries: the
 workload alone at each allocation and elsewhere, beside known programs, and beside each source of
-interference at the first allocation. A program whose own end is all that it tells is timed as a
-whole instead, run by run: runs per second, or work per second where it told of work done.
+interference at the first allocation. A program that tells nothing but its own end is timed run by
+run: runs per second, or work per second where it told of work done.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -93,16 +93,13 @@ class Interpreter:
     def advance(self, outcome: Stretch | Interruption | None = None) -> ReadFor | None:
         """What to read next, after all steps until then; ``None`` = the plan is done.
 
-        Args:
-            outcome: Of the reading before; ``None`` = nothing within its time, or the beginning.
+        ``outcome`` is of the reading before; ``None`` = nothing within its time, or the beginning.
         """
         answer: Any = outcome
         while True:
             try:
-                if isinstance(answer, Interruption):
-                    step = self._steps.throw(answer)
-                else:
-                    step = self._steps.send(answer)
+                resume = self._steps.throw if isinstance(answer, Interruption) else self._steps.send
+                step = resume(answer)
             except StopIteration:
                 return None
             if isinstance(step, ReadFor):
@@ -179,23 +176,24 @@ class Interpreter:
             self._end = self._port.now() + self._plan.seconds - ended.stretch.seconds
             self._alone = [ended.stretch]
             self._observations.total = self._observations.total or ended.work
-            self._note(first, self._alone)
-            self._observations.add_cpu_use(_used_cpus(self._alone))
+            self._note_alone(first)
 
     def _run_alone(self, first: int) -> Steps[None]:
         soon = self._port.now() + self._procedure.share_seconds
         try:
             yield from self._read_stretches(self._alone, self._until(first), soon, None)
         finally:
-            self._note(first, self._alone)
-            self._observations.add_cpu_use(_used_cpus(self._alone))
+            self._note_alone(first)
+
+    def _note_alone(self, first: int) -> None:
+        self._note(first, self._alone)
+        self._observations.add_cpu_use(_used_cpus(self._alone))
 
     def _note(self, cpu_millicpus: int, stretches: Sequence[Stretch]) -> None:
         used = _used_cpus(stretches) if self._procedure.by_rate else []
         self._observations.add_performance(cpu_millicpus, stretches, fmean(used) if used else None)
 
     def _run_at(self, cpu_millicpus: int) -> Steps[None]:
-        """At a further allocation, until its share of the time is over."""
         what = f"performance/{cpu_millicpus}"
         stretches: list[Stretch] = []
         try:
@@ -225,12 +223,10 @@ class Interpreter:
                 return
 
     def _until(self, cpu_millicpus: int) -> float:
-        """When the allocations after this one need the rest of the time."""
         left = len(self._plan.cpu_millicpus) - 1 - self._plan.cpu_millicpus.index(cpu_millicpus)
         return self._end - left * self._procedure.share_seconds
 
     def _run_beside(self, program: str) -> Steps[None]:
-        """A known program alone, and then the two."""
         alone: Stretch | None = None
         try:
             yield RunAt(0, program)
@@ -301,10 +297,7 @@ class Interpreter:
             probed.append(stretch.neighbor)
 
     def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
-        """Raise the source until performance has dropped by the tolerance.
-
-        Performance alone is measured again only where the sources come last.
-        """
+        """Performance alone is measured again only where the sources come last."""
         again = self._procedure.sources_last
         reference = dict.fromkeys(PERFORMANCES, 1.0) if again else self._reference()
         recent = [] if again else [relative(stretch.values, reference) for stretch in self._alone]
@@ -321,7 +314,7 @@ class Interpreter:
                     self._alone.append(stretch)
                 ratio = None if stretch is None else relative(stretch.values, reference)
                 if ratio is None:
-                    self._observations.add_ramp_until(resource, cut_short(ramp, samples), intensity)
+                    self._observations.add_ramp(resource, cut_short(ramp, samples), intensity)
                     return
                 samples.append(RampSample(intensity, ratio))
         except InvalidInput as error:
@@ -335,7 +328,6 @@ class Interpreter:
     def _look(
         self, resource: SharedResource, intensities: Sequence[float], until: float
     ) -> Steps[None]:
-        """Read each intensity once, with too few numbers to judge their noise."""
         reference, ratios = self._reference(), dict[float, float]()
         try:
             for intensity in intensities:
@@ -355,13 +347,12 @@ class Interpreter:
                 self._observations.silence(f"tolerated/{resource.value}", NO_READING)
 
     def _sample(self, until: float) -> Steps[Stretch | None]:
-        stretch: Stretch | None = yield ReadFor(
-            self._procedure.sample_seconds, until, self._reserved_starts
-        )
+        seconds = self._procedure.sample_seconds
+        stretch: Stretch | None = yield ReadFor(seconds, until, self._reserved_starts)
         return stretch
 
     def _reference(self) -> dict[Quantity, float]:
-        """Performance alone, of what its target is about; else of what is told."""
+        """Performance alone, by the target's quantities; else by those that are told."""
         first = self._plan.cpu_millicpus[0]
         entries = self._observations.entries(self._alone, first).items()
         alone = {quantity: entry.value for quantity, entry in entries}

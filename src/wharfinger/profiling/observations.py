@@ -30,15 +30,9 @@ def by_spread(told: Sequence[tuple[float, float]], what: tuple[str | int, ...]) 
 class Observations:
     """Entries, and why others are missing; the attributes are as in ``Measurements``.
 
-    Args:
-        plan: The plan that is carried out.
-        wanted: The quantities that the workload's target needs.
-        cpus: Of the server; integer sources take the time of all of them.
-        seen_at_source: Resources whose caused interference is seen at the source.
-        judge: Makes entries.
-        total: Work when all is done.
-
-    ``stopped`` says why the plan ended before its time; else it is empty.
+    ``wanted`` are the quantities of the workload's target, ``cpus`` the server's, ``total`` is the
+    work when all is done. Interference caused on ``seen_at_source`` is seen at the source.
+    ``stopped`` says why the plan ended before its time.
     """
 
     def __init__(
@@ -125,16 +119,14 @@ class Observations:
         if used_cpus and SharedResource.INTEGER in self._plan.sources:
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
 
-    def add_ramp(self, resource: SharedResource, ramped: Tolerance) -> None:
-        """Add a ramp's result, if there is any."""
+    def add_ramp(
+        self, resource: SharedResource, ramped: Tolerance, over_at: float | None = None
+    ) -> None:
+        """Add a ramp's result, if any; ``over_at`` is the intensity at which time was over."""
         if ramped.low > 0 or not ramped.censored:
             self.tolerated[resource] = tolerated(ramped)
-
-    def add_ramp_until(self, resource: SharedResource, ramped: Tolerance, intensity: float) -> None:
-        """Add the result of a ramp that ran out of time."""
-        self.add_ramp(resource, ramped)
-        if ramped.censored:
-            reason = f"time was over at intensity {intensity:g}"
+        if over_at is not None and ramped.censored:
+            reason = f"time was over at intensity {over_at:g}"
             bound = ": a lower bound" if ramped.low > 0 else ""
             self.silence(f"tolerated/{resource.value}", reason + bound)
 

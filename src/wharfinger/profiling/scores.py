@@ -112,8 +112,6 @@ def tolerated_of_few(ratios: Mapping[float, float], tolerance: float) -> Entry:
 def caused_on_cpu(used_cpus: Sequence[float], cpus: int) -> Entry:
     """CPU time as a share of what an integer source at 100 takes: all of each of the CPUs.
 
-    ``used_cpus`` is CPU seconds per second, in at least one stretch.
-
     >>> caused_on_cpu([0.5, 0.5], 2).value
     25.0
     """

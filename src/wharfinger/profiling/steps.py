@@ -1,7 +1,6 @@
 """What an interpreter of plans asks for, one step at a time, and the possible outcomes.
 
-A port carries the steps out. For the interpreter, time passes in readings alone; its caller reads,
-by waiting or by an event, and passes the result on.
+A port carries the steps out; for the interpreter, time passes in readings alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,10 @@ from wharfinger.model.performance import Quantity
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Performance over some time.
+    """Performance over some time; without values where a whole run did not end.
 
-    Attributes:
-        values: By quantity, in its unit; latency in seconds. Empty where a whole run did not end.
-        used_cpus: CPU seconds per second.
-        neighbor: Rate of the known program beside the workload; of a source that is probed, its
-            rate over that alone.
+    ``used_cpus`` are CPU seconds per second. ``neighbor`` is the rate of the known co-runner, or of
+    a source that is probed over its rate alone.
     """
 
     seconds: float
@@ -31,13 +27,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class RunAt:
-    """Run the workload, or let it go on, at an allocation, without a source.
+    """Run the workload, or let it go on, at an allocation (0 = not at all), without a source.
 
-    Attributes:
-        cpu_millicpus: Its allocation; 0 = it does not run.
-        known: The known program that runs, too; empty = none.
-        further: Index of the plan's run elsewhere that this is; ``None`` = on its own server.
-        warm_up_seconds: To be discarded.
+    ``known`` is the program that runs, too; ``further`` the index of the plan's run elsewhere that
+    this is; the warm-up is discarded.
     """
 
     cpu_millicpus: int
@@ -58,8 +51,7 @@ class Inject:
 class Withdraw:
     """Remove the source, and tell the interference that the workload causes.
 
-    ``probed`` has readings of the source's rate beside the workload over that alone. ``slowed``:
-    the workload was slowed by the source.
+    ``probed`` has the source's rates beside the workload over that alone.
     """
 
     resource: SharedResource
@@ -69,13 +61,10 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class ReadFor:
-    """Read the performance.
+    """Read the performance for ``seconds`` at least; infinite = one whole run.
 
-    Attributes:
-        seconds: At least; infinite = one whole run, from its start to its own end.
-        until: The port's time when to stop waiting.
-        reserved_starts: Starts that later steps need, should the program end; ``None`` = it is
-            not started again.
+    ``until`` is the port's time when to stop waiting. ``reserved_starts`` are those that later
+    steps need, should the program end; ``None`` = it is not started again.
     """
 
     seconds: float

@@ -62,7 +62,7 @@ def test_limits_are_the_targets_with_their_tolerance():
     workload = Workload(
         "w", WorkloadType.LATENCY_CRITICAL, Run(("true",), "/"), target=target, tolerance=0.1
     )
-    spec = spec_of("k", workload, run_dir="/")
+    spec = spec_of(WatchSpec("k", "/"), workload)
     assert spec.limits == {
         Quantity.THROUGHPUT: pytest.approx(90.0),
         Quantity.LATENCY: pytest.approx(0.1),

@@ -23,7 +23,7 @@ from wharfinger.monitor.smoothing import (
     Level,
 )
 from wharfinger.monitor.source import ReadingSource
-from wharfinger.monitor.spec import spec_of
+from wharfinger.monitor.spec import WatchSpec, spec_of
 
 
 def test_a_step_shows_half_after_the_half_life():
@@ -150,7 +150,7 @@ def batch(**measure: object) -> ReadingSource:
         Target(completion_seconds=60.0),
         measure=Measure(r"(\d+)", **measure),  # type: ignore[arg-type]
     )
-    return ReadingSource("progress lines", spec_of("k", workload, run_dir="/"))
+    return ReadingSource("progress lines", spec_of(WatchSpec("k", "/"), workload))
 
 
 def test_the_end_is_predicted_from_rate_and_total():
@@ -180,7 +180,7 @@ def test_without_a_total_or_progress_there_is_no_end():
 def test_a_plain_number_of_a_service_is_what_its_target_is_about():
     def main(target: Target) -> Quantity:
         workload = Workload("w", WorkloadType.LATENCY_CRITICAL, Run(("true",)), target)
-        return spec_of("k", workload, run_dir="/").main
+        return spec_of(WatchSpec("k", "/"), workload).main
 
     bound = LatencyBound(99, 0.01)
     assert main(Target(latency=bound)) is Quantity.LATENCY
@@ -202,7 +202,7 @@ def test_a_count_that_falls_or_is_negative_says_so():
 def test_a_latency_that_nothing_can_tell_says_what_would():
     target = Target(throughput_per_second=1, latency=LatencyBound(99, 0.01))
     workload = Workload("w", WorkloadType.LATENCY_CRITICAL, Run(("true",)), target)
-    source = ReadingSource("progress lines", spec_of("k", workload, run_dir="/"))
+    source = ReadingSource("progress lines", spec_of(WatchSpec("k", "/"), workload))
     for second in range(3):
         source.observe(float(second), {"number": float(second)}, is_counter=True)
     assert "named latency_ms" in source.why_silent(3.0, Quantity.LATENCY)

@@ -1,8 +1,7 @@
 """The local engine: this machine as a cluster, its workloads under supervisors and cgroups.
 
-The runtime calls it through ``wharfinger.engines.base.Engine``. ``machine`` launches starts,
-``run`` follows each from launch to end. The state directory has one directory per key, which
-outlives every manager: an engine that is opened on it takes over whatever is there.
+``machine`` launches starts, ``run`` follows each from launch to end. The state directory has one
+directory per key, which outlives every manager: an engine opened on it takes over what is there.
 """
 
 import logging
@@ -48,7 +47,7 @@ class LocalEngine:
     Args:
         directory: Where the runs are kept; made when it is not there.
         servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
-        identity: Names this manager's cgroups: unique on this machine, and the same after a
+        identity: Names this manager's cgroups, uniquely on this machine and the same after a
             restart; ``None`` = made from the directory's path.
         log_cap_bytes: Of each workload's output, what is kept.
         report_seconds: Between two performance reports.
@@ -99,12 +98,7 @@ class LocalEngine:
         )
 
     def open(self) -> None:
-        """Find the servers, and take over what an earlier engine left.
-
-        Raises:
-            InvalidInput: The machine can't be divided as asked.
-            EngineFault: The directory can't be used.
-        """
+        """See ``Engine.open``; raises ``InvalidInput`` if it can't be divided as asked."""
         servers = discover_servers(self._spec)
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -139,10 +133,8 @@ class LocalEngine:
     def refresh(self, servers: str | None) -> None:
         """Divide the machine again (see the constructor), e.g. after its CPUs have changed.
 
-        What runs on a server that is gone goes on to its end; nothing new starts there.
-
-        Raises:
-            InvalidInput: The machine can't be divided so; everything stays as it was.
+        What runs on a server that is gone goes on to its end. Raises ``InvalidInput`` if it can't
+        be divided so; everything stays as it was.
         """
         divided = discover_servers(servers)
         self._spec = servers
@@ -150,8 +142,7 @@ class LocalEngine:
 
     def _take_servers(self, servers: Sequence[LocalServer]) -> None:
         machine = self._machine()
-        conditions = machine.control.conditions()
-        former = machine.servers
+        former, conditions = machine.servers, machine.control.conditions()
         machine.servers = {
             local.server.name: replace(local, server=replace(local.server, conditions=conditions))
             for local in servers
@@ -286,7 +277,6 @@ class _Starts:
         self._refused.clear()
 
     def adopt(self, key: str) -> None:
-        """Take over one directory, if it is a run's and if anything was begun under its key."""
         run_dir = self._directory / key
         start, end = records.read_start(run_dir), records.read_end(run_dir)
         try:
@@ -322,10 +312,7 @@ class _Starts:
             log.warning("%s: %s", key, error)
 
     def start(self, action: act.StartWorkload, *, has_room: bool) -> None:
-        """Start it once: a known key is reported again instead.
-
-        Everything that goes wrong here went wrong before the program: a failed start.
-        """
+        """Start it once; a known key is reported again. Every fault here is a failed start."""
         key = action.key
         if key in self.runs:
             self.runs[key].tell_again()
@@ -406,7 +393,7 @@ class _Starts:
             self.with_run(key, lambda run: run.stop(grace_seconds))
 
     def forget(self, key: str) -> None:
-        """Drop an ended start; what runs stays, or it could not be stopped any more."""
+        """Drop an ended start; one that runs stays, so that it can be stopped."""
         self._refused.pop(key, None)
         run = self.runs.get(key)
         if run is None or run.settled is None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -32,13 +33,7 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(slots=True)
 class Machine:
-    """What this machine gives to runs.
-
-    Attributes:
-        servers: How it is divided, by name.
-        open_files: Soft and hard limit on open files, of each program.
-        log_cap_bytes: Of each program's output, what is kept.
-    """
+    """What this machine gives to runs; ``open_files`` are each program's soft and hard limit."""
 
     servers: dict[str, LocalServer]
     control: CgroupControl
@@ -52,9 +47,8 @@ class Machine:
     def plan(self, key: str, placement: Placement) -> StartRecord:
         """Where a run is to be. Write it down before anything is made, so that it is found again.
 
-        Raises:
-            InvalidInput: An allocation or a key that the kernel could not keep.
-            KeyError: There is no such server.
+        Raises ``InvalidInput`` for an allocation or a key that the kernel could not keep, and
+        ``KeyError`` if there is no such server.
         """
         server = self.servers[placement.server]
         limits(placement.allocation, server, server.cpus)
@@ -76,18 +70,11 @@ class Machine:
         *,
         paced: bool = True,
     ) -> Supervisor:
-        """Launch a run whose directory is there, in its cgroups.
+        """Launch a run whose directory, named after its key, is there, in its cgroups.
 
-        Args:
-            run_dir: Named after its key.
-            workload: What to run.
-            start: As planned, perhaps by an earlier engine.
-            placement: Its allocation now.
-            paced: Without a quota, its supervisor paces it.
-
-        Raises:
-            InvalidInput: An allocation that no kernel could keep.
-            EngineFault: The kernel refuses.
+        ``start`` is as planned, perhaps by an earlier engine; ``placement`` has its allocation now.
+        If ``paced``, its supervisor paces it where there is no quota. Raises ``InvalidInput`` for
+        an allocation that no kernel could keep, ``EngineFault`` if the kernel refuses.
         """
         group = self._prepare(run_dir.name, start, placement)
         spec = LaunchSpec(
@@ -125,11 +112,9 @@ class Machine:
             server, base = directory.parent, directory.parent.parent
             if base in bases:
                 continue
-            for former in (server, base):
-                try:
-                    former.rmdir()
-                except OSError:
-                    break  # Others of its runs are still there, or it is gone.
+            with suppress(OSError):  # Others of its runs are still there, or it is gone.
+                server.rmdir()
+                base.rmdir()
 
 
 def environment(workload: Workload, key: str) -> dict[str, str]:

@@ -1,12 +1,13 @@
 """How the local engine's workloads perform: the meter, and the load generators of services.
 
-The engine calls ``measure`` when the core asks for it and ``ended`` with each end. Samples come
-from the meter for all at once and become one ``ServerMeasured`` for each server.
+The engine calls ``measure`` and ``ended``. The meter's samples of all workloads become one
+``ServerMeasured`` for each server.
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -92,16 +93,16 @@ class LocalMonitor:
     def _spec(self, run: LocalRun, workload: Workload) -> WatchSpec:
         has_load = workload.measure.load_command is not None
         marked = {**environment(workload, run.key), KEY_VARIABLE: run.key + MARK}
-        return spec_of(
+        where = WatchSpec(
             run.key,
-            workload,
-            run_dir=str(run.run_dir),
+            str(run.run_dir),
             supervisor_pid=run.supervisor_pid or 0,
             cpu_file=cpu_file(run.group),
             perf_group=str(run.group.paths.get("perf_event", run.group.paths.get(UNIFIED, ""))),
             load_runs=str(self._loads.prefix(run.key)) if has_load else "",
-            env=marked if workload.measure.command else None,
+            env=marked if workload.measure.command else {},
         )
+        return spec_of(where, workload)
 
     def _take(self, samples: Sequence[Sample]) -> None:
         by_server: dict[str, list[Sample]] = {}
@@ -115,7 +116,7 @@ class LocalMonitor:
         self._loads.revive()
 
     def _with_trouble(self, sample: Sample) -> Sample:
-        """Where a load generator failed, that is why there is no signal, and not its silence."""
+        """A load generator's failure explains a missing signal, its silence does not."""
         trouble = self._loads.trouble(sample.key)
         if not trouble or not sample.silent:
             return sample
@@ -134,11 +135,10 @@ def cpu_file(group: Group) -> str:
 
 @dataclass(slots=True)
 class _Load:
-    """One service's generator.
+    """One service's generator; ``workload`` is ``None`` until the core has named it.
 
-    ``run`` is ``None`` between two runs; ``workload`` until the core has named it. ``former`` is
-    kept until the next one ends: most print their numbers last, which the meter still has to
-    read. ``trouble`` says how the last one failed.
+    The ``former`` run is kept until the next one ends: most print their numbers last, which the
+    meter still has to read. ``trouble`` says how the last one failed.
     """
 
     workload: Workload | None
@@ -153,9 +153,9 @@ class _Load:
 class Loads:
     """Load generators: each runs beside its service, under a supervisor and in its own cgroups.
 
-    One belongs to its service's start: it begins once that is measured, is started again whenever
-    it ends, and is killed when the service ends. It outlives a manager as workloads do; the next
-    one finds its run directory, ``.loads/KEY.N``, which no key of the core can be.
+    It begins once its service is measured, is started again whenever it ends, and is killed when
+    the service ends. It outlives a manager as workloads do; the next one finds its run directory,
+    ``.loads/KEY.N``, which no key of the core can be.
     """
 
     def __init__(self, directory: Path, machine: Callable[[], Machine], watcher: Watcher) -> None:
@@ -261,7 +261,6 @@ class Loads:
         return LocalRun(self._directory / name, start, self._watcher, tell)
 
     def _ended(self, name: str, end: End) -> None:
-        """One run is over: remove the one before, and start the next."""
         dropped = self._ending.pop(name, None)
         if dropped is not None:
             self._clear(dropped)
@@ -288,23 +287,18 @@ class Loads:
         run.remove_groups()
         run.let_go()
         records.remove_run(run.run_dir)
-        try:
+        with suppress(OSError):  # Others may still be there.
             self._directory.rmdir()
-        except OSError:
-            return  # Others are still there.
 
 
 def _failure(end: End, run: LocalRun) -> str:
-    """How a generator failed, with its last words; empty where it ended well."""
     if not isinstance(end, ev.WorkloadFinished):
         return f"the load generator: {end.reason}"
     if end.exit_code == 0:
         return ""
-    how = (
-        f"ended with exit status {end.exit_code}"
-        if end.signal is None
-        else f"was ended by signal {end.signal}"
-    )
+    how = f"ended with exit status {end.exit_code}"
+    if end.signal is not None:
+        how = f"was ended by signal {end.signal}"
     words = last_line(run.run_dir, MAX_WORDS)
     return f"the load generator {how}" + (f": {words}" if words else " and printed nothing")
 

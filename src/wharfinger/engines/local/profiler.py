@@ -13,6 +13,7 @@ from wharfinger.engines.local.profiling.client import Answer
 from wharfinger.errors import EngineFault
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements, ProfilingPlan
+from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
 SET_UP_SECONDS = 60.0
@@ -23,15 +24,7 @@ KEY = "profile"
 
 
 class LocalProfiler:
-    """A local engine that is open for as long as the ``with`` block lasts.
-
-    Args:
-        directory: Where the engine keeps its runs; what a killed one left is cleared there.
-        servers: How the machine is divided, as ``wharfinger up --servers`` takes it.
-
-    Raises:
-        InvalidInput: The machine can't be divided so.
-    """
+    """A local engine, open within the ``with`` block; arguments are as for ``LocalEngine``."""
 
     def __init__(self, directory: Path, servers: str | None = "1") -> None:
         self._engine = LocalEngine(directory, servers=servers)
@@ -56,25 +49,15 @@ class LocalProfiler:
         return next(iter(self._servers.values()))
 
     @property
-    def fractional(self) -> bool:
-        """Whether it can give less than a CPU."""
-        return self._engine.capabilities.fractional_cpu
-
-    @property
-    def profiles(self) -> bool:
-        """Whether it can run copies here."""
-        return self._engine.capabilities.profiles
+    def capabilities(self) -> Capabilities:
+        """The engine's."""
+        return self._engine.capabilities
 
     def measure(self, key: str, workload: Workload, plan: ProfilingPlan) -> Measurements:
-        """Run a plan to its end.
+        """Run a plan to its end; one without a server runs on the first one.
 
-        Args:
-            key: The same for the same program, so that what a killed run left is cleared.
-            workload: What is profiled.
-            plan: On a server of this engine; an empty ``server`` stands for the first one.
-
-        Raises:
-            EngineFault: It gave nothing, or no answer; the message says why.
+        Use the same key for the same program, so that what a killed run left is cleared. Raises
+        ``EngineFault`` if it gave nothing, or no answer; the message says why.
         """
         wanted = replace(plan, server=plan.server or self.server.name)
         self._engine.perform(act.ProfileWorkload(key, workload, wanted))
@@ -104,13 +87,9 @@ class LocalProfiler:
 def profile_workload(
     directory: Path, workload: Workload, plan: ProfilingPlan, *, servers: str | None = None
 ) -> Measurements:
-    """Run a copy of it by the plan, and leave nothing behind; see ``LocalProfiler``.
+    """Run a copy of it by the plan, and leave nothing behind; see ``LocalProfiler.measure``.
 
     No other engine may use the directory at the same time.
-
-    Raises:
-        InvalidInput: The machine can't be divided so.
-        EngineFault: Nothing could be measured; the message says why.
     """
     with LocalProfiler(directory, servers) as profiler:
         return profiler.measure(KEY, workload, plan)

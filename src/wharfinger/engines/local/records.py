@@ -32,12 +32,9 @@ End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
 
 @dataclass(frozen=True, slots=True)
 class StartRecord:
-    """Where a start was to run.
+    """Where a start was to run, by its newest allocation, and its cgroups (``Group.to_plain``).
 
-    Attributes:
-        placement: Its server and newest allocation; ``None`` for a key that was stopped before it
-            was started.
-        groups: Its cgroups, as ``Group.to_plain`` has them.
+    Without a placement: its key was stopped before it was started.
     """
 
     placement: Placement | None

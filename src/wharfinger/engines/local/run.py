@@ -1,8 +1,7 @@
 """One start: its state, what has been told of it, and what becomes of it.
 
-The run directory is the truth; a ``LocalRun`` is what one engine remembers, so that nothing is
-told twice without need. The engine makes one per key and passes actions on; the watcher calls
-back when the supervisor says that there is news.
+The run directory is the truth; a ``LocalRun`` is what one engine remembers of it. The engine makes
+one per key and passes actions on; the watcher calls back when the supervisor has news.
 """
 
 import logging
@@ -97,10 +96,9 @@ class SupervisedTree:
             request_resume(self.run_dir, self._pidfd)
 
     def resize(self, start: StartRecord, wanted: Limits) -> ResizeRefused | None:
-        """Hold it to other limits: all of them, or those that hold now.
+        """Hold it to other limits, all or none; the caller keeps ``start``, its record then.
 
-        ``start`` is its record as it will be, which the caller keeps; ``wanted`` the same in the
-        cgroups' terms. Raises ``EngineFault``, ``InvalidInput``, ``NotFound`` or ``OutOfSpace``.
+        Raises ``EngineFault``, ``InvalidInput``, ``NotFound`` or ``OutOfSpace``.
         """
         self._set_pace(start)
         try:
@@ -136,14 +134,14 @@ class SupervisedTree:
 
     def usage(self) -> Usage:
         """What it uses, from its cgroups, else from its tree of processes."""
-        grouped = self._grouped_usage()
-        if None not in grouped or self._pid is None:
-            return Usage(*grouped)
+        cpu_seconds, memory_bytes, processes = self._grouped_usage()
+        if self._pid is None or None not in (cpu_seconds, memory_bytes, processes):
+            return Usage(cpu_seconds, memory_bytes, processes)
         tree = measure_tree(self._pid)
         return Usage(
-            tree.cpu_seconds if grouped.cpu_seconds is None else grouped.cpu_seconds,
-            tree.memory_bytes if grouped.memory_bytes is None else grouped.memory_bytes,
-            tree.processes if grouped.processes is None else grouped.processes,
+            tree.cpu_seconds if cpu_seconds is None else cpu_seconds,
+            tree.memory_bytes if memory_bytes is None else memory_bytes,
+            tree.processes if processes is None else processes,
         )
 
     def read_log(self, offset: int, limit_bytes: int) -> LogChunk:
@@ -163,11 +161,7 @@ class SupervisedTree:
         return removed is True
 
     def _kill_what_is_left(self, record: RunRecord) -> str:
-        """Why it vanished; first it is made sure that nothing runs.
-
-        Also after a restart of the machine, when there should be nothing: keys don't come again,
-        so it can't be another program's.
-        """
+        """Why it vanished; first make sure that nothing of it runs, also after a restart."""
         if not self._grouped(self.group.kill_all):
             kill_orphans(self.key)
         if record.supervisor is None:
@@ -191,9 +185,8 @@ class SupervisedTree:
 class LocalRun(SupervisedTree):
     """One start, from its launch or adoption to its settled end.
 
-    Attributes:
-        workload: What was to run, for messages; ``None`` when an earlier engine started it.
-        begun_here: This engine made the run directory, so no other engine's supervisor can come.
+    ``workload`` is ``None`` when an earlier engine started it. ``begun_here``: this engine made
+    the run directory, so no other engine's supervisor can come.
     """
 
     def __init__(
@@ -351,7 +344,7 @@ class LocalRun(SupervisedTree):
         self._settle_refusal()
 
     def _settle_refusal(self) -> None:
-        """Report the refusal once it is certain; until then say nothing and try again."""
+        """Report the refusal once it is certain; until then try again."""
         if self._refusal is None or self.settled is not None:
             return
         try:

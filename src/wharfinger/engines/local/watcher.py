@@ -1,7 +1,7 @@
 """One descriptor for everything that can happen to an engine, and a callback for each.
 
-Nothing polls: supervisors tell by pidfd and pipe, or by a record that appears, and the engine's own
-reports by an eventfd. Only what the disk had no room for is tried again by the clock.
+Nothing polls: supervisors tell by pidfd, pipe or a record that appears, the engine's own reports by
+an eventfd. Only what the disk had no room for is tried again by the clock.
 """
 
 import os

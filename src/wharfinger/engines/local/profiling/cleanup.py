@@ -1,8 +1,8 @@
 """Clears away what a plan's runs have left, whichever process died.
 
-A plan has one directory: the run directories of its copies and sources, the record of its worker,
-and the name of the directory of upper layers, each written before the thing itself is made. Blocks
-until processes have died: called by the worker, or by a process of its own after a dead one.
+A plan has one directory: the run directories of its copies and sources, and records of its worker
+and of where the upper layers lie, each written before the thing is made. Blocks until processes
+have died: called by the worker, or by a process of its own after a dead one.
 """
 
 import logging
@@ -41,8 +41,7 @@ def begin(directory: Path, upper_base: Path) -> None:
     """Make a plan's directory and write down its worker and where its layers will lie."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / _UPPER).write_bytes(os.fsencode(upper_base))
-    identity = identity_of(os.getpid())
-    (directory / _WORKER).write_bytes(msgspec.json.encode(identity))
+    (directory / _WORKER).write_bytes(msgspec.json.encode(identity_of(os.getpid())))
 
 
 def clear(directory: Path) -> None:
@@ -63,7 +62,9 @@ def clear_run(run_dir: Path) -> None:
     start = read_start(run_dir)
     if start is None:
         return  # A file of ours, or a directory that the copies' layers lie in.
-    _end_supervisor(run_dir)
+    with suppress(NotFound, OutOfSpace):  # Without a claim it may not come any more.
+        if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
+            _end(supervisor, run_dir)
     group = groups_of(start.groups, run_dir.name)
     try:
         if not group.kill_all():
@@ -84,13 +85,6 @@ def _end_worker(directory: Path) -> None:
         return
     if identity.pid != os.getpid():
         _end(identity)
-
-
-def _end_supervisor(run_dir: Path) -> None:
-    """One that has not claimed its run yet may not any more; one that has is ended."""
-    with suppress(NotFound, OutOfSpace):
-        if not cancel(run_dir) and (supervisor := read_run(run_dir).supervisor):
-            _end(supervisor, run_dir)
 
 
 def _end(process: ProcessIdentity, run_dir: Path | None = None) -> None:

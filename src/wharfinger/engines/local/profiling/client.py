@@ -1,9 +1,8 @@
 """The engine's side of profiling: a process for each plan, and an answer to each asking.
 
-Only ``close`` waits. A plan that is stopped has its worker killed at once, since whatever it was
-at must be cleared away by another process anyway: so every failure takes the same way out, and
-the answer is reported when nothing is left. A neighbor that falls below its target while a source
-is at work is reported to the worker, which withdraws it.
+Only ``close`` waits. A plan that is stopped has its worker killed at once: every failure takes the
+same way out, another process clears away, and the answer is reported when nothing is left. A
+neighbor that falls below its target beside a source is reported to the worker, which withdraws it.
 """
 
 import logging
@@ -30,7 +29,7 @@ from wharfinger.engines.local.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
 from wharfinger.model.performance import Performance, Sample, achieved, meets
 from wharfinger.model.workload import ProfileMode
-from wharfinger.monitor.messages import Channel, make_pair
+from wharfinger.monitor.messages import Channel, start_peer
 
 log = logging.getLogger(__name__)
 
@@ -54,19 +53,10 @@ _MODULE = "wharfinger.engines.local.profiling.worker"
 class _Process:
     """A worker, or one that clears away; ``ended`` is called at its end."""
 
-    def __init__(
-        self, watcher: Watcher, ended: Callback, *words: str, pass_fds: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, watcher: Watcher, ended: Callback, process: subprocess.Popen[bytes]) -> None:
         self._watcher = watcher
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _MODULE, *words],
-            pass_fds=pass_fds,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            cwd="/",
-        )
-        self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
+        self._process, self.pid = process, process.pid
+        self._pidfd = os.pidfd_open(process.pid)
         watcher.add(self._pidfd, ended)
 
     def kill(self) -> None:
@@ -85,10 +75,9 @@ class _Process:
 
 @dataclass(slots=True)
 class _Plan:
-    """One plan under way; without a channel to its worker it is being cleared away.
+    """One plan under way; without a channel ``process`` clears away after its dead worker.
 
-    ``process`` is the worker or, where that died, the process that clears away after it; ``below``
-    are the neighbors that were below their targets before the injection.
+    ``below`` are the neighbors that were below their targets before the injection.
     """
 
     key: str
@@ -135,9 +124,8 @@ class ProfilingClient:
         left = list_keys(self._directory) if self._directory.is_dir() else []
         if left:
             # Without it, each worker clears away what is of its own key.
-            self._cleaning = self._clear(
-                self._cleaned, "earlier profiling", *(self._directory / key for key in left)
-            )
+            directories = (self._directory / key for key in left)
+            self._cleaning = self._clear(self._cleaned, "earlier profiling", *directories)
 
     def close(self) -> None:
         """End what is under way; the core asks again for it."""
@@ -173,15 +161,14 @@ class ProfilingClient:
         if self._waiting.pop(key, None) is not None:
             self._settle(ev.ProfilingFailed(key, STOPPED))
             return True
-        plan = self._plans.get(key)
-        if plan is None:
-            if key in self._answers:
-                self._tell(self._answers[key])
-            return key in self._answers
-        plan.stopped = True
-        if plan.channel is not None:
-            plan.process.kill()
-        return True
+        if (plan := self._plans.get(key)) is not None:
+            plan.stopped = True
+            if plan.channel is not None:
+                plan.process.kill()
+            return True
+        if key in self._answers:
+            self._tell(self._answers[key])
+        return key in self._answers
 
     def forget(self, key: str) -> None:
         """Drop an answer."""
@@ -207,15 +194,12 @@ class ProfilingClient:
             cap_bytes=CAP_BYTES,
             maxima_per_second=self._maxima_per_second,
         )
-        ours, its = make_pair()
-        with its:
-            words = str(its.fileno()), str(os.getpid())
-            ended = partial(self._ended, key)
-            try:
-                process = _Process(self._watcher, ended, *words, pass_fds=(its.fileno(),))
-            except OSError:
-                ours.close()
-                raise
+        worker, ours = start_peer(_MODULE)
+        try:
+            process = _Process(self._watcher, partial(self._ended, key), worker)
+        except OSError:
+            ours.close()  # It ends with its socket.
+            raise
         channel = Channel(ours)
         with suppress(OSError):  # Dead already: its end will be seen.
             channel.send({"job": job.encode()})
@@ -225,7 +209,6 @@ class ProfilingClient:
         return plan
 
     def _look(self, plan: _Plan) -> None:
-        """Read the worker's messages."""
         while plan.channel is not None:
             try:
                 message = plan.channel.receive()
@@ -248,7 +231,6 @@ class ProfilingClient:
                 plan.below = set(self._fallen)
 
     def _ended(self, key: str) -> None:
-        """The worker, or the process that clears away after it, is over."""
         plan = self._plans[key]
         self._look(plan)
         self._close_channel(plan)
@@ -275,13 +257,18 @@ class ProfilingClient:
     def _clear(self, ended: Callback, what: str, *directories: Path) -> _Process | None:
         """A process that clears away what dead workers left; ``None`` = there can be none."""
         try:
-            return _Process(self._watcher, ended, "--clear", *map(str, directories))
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", _MODULE, "--clear", *directories],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+            )
+            return _Process(self._watcher, ended, process)
         except OSError as error:
             log.warning("%s: what it left stays: %s", what, error.strerror)
             return None
 
     def _cleaned(self) -> None:
-        """Nothing is left of earlier engines: what was asked meanwhile can begin."""
         if self._cleaning is not None:
             self._cleaning.reap()
             self._cleaning = None
@@ -320,7 +307,6 @@ class ProfilingClient:
 
 
 def _refusal(action: act.ProfileWorkload) -> str:
-    """Why this is never copied; empty where it may be."""
     workload, plan = action.workload, action.plan
     if workload.best_effort:
         return "best-effort work is never copied"

@@ -3,12 +3,12 @@
 The job goes through sealed memory, since an environment may hold secrets.
 """
 
+import os
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,10 +27,8 @@ LIMIT_SECONDS = 90.0
 class ProfilingJob:
     """One plan to be run, on ``machine``, which has the plan's server alone.
 
-    Attributes:
-        directory: Of all that the plan's runs leave while they run; made by the worker.
-        cap_bytes: How much a copy may write at most, if there is as much room.
-        maxima_per_second: Of the storage source, by device number, as measured before.
+    The worker makes ``directory``, for all that runs leave. A copy may write ``cap_bytes`` if there
+    is room. ``maxima_per_second`` of the storage source were measured before, by device number.
     """
 
     key: str
@@ -53,24 +51,12 @@ class ProfilingJob:
 
     def encode(self) -> str:
         """As it is sent."""
-        return msgspec.json.encode(self, enc_hook=_encode).decode()
+        return msgspec.json.encode(self, enc_hook=os.fspath).decode()
 
     @classmethod
     def decode(cls, text: str) -> "ProfilingJob":
         """As it was sent."""
-        return msgspec.json.decode(text, type=cls, dec_hook=_decode)
-
-
-def _encode(value: Any) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    raise NotImplementedError(type(value))
-
-
-def _decode(kind: type, value: Any) -> Path:
-    if kind is Path:
-        return Path(value)
-    raise NotImplementedError(kind)
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda _type, path: Path(path))
 
 
 class ManagerGone(Exception):

@@ -1,12 +1,11 @@
 """A copy's performance, unsmoothed: increments over stretches of time.
 
-Called by ``session``. The readers are the meter's; those that must be inside the sandbox (an
-endpoint, a command) run in a process of their own there, ``monitor.inside``. Smoothing would carry
-values across a change, so only what lies within a stretch counts.
+Called by ``session``. The readers are the meter's; those of an endpoint or a command run inside the
+sandbox, by ``monitor.inside``. Smoothing would carry values across a change, so only what lies
+within a stretch counts.
 """
 
 import itertools
-import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import replace
@@ -62,7 +61,7 @@ class Heard:
 
     def _of(self, quantity: Quantity) -> list[Point]:
         lists = (self._points.get((source, quantity)) for source in _PREFERRED)
-        return next((points for points in lists if points), [])
+        return next(filter(None, lists), [])
 
     def times(self, quantity: Quantity, since: float) -> list[float]:
         """The times of its numbers, from a time on."""
@@ -93,10 +92,9 @@ class Heard:
     def stretch(
         self, primary: Quantity, since: float, seconds: float
     ) -> tuple[float, Stretch] | None:
-        """The first stretch of at least that length between two numbers, from a time on.
+        """End and values of the first stretch that long between two numbers, from a time on.
 
-        Returns:
-            Its end and its values; ``None`` while it is not over.
+        ``None`` while it is not over.
         """
         times = self.times(primary, since)
         end = bisect_left(times, times[0] + seconds) if times else 0
@@ -122,16 +120,15 @@ class Heard:
         return sum(after[1] * (after[0] - before[0]) for before, after in pairs) / seconds
 
 
-class Readings:
+class Readings(Heard):
     """Reads one copy that has begun; ``init_pid`` is process 1 of its namespaces."""
 
     def __init__(self, job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> None:
-        self.heard = Heard()
-        self.since = time.monotonic()
+        super().__init__()
         spec = _spec(job, copy, init_pid)
         outside = replace(spec, url="", command=())
         within = replace(spec, regex="", load_regex="", file="")
-        self._watch = Watch(outside, hear=self.heard.add)
+        self._watch = Watch(outside, hear=self.add)
         self._inside = Inside(within, init_pid) if spec.url or spec.command else None
 
     def look(self) -> None:
@@ -139,7 +136,7 @@ class Readings:
         self._watch.read()
         if self._inside is not None:
             for number in self._inside.read():
-                self.heard.add(*number)
+                self.add(*number)
 
     def why_silent(self, quantity: Quantity) -> str:
         """Why there is no number of a quantity."""
@@ -158,13 +155,10 @@ def _spec(job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> WatchSpec:
     workload = job.workload
     name = copy.run_dir.name
     has_load = workload.measure.load_command is not None
-    spec = spec_of(
-        name,
-        workload,
-        run_dir=str(copy.run_dir),
-        load_runs="its file" if has_load else "",
-        env={**environment(workload, name), KEY_VARIABLE: name + MARK},
-    )
+    environ = {**environment(workload, name), KEY_VARIABLE: name + MARK}
+    load_runs = "its file" if has_load else ""
+    where = WatchSpec(name, str(copy.run_dir), load_runs=load_runs, env=environ)
+    spec = spec_of(where, workload)
     file = Path(workload.run.working_directory, spec.file)
     return replace(
         spec,

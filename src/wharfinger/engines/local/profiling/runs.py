@@ -1,7 +1,7 @@
 """Runs of a copy: each under a supervisor and in cgroups, in a sandbox.
 
-Called by ``session``. What a copy writes lies in the plan's upper layers and goes with it; its
-output and records lie in a run directory of its own, which ``cleanup`` finds after a crash.
+Called by ``session``. A copy's writes lie in the plan's upper layers and go with it; its output and
+records lie in a run directory, which ``cleanup`` finds after a crash.
 """
 
 import time
@@ -36,11 +36,7 @@ AGAIN = 'while "$@"; do :; done'
 
 
 class SandboxedRun(SupervisedTree):
-    """One start of the copy, until it is ended by :meth:`clear`.
-
-    Attributes:
-        pidfd: Readable once it is over.
-    """
+    """One start of the copy, until :meth:`clear` ends it; ``pidfd`` is readable once it is over."""
 
     def __init__(
         self, job: ProfilingJob, run_dir: Path, start: StartRecord, supervisor: Supervisor

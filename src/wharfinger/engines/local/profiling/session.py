@@ -1,9 +1,8 @@
 """One plan's runs on this machine, one at a time: the port of its interpreter.
 
-A run is started, started again when its program has ended, resized and listened to; a source of
-interference comes beside it. That stands for neighbors, so it runs on the copy's CPUs and gets what
-the copy leaves of them; its I/O goes to a nameless file on the storage of the copy's writes. The
-worker calls ``measure``.
+The worker calls ``measure``. A source of interference stands for neighbors, so it runs on the
+copy's CPUs and gets what the copy leaves of them; its I/O goes to a nameless file on the storage of
+the copy's writes.
 """
 
 import time
@@ -27,7 +26,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
-from wharfinger.monitor.spec import main_quantity, spec_of, wanted_quantities
+from wharfinger.monitor.spec import WatchSpec, main_quantity, spec_of, wanted_quantities
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import Procedure
@@ -87,15 +86,13 @@ def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurem
 
 
 class ProfilingSession:
-    """The port: one run at a time, and a source beside it.
+    """The port: one run at a time, and a source beside it; ``started`` counts the runs.
 
-    Attributes:
-        by_rate: The program reports its performance while it runs.
-        started: How many runs.
+    ``by_rate``: the program reports its performance while it runs.
     """
 
     def __init__(self, job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> None:
-        self.by_rate = spec_of("", job.workload, run_dir="", load_runs="any").measured
+        self.by_rate = spec_of(WatchSpec("", "", load_runs="any"), job.workload).measured
         self.started = 0
         self._job = job
         self._plan = job.plan
@@ -119,13 +116,12 @@ class ProfilingSession:
         A program whose whole runs are timed, or that has ended, is started by the next reading.
         """
         self._cpu_millicpus = step.cpu_millicpus
-        changes = False
-        if self._run is None and self.by_rate:
+        changes = self._run is not None and not self._run.over
+        if changes:
+            self._present.set_cpu(step.cpu_millicpus)
+        elif self._run is None and self.by_rate:
             self._begin(0)
             self._warm_up(step.warm_up_seconds)
-        elif self._run is not None and not self._run.over:
-            self._run.set_cpu(step.cpu_millicpus)
-            changes = True
         self._mark()
         return changes
 
@@ -143,7 +139,7 @@ class ProfilingSession:
                 raise SourceSilent(str(error)) from error
         # What the set-up of the source took is not time of measuring.
         self._mark()
-        gap = self._primary and self._heard.heard.usual_gap(self._primary)
+        gap = self._primary and self._heard.usual_gap(self._primary)
         return gap or 0.0
 
     def withdraw(self, step: Withdraw) -> Entry | str | None:
@@ -173,11 +169,7 @@ class ProfilingSession:
     def read(self, wanted: ReadFor) -> Stretch | None:
         """Performance over the next stretch; ``None`` = time is over, or no start is left.
 
-        Raises:
-            RunFailed: The program ended otherwise than well, or can't be started again.
-            StartsUsedUp: It may not.
-            ProgramEnded: It ended well, and is not to be started again.
-            NeighborFell: While a source is at work.
+        Raises each ``Interruption`` but ``SourceSilent`` and ``DoesNotFit``.
         """
         if wanted.seconds == inf:
             return self._whole_run(wanted.until)
@@ -188,7 +180,7 @@ class ProfilingSession:
             if stretch := self._next_stretch(wanted.seconds, began, over=over):
                 return stretch
             if over and wanted.reserved_starts is None:
-                self._work = self._heard.heard.work() or 1.0
+                self._work = self._heard.work() or 1.0
                 if (whole := self._whole()).seconds <= 0:
                     raise RunFailed("it ended before its time could be taken")
                 raise ProgramEnded(whole, self._work)
@@ -222,20 +214,20 @@ class ProfilingSession:
         """The quantity that times the stretches: of those that are wanted the first one told."""
         if self._readings is None:
             return None
-        told = self._readings.heard.told()
+        told = self._readings.told()
         wanted = [quantity for quantity in wanted_of(self._job.workload) if quantity in told]
         return next(iter((*wanted, *told)), None)
 
     def _next_stretch(self, seconds: float, began: float, *, over: bool) -> Stretch | None:
         """The stretch that was heard, if it is long enough.
 
-        Beside a source a silent counter is a performance of 0. Else it is waited for, since its
-        next number covers that time, too.
+        Beside a source a silent counter is a performance of 0; else its next number covers that
+        time, too.
         """
         primary = self._primary
         if primary is None:
             return None
-        heard = self._heard.heard.stretch(primary, self._since, seconds)
+        heard = self._heard.stretch(primary, self._since, seconds)
         if heard is not None:
             self._since, stretch = heard
             if self._source is None and self._cpu_millicpus == self._plan.cpu_millicpus[0]:
@@ -243,7 +235,7 @@ class ProfilingSession:
             return replace(stretch, used_cpus=self._present.used_cpus())
         may_stall = self._source is not None and self._source.intensity > 0
         now = time.monotonic()
-        if may_stall and not over and self._heard.heard.stands_still(primary, began, now):
+        if may_stall and not over and self._heard.stands_still(primary, began, now):
             return Stretch(now - began, {primary: 0.0})
         return None
 
@@ -261,7 +253,6 @@ class ProfilingSession:
             self._io_bytes_per_second = moved
 
     def _mark(self) -> None:
-        """Count only what is heard from now on."""
         self._since = time.monotonic()
         if self._run is not None:
             self._run.mark()
@@ -269,7 +260,6 @@ class ProfilingSession:
     # --- runs ------------------------------------------------------------------------------------
 
     def _begin(self, reserved_starts: int) -> None:
-        """Start the program with the present allocation, and read it."""
         if self._max_starts - self.started <= reserved_starts:
             raise StartsUsedUp(f"it ended, and was started {self.started} times, the most")
         self._clear()
@@ -283,7 +273,7 @@ class ProfilingSession:
         self._mark()
 
     def _whole_run(self, until: float) -> Stretch | None:
-        """One run from its start to its own end; again if the sandbox died before it saw that."""
+        """One run to its own end; again if the sandbox died before it saw that."""
         while time.monotonic() < until:
             try:
                 self._begin(0)
@@ -383,7 +373,6 @@ def _setting(
 
 
 def _reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
-    """The highest intensity that the source was at, and what it achieved there."""
     reports = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
     highest = max((report.intensity for report in reports), default=0.0)
     return highest, [report.achieved for report in reports if report.intensity == highest]

@@ -1,15 +1,12 @@
 """The profiler's process: runs one plan, clears away after itself, and answers.
 
-``client`` starts it as ``python -m wharfinger.engines.local.profiling.worker`` and speaks to it
-over a socket. When the socket is closed the manager is gone, and the copy goes with the worker.
-What kills the worker, or the alarm that limits its time, leaves the clearing away to another
-process, this module with ``--clear``, or to the next engine.
+``client`` starts it and speaks to it over a socket; when that is closed the manager is gone, and
+the copy goes with the worker. If the worker is killed, also by the alarm that limits its time,
+another process, this module with ``--clear``, or the next engine clears away.
 """
 
-import ctypes
 import os
 import signal
-import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +18,13 @@ from wharfinger.engines.local.profiling.job import Lifeline, ManagerGone, Profil
 from wharfinger.engines.local.profiling.session import measure
 from wharfinger.errors import WharfingerError
 from wharfinger.host.sandbox import SandboxKind, describe_support
-from wharfinger.monitor.messages import Channel
-from wharfinger.monitor.meter import die_with
+from wharfinger.monitor.messages import attach, follow_parent
 from wharfinger.profiling.steps import RunFailed
 
 CLEAR = "--clear"
 FREE_SHARE = 10
 """A copy may write its cap, or this fraction of the free space if that is less."""
 PREFIX = ".wharfinger-profile-"
-_PR_SET_PDEATHSIG = 1
 
 
 def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingFailed:
@@ -46,7 +41,6 @@ def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.P
 
 
 def _prepare(job: ProfilingJob) -> Path:
-    """Clear away what an earlier request left, and make the directories of this one."""
     cleanup.clear(job.directory)
     job.directory.mkdir(mode=0o700, parents=True)
     working_directory = Path(job.workload.run.working_directory)
@@ -62,7 +56,7 @@ def _prepare(job: ProfilingJob) -> Path:
 def _make(job: ProfilingJob, upper_base: Path) -> Path:
     cleanup.begin(job.directory, upper_base)
     # From now on it is known that we are here: we may outlive the manager to clear away.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
+    follow_parent(follow=False)
     upper_base.mkdir(mode=0o700, exist_ok=True)
     return upper_base
 
@@ -70,9 +64,8 @@ def _make(job: ProfilingJob, upper_base: Path) -> Path:
 def choose_upper(working_directory: Path, own: Path, name: str) -> Path:
     """Where to make the directory of the upper layers, which take a copy's writes.
 
-    On the file system of the working directory, since elsewhere its I/O would have another cost:
-    in our own directory if that is there, else as ``PREFIX + name`` in the highest directory of it
-    that we may write to. Where there is none the program can't write there either, and ours does.
+    On the file system of the working directory, for the same cost of I/O: in our own directory if
+    that is there, else as ``PREFIX + name`` in the highest directory of it that we may write to.
     """
     device = working_directory.stat().st_dev
     if own.stat().st_dev == device:
@@ -98,10 +91,7 @@ def main(arguments: list[str]) -> None:
         for directory in arguments[1:]:
             cleanup.clear(Path(directory))
         return
-    descriptor, parent = map(int, arguments)
-    die_with(parent)
-    os.set_inheritable(descriptor, False)
-    lifeline = Lifeline(Channel(socket.socket(fileno=descriptor)))
+    lifeline = Lifeline(attach(*arguments))
     try:
         job = ProfilingJob.decode(lifeline.receive()["job"])
     except ManagerGone:
