@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.catalog.listing import PROGRAMS, prepare
-from wharfinger.catalog.program import Program
+from wharfinger.catalog.listing import Program
 
 ORDINARY = {"gzip", "sort-external", "sqlite-insert", "python-json", "python-web-application"}
 STEPS = 3

@@ -76,7 +76,6 @@ def _read_machine(path: Path) -> MeasuringMachine:
 
 
 def _read_programs(path: Path) -> dict[str, KnownProgram]:
-    """All programs by name, each put together from its rows in the several tables."""
     noise = _read_noise(path / NOISE)
     programs: dict[str, KnownProgram] = {}
 

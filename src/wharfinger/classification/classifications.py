@@ -1,8 +1,7 @@
 """All classifications of a workload, from what was measured of it (Quasar 3.2 and 3.4).
 
-Five independent ones (scale-up, scale-out, heterogeneity, tolerated and caused interference), each
-by a matrix of its own for each type of workload. ``classifier`` makes of them what the core logs
-and policies read; ``prediction`` puts that together for a place.
+Scale-up, scale-out, heterogeneity, tolerated and caused interference: each by a matrix of its own
+for each type of workload. ``classifier`` makes of them what the core logs and policies read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,11 +48,8 @@ class RowObservations:
 class Classifications:
     """Classifies by utility matrices; learns from each when it is first asked for.
 
-    Args:
-        matrices: What has none is not classified.
-        estimator: Name in ``wharfinger.estimators.registry``.
-        seed: Of the estimator.
-        fitted: What was learnt of these matrices before, as ``fit_all`` gives it.
+    What has no matrix is not classified; ``fitted`` is what was learnt of these matrices before, as
+    ``fit_all`` gives it.
     """
 
     def __init__(

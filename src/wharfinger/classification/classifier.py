@@ -1,6 +1,5 @@
-"""The classifier of a live manager: a workload's rows filled in from two entries each (Quasar 3.2).
+"""A live manager's classifier: a workload's rows filled in from two entries each (Quasar 3.2).
 
-What ``classifications`` knows of any workload, in the form that the manager logs and policies read.
 The runtime calls ``classify`` and logs the result with the estimator's version: a replay needs no
 estimator.
 """
@@ -105,7 +104,6 @@ class Classifier:
     def _changes(
         self, kind: Aspect, measurements: Measurements, type_: WorkloadType | None
     ) -> dict[str, Estimate]:
-        """Performance along one axis, relative to where the curves were measured."""
         axis = self.classifications.axis(kind, _observations(measurements, type_))
         if axis is None:
             return {}
@@ -144,7 +142,6 @@ class Classifier:
     def _filled_in(
         self, measured: Mapping[int, float], type_: WorkloadType | None
     ) -> dict[int, Estimate]:
-        """The row by allocation, as the estimator has it."""
         known = self._on_columns(measured, type_)
         named = {Configuration(cpu).name: value for cpu, value in known.items()}
         predicted = self.scale_up(type_).predict(named)
@@ -157,10 +154,9 @@ class Classifier:
     def _weighed(
         self, measured: Mapping[int, Estimate], type_: WorkloadType | None
     ) -> dict[int, Estimate]:
-        """Entries, each corrected by what the others say of it, as far as it is unsure itself.
+        """Each entry corrected by its prediction from the others, weighed by their variances.
 
-        An estimator takes entries for exact; on a busy machine they are not. Each is weighed
-        with its prediction from the others, by their variances.
+        An estimator takes entries for exact; on a busy machine they are not.
         """
         if len(measured) < 2:
             return dict(measured)
@@ -194,7 +190,6 @@ class Classifier:
 def _held(
     measurements: Measurements, curves: Mapping[Quantity, Curve], bound: LatencyBound
 ) -> dict[int, Entry]:
-    """The throughput that it holds at its bound, where its latency was measured."""
     rows, could = measurements.performance, curves.get(Quantity.THROUGHPUT)
     if could is None:
         return {}

@@ -1,8 +1,7 @@
-"""What is learnt of workloads as they run: a row for each program, kept from run to run.
+"""What is learnt of workloads as they run: a row for each program, kept (Quasar 3.2).
 
-Quasar 3.2: the matrices hold a few programs that were characterized offline and the many that were
-scheduled before. When a workload ends, its measurements correct the row of its program.
-``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
+When a workload ends, its measurements correct the row of its program. ``runtime.learning`` calls
+this, keeps the rows, and learns from them beside the manager.
 """
 
 import hashlib

@@ -27,7 +27,6 @@ class TargetPart:
     """One part of a target: performance over it is ``factor`` times the curve, or over it.
 
     Attributes:
-        factor: Turns the curve's number into performance over target.
         inverse: The curve is a latency: less is better.
         term: What the curve says of the target; ``None`` = only how performance changes.
         work: To be done until completion, in the unit of the curve; ``None`` = none is stated.
@@ -86,10 +85,7 @@ def parts_of(
 
 
 def _service_parts(target: Target, classification: Classification) -> list[TargetPart]:
-    """Of a service with a latency bound: the load that it holds at it, over the load.
-
-    Empty where that is not classified: then its throughput and its latency are looked at apart.
-    """
+    """Of a service with a latency bound: the load that it holds there, over the load; or empty."""
     curves, was_seconds = classification.curves, classification.held_below_seconds
     held, could = curves.get(Quantity.HELD), curves.get(Quantity.THROUGHPUT)
     asked = target.throughput_per_second or classification.asked_per_second
@@ -110,12 +106,7 @@ def performance_with(
 ) -> dict[Term, Interval]:
     """Performance in the target's own terms, beside neighbors.
 
-    Args:
-        parts: Of the target.
-        cpu_millicpus: With so much CPU.
-        drop: What neighbors take off the logarithm.
-        variance: Of that.
-        confidence: That each bound holds.
+    They take ``drop``, with its variance, off the logarithm; ``confidence`` is that of each bound.
 
     >>> from wharfinger.model.profile import Curve, Estimate
     >>> part = TargetPart(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)

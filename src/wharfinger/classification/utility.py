@@ -181,7 +181,6 @@ class UtilityMatrix:
 
 
 def _column_problem(kind: Aspect, column: str) -> str:
-    """Why that is no column of such a matrix; empty = it is."""
     if kind is Aspect.SCALE_UP:
         try:
             Configuration.parse(column)
@@ -196,7 +195,6 @@ def _column_problem(kind: Aspect, column: str) -> str:
 
 
 def _problem(kind: Aspect, entry: Entry) -> str:
-    """Why this is no entry of that matrix; empty = it is."""
     if kind.is_score and not 0 <= entry.value <= 100:
         return f"{entry.value:g}: interference is from 0 to 100"
     if not kind.is_score and not 0 < entry.value < inf:
@@ -207,13 +205,9 @@ def _problem(kind: Aspect, entry: Entry) -> str:
 def corrected(
     old: Entry | None, new: Entry, transform: Transform, half_life_seconds: float
 ) -> Entry:
-    """What is known once a new measurement has come.
+    """What is known after a new measurement; a prediction never replaces a measurement.
 
-    Args:
-        old: ``None`` = nothing; a prediction counts as nothing.
-        new: A measurement; or a prediction, which never takes a measurement's place.
-        transform: ``LOG`` = values above zero with relative errors; else points.
-        half_life_seconds: After so long a measurement counts half.
+    With ``Transform.LOG`` values are above zero with relative errors; else they are points.
 
     >>> steady = Entry(10.0, 0.02, measured_at=0.0)
     >>> now = Entry(12.0, 0.02, origin=Origin.OBSERVED, measured_at=60.0)

@@ -33,7 +33,7 @@ from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
-from wharfinger.policies.placement.feedback import Feedback
+from wharfinger.policies.placement.resizing import Feedback
 from wharfinger.testing.harness import Expecting
 from wharfinger.testing.memory import make_server
 from wharfinger.testing.policy import has_room

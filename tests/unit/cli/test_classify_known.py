@@ -7,7 +7,7 @@ import pytest
 
 from wharfinger.catalog.known_files import SHIPPED
 from wharfinger.catalog.listing import PROGRAMS
-from wharfinger.catalog.quiet import CpuTimes, Disturbance
+from wharfinger.catalog.campaign import CpuTimes, Disturbance
 from wharfinger.cli import classify_measure
 from wharfinger.cli.main import main
 

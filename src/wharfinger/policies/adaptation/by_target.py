@@ -1,8 +1,7 @@
-"""Adaptation by target: what is done for a workload that is off its target (Quasar 4.1).
+"""What is done for a workload that is off its target (Quasar 4.1); or by load, the baseline.
 
-More CPU on the server where it is, as much as the placement says, at the cost of neighbors that
-have more than enough; then best-effort neighbors are suspended; then it is migrated, if it may be
-restarted. What has more than enough for long gives back. *When* is in ``slack``; here is *what*.
+More CPU on its server, at the cost of neighbors that have more than enough; then best-effort
+neighbors are suspended; then it is migrated, if it may be restarted. *When* is in ``slack``.
 """
 
 from collections.abc import Generator, Iterator
@@ -20,13 +19,13 @@ from wharfinger.core.seams.adaptation import (
     Suspend,
     Unchanged,
 )
-from wharfinger.core.state import WorkloadRecord, is_violated
+from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget
 from wharfinger.policies.adaptation.learning import Learning
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings, load_of
 from wharfinger.policies.placement.resizing import lacking
 
 Remedies = Iterator[Remedy]
@@ -35,11 +34,7 @@ Remedied = Generator[Remedy, None, bool]
 
 
 class ByTarget:
-    """Keeps targets.
-
-    Args:
-        settings: When something is done.
-    """
+    """Keeps targets."""
 
     name = "by-target"
 
@@ -93,7 +88,6 @@ class ByTarget:
         return measured_in(event, cluster)
 
     def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
-        """Learn from one that was measured, and act where it is off its target."""
         platform = cluster.platform_of(record)
         slowdown = cluster.slowdown_of(record)
         why = self._learning.surprise(record, now, platform, slowdown) if cluster.estimates else ""
@@ -267,3 +261,46 @@ def _resume(
 ) -> Resume:
     decision = adapted(cluster.placement.name, ReasonCode.OK, f"{why}: resumed")
     return Resume(record.name, decision, ineffective)
+
+
+class ByLoad(ByTarget):
+    """The baseline of Quasar 5 and 6.3: as many servers as the placement says, by load.
+
+    It suspends and migrates nothing. It tracks as ``ByTarget`` does, so that users see how
+    workloads stand to their targets, and resumes what another policy has suspended.
+    """
+
+    name = "by-load"
+
+    def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
+        """A changed reservation first; then the load of those that were measured."""
+        yield from self.resume(now, cluster)
+        for record in cluster.wants_resize():
+            yield from self._news(record, follow_reservation(now, record, cluster), cluster)
+        for record in measured_in(event, cluster):
+            if record.phase is Phase.RUNNING and not record.revoking:
+                yield from self._news(record, self._follow(now, record, cluster), cluster)
+
+    def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
+        load = load_of(record)
+        # A changed reservation comes first, on the servers where it is.
+        if load is None or record.resize_wanted:
+            return
+        slack = self._slack
+        if slack.is_settled(record, now) and not slack.is_limit_reached(cluster.state, now):
+            yield from carried_out(record, sized(now, record, cluster, load=load))
+
+    def _news(
+        self, record: WorkloadRecord, remedies: Iterator[Remedy], cluster: Residents
+    ) -> Iterator[Remedy]:
+        """Without the newest one: a met target clears the reason each time."""
+        for proposed in remedies:
+            remedy = proposed
+            if cluster.recommends and isinstance(remedy, Resize):
+                remedy = Unchanged(remedy.name, recommended(remedy.decision))
+            is_newest = isinstance(remedy, Unchanged) and any(
+                made.kind is AdjustmentKind.UNCHANGED and made.reason == remedy.decision.reason
+                for made in record.adjustments[-1:]
+            )
+            if not is_newest:
+                yield remedy

@@ -200,7 +200,6 @@ def _as_on_platform(
 
 
 def _learns(record: WorkloadRecord) -> bool:
-    """Whether it may be learnt from how it runs."""
     mode = record.workload.profile.mode
     return (
         len(record.placements) == 1
@@ -210,6 +209,5 @@ def _learns(record: WorkloadRecord) -> bool:
 
 
 def _measured_under(record: WorkloadRecord) -> set[int]:
-    """Allocations under which it was measured, before it ran and since."""
     profiled = record.measurements.performance if record.measurements else {}
     return {cpu for rows in (profiled, record.observed) for row in rows.values() for cpu in row}

@@ -1,8 +1,8 @@
 """How a running workload stands to its target, and when that is a reason to act (Quasar 4.1).
 
-Pure functions of the records. Three things keep it calm: a status must last for a while (longer
-before something is given back than before something is added), an adjustment must have had time to
-show, and adjustments per minute are limited. *What* is done is in ``by_target``.
+Pure functions of the records. Against oscillation a status must last for a while, an adjustment
+must have had time to show, and adjustments per minute are limited. *What* is done is in
+``by_target``.
 """
 
 from collections.abc import Iterable
@@ -26,21 +26,17 @@ class TargetSettings:
 
     Attributes:
         violated_seconds: How long a target is violated before CPU is added.
-        deep: Performance below which a violation is deep: it is hardly noise.
-        deep_seconds: As ``violated_seconds``, for deep violations: a backlog grows meanwhile.
-        spare: Performance from which a workload has more than it needs.
-        spare_seconds: How long it has more than it needs before CPU is given back.
+        deep: Performance below which a violation is hardly noise; then ``deep_seconds`` are enough.
+        spare: Performance from which CPU is given back, after ``spare_seconds``.
         gives: Performance from which CPU is given back at once, for a neighbor.
-        settling_seconds: Time between two adjustments of a workload.
-        deep_settling_seconds: The same during a deep violation.
-        adjustments_per_minute: Most adjustments of all workloads together.
+        settling_seconds: Time between two adjustments of a workload; during a deep violation
+            ``deep_settling_seconds``.
         blocking_seconds: How long a violated target keeps new work from its servers.
-        suspension_seconds: Shortest suspension; twice as long each time.
-        max_suspension_seconds: Longest consecutive suspension; prevents starvation.
+        suspension_seconds: Shortest suspension; twice as long each time, up to
+            ``max_suspension_seconds``, which prevents starvation.
         helped: Factor by which a suspension must have raised the neighbor's performance.
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
-        reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
         surprise: Standard deviations off its prediction from which a workload is reclassified.
         min_surprise: Smallest such difference, of the logarithm.
@@ -111,11 +107,8 @@ class Slack:
     ) -> float | None:
         """What a service could reach over its target: it answers no more than it is asked.
 
-        By the utilization law (Denning and Buzen, 1978): throughput grows with its CPU's use until
-        that is busy. The other parts of its target stay as they are.
-
-        Returns:
-            ``None`` where its CPU is not idle, or it violates its target.
+        By the utilization law (Denning and Buzen, 1978) throughput grows with its CPU's use until
+        that is busy. ``None`` where its CPU is not idle, or it violates its target.
         """
         throughput = performance.trusted(Quantity.THROUGHPUT)
         if target.throughput_per_second is None or throughput is None:
@@ -258,7 +251,6 @@ class Slack:
         return resumed and is_recent(record.phase_since, now, self.settings.settling_seconds)
 
     def _is_spared(self, record: WorkloadRecord, violated: WorkloadRecord, now: float) -> bool:
-        """Whether its suspension has not helped this one lately."""
         lately = is_recent(record.ineffective_at, now, self.settings.max_suspension_seconds)
         return lately and record.suspended_for == violated.name
 

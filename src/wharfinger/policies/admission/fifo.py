@@ -1,8 +1,7 @@
 """First in, first out: the baseline that ARQ is compared with (ARQ section 4).
 
-Head-of-line blocking within a priority: when there is no room for the first workload, those
-behind it wait too, so that small ones do not starve a large one. A workload that no server could
-take even when empty does not block. Best-effort work, which claims no CPU time, has its own queue.
+Head-of-line blocking within a priority, so that small workloads do not starve a large one. One that
+no server could take even when empty does not block. Best-effort work has its own queue.
 """
 
 from dataclasses import dataclass
@@ -25,11 +24,7 @@ _COMES_FREE = (
 
 @dataclass(frozen=True, slots=True)
 class FifoSettings:
-    """Settings of ``fifo``.
-
-    Attributes:
-        max_waiting: Most workloads that wait, in all queues together.
-    """
+    """``max_waiting`` bounds all queues together."""
 
     max_waiting: int = 100_000
 

@@ -206,7 +206,6 @@ def needed(need: Allocation) -> dict[str, float]:
 def _diagnose(
     need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
 ) -> tuple[ReasonCode, str, str]:
-    """Why no server was chosen, as a code and in words; what would change that."""
     is_open, freest, fits = _room(need, cpu_needed, view)
     if not is_open:
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
@@ -237,10 +236,7 @@ def _diagnose(
 def _room(
     need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
 ) -> tuple[bool, int, bool]:
-    """Whether a server accepts work; the one large enough with most CPU free; whether one fits.
-
-    The row is -1 where no server is large enough even when empty.
-    """
+    """Whether one accepts work; the large enough one with most CPU free, or -1; whether one fits."""
     if cpu_needed is None and view.loads is not None:
         cpu, memory = need.cpu_millicpus, need.memory_bytes
         fitting, _ = view.loads.least_loaded(cpu, memory, 1)
@@ -295,7 +291,6 @@ def change_in_place(
 
 
 def _fits_instead(view: ClusterView, row: int, held: Allocation, need: Allocation) -> bool:
-    """Whether ``need`` fits in place of ``held``; giving back always does."""
     more_cpu = need.cpu_millicpus - held.cpu_millicpus
     more_memory = need.memory_bytes - held.memory_bytes
     return (more_cpu <= 0 or view.cpu_allocated[row] + more_cpu <= view.cpu_capacity[row]) and (

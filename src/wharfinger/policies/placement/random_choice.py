@@ -1,15 +1,20 @@
-"""Random: any server that has room, each as likely as the others.
+"""Random: any server that has room, each as likely as the others; and what all draws share.
 
-The baseline that knows nothing of load, platforms or interference.
+A draw is a stable hash of a seed and of what is asked: the same on every machine and process.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import islice
+from struct import Struct
 
 import numpy as np
 
 from wharfinger.model.decisions import Candidate, Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.common import (
+    ByReservation,
     candidate,
     is_full,
     misfit,
@@ -17,7 +22,53 @@ from wharfinger.policies.placement.common import (
     plan,
     refuse,
 )
-from wharfinger.policies.placement.draws import Drawing
+
+_EIGHT = Struct("<8Q")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawSettings:
+    """Another seed places each workload elsewhere."""
+
+    seed: int = 0
+
+
+class Drawing(ByReservation):
+    """A placement that draws; with another seed each workload may go elsewhere."""
+
+    def __init__(self, settings: DrawSettings | None = None) -> None:
+        self.settings: DrawSettings = settings or DrawSettings()
+
+    def order(self, count: int, request: PlacementRequest, what: str) -> Iterator[int]:
+        """The numbers below ``count`` in an order drawn for a workload and a use."""
+        return in_random_order(count, self.settings.seed, request.workload.name, what)
+
+
+def in_random_order(count: int, seed: int, *asks: str) -> Iterator[int]:
+    """The numbers from 0 to ``count`` - 1, each once, in an order drawn for the question.
+
+    Fisher's and Yates's shuffle (Knuth, volume 2, 3.4.2, algorithm P) that keeps only what it has
+    swapped: the cost of a number does not grow with ``count``. The first that suits is drawn
+    uniformly among all that suit; the first n are a sample without repetition.
+
+    >>> list(in_random_order(5, 0, "encode"))
+    [4, 0, 3, 1, 2]
+    """
+    swapped: dict[int, int] = {}
+    drawn = _draws(f"{seed}/{'/'.join(asks)}")
+    for at in range(count):
+        # Of 64 bits: what the remainder prefers is less than 1 in 10^13 at a million servers.
+        other = at + next(drawn) % (count - at)
+        yield swapped.get(other, other)
+        swapped[other] = swapped.pop(at, at)
+
+
+def _draws(asks: str) -> Iterator[int]:
+    block = 0
+    while True:
+        yield from _EIGHT.unpack(blake2b(f"{block}/{asks}".encode()).digest())
+        block += 1
+
 
 PROBES = 32
 """Servers that are looked at one by one; only where none of these has room all are scanned."""

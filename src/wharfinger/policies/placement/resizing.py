@@ -15,6 +15,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 from wharfinger.policies.placement.common import change_in_place
+from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.sizing import SizingSettings, prediction, sizes
 
 
@@ -24,11 +25,9 @@ class ResizeSettings:
 
     Attributes:
         margin: Times its target that a resize aims at, so that noise does not violate it.
-        max_growth: Most that one step multiplies an allocation by: fast, because a backlog grows
-            while a target is violated.
-        max_cut: Most that one step divides an allocation by.
+        max_growth: Largest factor of one step up: fast, because a backlog grows meanwhile.
+        max_cut: Largest divisor of one step down.
         min_step: Smallest change, as a share of the allocation.
-        min_millicpus: Smallest allocation, in thousandths of a CPU.
         busy: Share of its CPU below whose use more CPU does not help a workload.
     """
 
@@ -158,6 +157,27 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
     )
+
+
+class Feedback(LeastLoaded):
+    """Places as least-loaded does; CPU follows each target, in proportion.
+
+    The part of Quasar's adaptation (4.1) that needs no classification: the baseline for policies
+    with predictions.
+    """
+
+    name = "feedback"
+
+    def __init__(self, settings: ResizeSettings | None = None) -> None:
+        self.settings: ResizeSettings = settings or ResizeSettings()
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """More where the target is missed, less where there is more than enough."""
+        if request.workload.target is None:
+            return super().resize(request, placements, view)
+        return follow_target(self.name, request, placements, view, self.settings)
 
 
 # --- along the classified curve (Quasar 4.1) --------------------------------------------

@@ -1,19 +1,13 @@
 """Sparrow: two servers drawn for each core, and bound to a workload late.
 
-Source: Ousterhout, Wendell, Zaharia, Stoica, "Sparrow: distributed, low latency scheduling", SOSP
-2013: batch sampling (3.3), late binding (3.5), constraints (4.1); as Tarcil is compared with it
-(dissertation 7.2 and 7.6). It knows neither platforms nor interference.
+Source: Ousterhout et al., "Sparrow: distributed, low latency scheduling", SOSP 2013: batch sampling
+(3.3), late binding (3.5), constraints (4.1); as Tarcil is compared with it (dissertation 7.2, 7.6).
 
-Late binding: a probe queues at its server, and the task goes to whichever of the servers drawn is
-free first. Here a workload for which none of them has room is refused with
-``ReasonCode.PROBES_BUSY``: it waits for these servers alone, does not block those behind it, and is
-asked about again when one of them has room. Its name decides what is drawn, so the draw stays.
-
-Deviations: the queues are the manager's, not the servers', so messages have no delay and nothing
-has to be cancelled; those that wait for one server are served by priority and arrival, and a small
-one may pass a large one that has no room yet; a workload is one task on one server, so the best of
-its probes is taken where Sparrow takes the best m for m tasks; a server that comes or leaves may
-change what is drawn.
+Late binding: where none of the servers drawn has room, it is refused with
+``ReasonCode.PROBES_BUSY`` and waits for these servers alone, blocking none. Its name decides the
+draw, so the draw stays. Deviations: the queues are the manager's, without message delays, and
+served by priority and arrival; a workload is one task on one server; a server that comes or leaves
+may change the draw.
 """
 
 from itertools import islice
@@ -42,7 +36,7 @@ from wharfinger.policies.placement.common import (
     refuse,
     wanted,
 )
-from wharfinger.policies.placement.draws import Drawing
+from wharfinger.policies.placement.random_choice import Drawing
 
 PROBES_PER_CORE = 2
 """The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
@@ -104,7 +98,6 @@ class Sparrow(Drawing):
 
 
 def _by_load(probes: list[int], need: Allocation, view: ClusterView) -> list[Candidate]:
-    """Those with room, the least loaded first, as ``least-loaded`` ranks them."""
     rows = np.array(probes)
     at, loads, *_ = least_loaded(
         view.cpu_capacity[rows],
