@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.utility import Aspect
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.estimators.design import best_column, reduce, variance_design

@@ -97,32 +97,19 @@ class UtilityMatrix:
     def of(
         cls,
         kind: Aspect,
-        rows: Mapping[str, Mapping[str, float]],
+        rows: Mapping[str, Mapping[str, float | Entry]],
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
     ) -> "UtilityMatrix":
-        """Of plain numbers, measured offline: as ``of_entries``, with the same error of all."""
-        entries = {
-            name: {column: Entry(value, error) for column, value in row.items()}
-            for name, row in rows.items()
-        }
-        return cls.of_entries(kind, entries, groups)
-
-    @classmethod
-    def of_entries(
-        cls,
-        kind: Aspect,
-        rows: Mapping[str, Mapping[str, Entry]],
-        groups: Mapping[str, str] | None = None,
-    ) -> "UtilityMatrix":
-        """Of what was measured offline, each with its own error.
+        """Of what was measured offline; a plain number has this error.
 
         ``groups`` has the program of each row; ``None`` = each its own.
         """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
         made = {}
         for name, row in rows.items():
-            offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()}
+            entries = {c: e if isinstance(e, Entry) else Entry(e, error) for c, e in row.items()}
+            offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in entries.items()}
             made[name] = UtilityRow((groups or {}).get(name, name), None, offline)
         return cls(kind, tuple(columns), made)
 

@@ -130,12 +130,9 @@ def make_policy(
         InvalidInput: There is no such policy, part or setting.
     """
     bundle = bundle_of(spec, extra)
-    exchanged = {
-        "admission": admission,
-        "adaptation": adaptation,
-        "contention": contention,
-        "provisioning": provisioning,
-    }
+    exchanged = dict(
+        zip(_REGISTRIES, (admission, adaptation, contention, provisioning), strict=True)
+    )
     parts = {"placement": bundle.placement}
     for kind, named in exchanged.items():
         if part := _part(named or getattr(bundle, kind), kind):
@@ -161,16 +158,11 @@ def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
     Raises:
         InvalidInput: There is no such policy, part or setting any more.
     """
-    specs = {kind: _spec_of(logged[kind], kind) for kind in _REGISTRIES if kind in logged}
+    specs: dict[str, Any] = {
+        kind: _spec_of(logged[kind], kind) for kind in _REGISTRIES if kind in logged
+    }
     own = {**logged["placement"], "name": split_spec(spec, "--policy")[0]}
-    made = make_policy(
-        _spec_of(own, "placement"),
-        admission=specs.get("admission", ""),
-        adaptation=specs.get("adaptation", ""),
-        contention=specs.get("contention", ""),
-        provisioning=specs.get("provisioning", ""),
-    )
-    return replace(made, name=spec)
+    return replace(make_policy(_spec_of(own, "placement"), **specs), name=spec)
 
 
 def _spec_of(part: Mapping[str, Any], kind: str) -> str:

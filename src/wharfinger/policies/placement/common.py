@@ -236,7 +236,7 @@ def _diagnose(
 def _room(
     need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
 ) -> tuple[bool, int, bool]:
-    """Whether one accepts work; the large enough one with most CPU free, or -1; whether one fits."""
+    """Whether one accepts work; the large enough one with most CPU free or -1; whether one fits."""
     if cpu_needed is None and view.loads is not None:
         cpu, memory = need.cpu_millicpus, need.memory_bytes
         fitting, _ = view.loads.least_loaded(cpu, memory, 1)
