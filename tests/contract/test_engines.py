@@ -30,7 +30,6 @@ from wharfinger.testing import (
 )
 from wharfinger.testing.harness import EngineCheck
 from wharfinger.testing.memory import make_server
-from wharfinger.testing.run_checks import CHECKS
 
 MakeEngine = Callable[[], Engine]
 
@@ -160,7 +159,7 @@ def _faulty(make_engine: MakeEngine) -> Engine:
     return FaultyEngine(make_engine, Random(0))
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@every_check
 @pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_spreading_harness(tmp_path, wrap))

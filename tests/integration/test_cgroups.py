@@ -20,7 +20,7 @@ from wharfinger.host.cgroups import (
     discover,
     find_hierarchies,
 )
-from wharfinger.host.cgroups.kill import Freezer, kill_until_empty
+from wharfinger.host.cgroups.group import Freezer, kill_until_empty
 
 pytestmark = pytest.mark.root
 

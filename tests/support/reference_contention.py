@@ -350,8 +350,9 @@ def _siblings(
     busy = np.where(free, weights, 0.0)
     total, lost = float(busy.sum()), np.zeros(len(rows))
     smt = hardware.smt and constants.smt
-    if smt and total > hardware.physical_cores:
-        paired = min(1.0, 2 * (total - hardware.physical_cores) / total)
+    cores = hardware.cores / 2
+    if smt and total > cores:
+        paired = min(1.0, 2 * (total - cores) / total)
         lost = np.where(free, paired * sensitivity @ (busy @ pressure / total), 0.0)
     for at, each in enumerate(asked):
         if each.beside >= 0:

@@ -134,7 +134,7 @@ def _one(arguments: argparse.Namespace) -> None:
     if spec.explain:
         from wharfinger.service.explanations import explanation  # noqa: PLC0415
 
-        record = simulation.record_of(spec.explain)
+        record = simulation.manager.find(spec.explain)
         explained = explanation(simulation.manager, record, simulation.loop.now)
         document["explanation"] = explained.as_json()
     if arguments.plots:

@@ -100,14 +100,13 @@ class CombinedAssessment(Assessment):
     @property
     def correctable(self) -> LogEstimates | None:
         """Added."""
-        known = [part.correctable for part in self._parts if part.correctable is not None]
+        known = [each for part in self._parts if (each := part.correctable) is not None]
         return _added(known) if known else None
 
     @property
     def incompatible(self) -> NDArray[np.bool_] | None:
         """Where it is for one part."""
-        told = [part.incompatible for part in self._parts]
-        known = [one for one in told if one is not None]
+        known = [each for part in self._parts if (each := part.incompatible) is not None]
         return np.asarray(np.any(known, axis=0)) if known else None
 
     def cost(

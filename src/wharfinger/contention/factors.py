@@ -16,12 +16,12 @@ that are both new, has larger errors: known programs are held out and predicted,
 variance is added as it takes for nine of ten held-out pairs to lie within their 90% intervals.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
 
+from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.estimators.matrix import Matrix, RowScale
 from wharfinger.estimators.recommender import Recommender, fit
@@ -43,70 +43,18 @@ MIN_KNOWN = 3
 # --- rows and columns -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Line:
-    """A row (beside each known program) or a column (of each, beside it), in logarithms.
-
-    Attributes:
-        mean: (K,).
-        covariance: (K, K).
-    """
-
-    mean: Array
-    covariance: Array
+# Columns of a recommender are the K known programs, its rows those of them with any entry.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LinePredictor:
-    """Learned from all known rows, or from all columns.
-
-    Attributes:
-        recommender: Its columns are the K known programs, its rows those of them with any entry.
-    """
-
-    recommender: Recommender
-
-    @classmethod
-    def learn(
-        cls, names: tuple[str, ...], groups: tuple[str, ...], logs: Array, estimator: str, seed: int
-    ) -> "LinePredictor":
-        """From a (K, K) matrix with gaps, one line a row; arguments as for ``learn``.
-
-        Raises:
-            InvalidInput: Nothing was measured.
-        """
-        matrix = _matrix(names, groups, logs)
-        return cls(fit(estimator, matrix, scale=RowScale.NORMALISED, seed=seed))
-
-    def among(self, kept: Indices, logs: Array) -> "LinePredictor":
-        """With the same settings, learned from these programs alone.
-
-        Args:
-            kept: Places of the programs.
-            logs: (K, K) of all programs.
-        """
-        whole = self.recommender.matrix
-        of = dict(zip(whole.rows, whole.groups, strict=True))
-        names = tuple(whole.columns[at] for at in kept)
-        groups = tuple(of.get(name, name) for name in names)
-        matrix = _matrix(names, groups, logs[np.ix_(kept, kept)])
-        numbers = number_groups(matrix.groups)
-        learned = self.recommender.learned.relearn(matrix.transformed, numbers)
-        calibration = self.recommender.calibration
-        calibration = replace(calibration, unmeasured=calibration.unmeasured[kept])
-        return LinePredictor(
-            replace(self.recommender, matrix=matrix, learned=learned, calibration=calibration)
-        )
-
-    def predict(self, entries: Mapping[str, float]) -> Line:
-        """A line with these known entries: performance beside over alone."""
-        prediction = self.recommender.predict(entries)
-        return Line(prediction.log_mean, prediction.covariance)
-
-    def filled(self, logs: Array) -> tuple[Array, Array]:
-        """(K,) means and (K,) variances of a line with gaps."""
-        prediction = self.recommender.predict(np.exp(logs))
-        return prediction.log_mean, np.maximum(prediction.log_std**2, MIN_VARIANCE)
+def _among(lines: Recommender, kept: Indices, logs: Array) -> Recommender:
+    """With the same settings, learned from these programs alone; ``logs`` are of all programs."""
+    of = dict(zip(lines.matrix.rows, lines.matrix.groups, strict=True))
+    names = tuple(lines.matrix.columns[at] for at in kept)
+    groups = tuple(of.get(name, name) for name in names)
+    matrix = _matrix(names, groups, logs[np.ix_(kept, kept)])
+    learned = lines.learned.relearn(matrix.transformed, number_groups(matrix.groups))
+    calibration = replace(lines.calibration, unmeasured=lines.calibration.unmeasured[kept])
+    return replace(lines, matrix=matrix, learned=learned, calibration=calibration)
 
 
 def _matrix(names: tuple[str, ...], groups: tuple[str, ...], logs: Array) -> Matrix:
@@ -116,7 +64,7 @@ def _matrix(names: tuple[str, ...], groups: tuple[str, ...], logs: Array) -> Mat
     return Matrix(rows, names, of, np.exp(logs[known]))
 
 
-def _complete(logs: Array, by_row: LinePredictor, by_column: LinePredictor) -> tuple[Array, Array]:
+def _complete(logs: Array, by_row: Recommender, by_column: Recommender) -> tuple[Array, Array]:
     """A whole matrix: gaps as both sides predict them, weighted by precision.
 
     Returns:
@@ -130,8 +78,9 @@ def _complete(logs: Array, by_row: LinePredictor, by_column: LinePredictor) -> t
         (by_column, logs.T, sums.T, weights.T),
     ):
         for place in np.flatnonzero(np.isnan(known).any(axis=1)):
-            mean, variance = side.filled(known[place])
-            total[place] += mean / variance
+            line = side.predict(np.exp(known[place]))
+            variance = np.maximum(line.log_std**2, MIN_VARIANCE)
+            total[place] += line.log_mean / variance
             weight[place] += 1 / variance
     weights = np.where(gaps, weights, 1.0)
     return np.where(gaps, sums / weights, logs), np.where(gaps, 1 / weights, 0.0)
@@ -149,7 +98,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class AddedVariances:
     """Variances to add, from rehearsals.
 
     Attributes:
@@ -185,21 +134,21 @@ class Factors:
     basis: str
     logs: Array
     variances: Array
-    by_row: LinePredictor
-    by_column: LinePredictor
+    by_row: Recommender
+    by_column: Recommender
     left: Array
     right: Array
     singular: Array
     omitted: float
-    doubt: Doubt = Doubt()
+    added: AddedVariances = AddedVariances()
 
     @classmethod
     def of(
         cls,
         names: tuple[str, ...],
         logs: Array,
-        by_row: LinePredictor,
-        by_column: LinePredictor,
+        by_row: Recommender,
+        by_column: Recommender,
         label: str = "",
     ) -> "Factors":
         """From a matrix with gaps, and predictors that learned from it; see ``learn``."""
@@ -223,7 +172,7 @@ class Factors:
     def among(self, kept: Indices, logs: Array) -> "Factors":
         """As if only these programs were known; ``logs`` with gaps, of all programs."""
         names = tuple(self.names[at] for at in kept)
-        lines = self.by_row.among(kept, logs), self.by_column.among(kept, logs.T)
+        lines = _among(self.by_row, kept, logs), _among(self.by_column, kept, logs.T)
         return Factors.of(names, logs[np.ix_(kept, kept)], *lines)
 
     def sensitivity(self, place: int) -> Side:
@@ -237,16 +186,16 @@ class Factors:
         values = [-level, 1.0, 0.0, *self.right[place]]
         return _side(values, {0: self.variances[:, place].mean() + self.omitted})
 
-    def sensitivity_of_row(self, row: Line) -> Side:
+    def sensitivity_of_row(self, row: Gaussian) -> Side:
         """Of a new program, from its predicted row."""
         level = float(row.mean.mean())
         co_runners = self.logs.mean(axis=0) - self.logs.mean()
         own = self.right.T @ (row.mean - level - co_runners)
         spread = np.einsum("kf,kl,lf->f", self.right, row.covariance, self.right)
-        of_first = {1: row.covariance.mean() + self.doubt.sensitivity}
+        of_first = {1: row.covariance.mean() + self.added.sensitivity}
         return _side([1.0, -level, 1.0, *(-own)], of_first, spread)
 
-    def pressure_of_column(self, column: Line) -> Side:
+    def pressure_of_column(self, column: Gaussian) -> Side:
         """Of a new program, from its predicted column."""
         level = float(column.mean.mean()) - self.logs.mean()
         victims = self.logs.mean(axis=1)
@@ -256,8 +205,8 @@ class Factors:
         own = gain.T @ (column.mean - level - victims)
         spread = np.einsum("kf,kl,lf->f", gain, column.covariance, gain)
         of_first = {
-            0: column.covariance.mean() + self.omitted + self.doubt.pressure,
-            2: self.doubt.both,
+            0: column.covariance.mean() + self.omitted + self.added.pressure,
+            2: self.added.both,
         }
         return _side([-level, 1.0, 0.0, *own], of_first, spread)
 
@@ -289,27 +238,31 @@ def learn(
         label: Prefix of the basis' name.
     """
     labels = tuple(str(number) for number in groups)
-    by_row = LinePredictor.learn(names, labels, logs, estimator, seed)
-    by_column = LinePredictor.learn(names, labels, logs.T, estimator, seed)
+    by_row, by_column = (
+        fit(estimator, _matrix(names, labels, lines), scale=RowScale.NORMALISED, seed=seed)
+        for lines in (logs, logs.T)
+    )
     factors = Factors.of(names, logs, by_row, by_column, label)
-    return replace(factors, doubt=_rehearse(factors, logs, groups, seed))
+    return replace(factors, added=_rehearse(factors, logs, groups, seed))
 
 
-def _rehearse(factors: Factors, logs: Array, groups: Indices, seed: int) -> Doubt:
+def _rehearse(factors: Factors, logs: Array, groups: Indices, seed: int) -> AddedVariances:
     """The variances that predictions of new programs lack."""
     rng = np.random.default_rng(seed)
     folds = [fold for fold in leave_out(groups, FOLDS, rng) if _can_learn(logs, fold[0])]
     if not folds:
         # Too few programs to hold one out: as much as measurements differ.
         spread = float(np.nanvar(logs))
-        return Doubt(spread, spread, 0.0)
+        return AddedVariances(spread, spread, 0.0)
     rehearsed = [_rehearse_fold(factors, logs, kept, held, rng) for kept, held in folds]
     beside, upon, both = (
         [np.concatenate(each) for each in zip(*parts, strict=True)]
         for parts in zip(*rehearsed, strict=True)
     )
     sensitivity, pressure = _lacking(*beside), _lacking(*upon)
-    return Doubt(sensitivity, pressure, _lacking(both[0], both[1] + (sensitivity + pressure)))
+    return AddedVariances(
+        sensitivity, pressure, _lacking(both[0], both[1] + (sensitivity + pressure))
+    )
 
 
 def _can_learn(logs: Array, kept: Indices) -> bool:
@@ -339,8 +292,8 @@ def _rehearse_fold(
         seen = rng.permutation(both)[:REVEALED]
         row = {known.names[to]: float(np.exp(beside[at, to])) for to in seen}
         column = {known.names[to]: float(np.exp(upon[to, at])) for to in seen}
-        sensitivity.append(known.sensitivity_of_row(known.by_row.predict(row)))
-        pressure.append(known.pressure_of_column(known.by_column.predict(column)))
+        sensitivity.append(known.sensitivity_of_row(known.by_row.predict(row).gaussian))
+        pressure.append(known.pressure_of_column(known.by_column.predict(column).gaussian))
         beside[at, seen] = upon[seen, at] = np.nan
     places = range(len(kept))
     return (

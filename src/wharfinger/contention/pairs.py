@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.contention.factors import Factors, Line, LinePredictor, Side, learn
+from wharfinger.contention.factors import Factors, Side, learn
 from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.design import variance_design
 from wharfinger.estimators.gaussian import GaussianEstimator
+from wharfinger.estimators.recommender import Recommender
 from wharfinger.estimators.tasks import Indices, number_groups
 from wharfinger.model.arrays import Array
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
@@ -155,24 +157,24 @@ class PairModel:
 
     def _line(
         self, entries: Mapping[str, float], error: float, here: str, there: str, *, of_rows: bool
-    ) -> Line:
+    ) -> Gaussian:
         """A row or column on platform ``there``, with entries known on platform ``here``."""
         known = {name: value for name, value in entries.items() if value > 0}
         own = self._lines(there, of_rows=of_rows)
         if not known:
-            return own.predict({})
+            return own.predict({}).gaussian
         measured = self._lines(here, of_rows=of_rows)
-        line = measured.predict(known)
-        line = Line(line.mean, line.covariance + error**2 / len(known))
+        line = measured.predict(known).gaussian
+        line = Gaussian(line.mean, line.covariance + error**2 / len(known))
         if here == there:
             return line
         logs = (self.factors[here].logs, self.factors[there].logs)
         slope, explained = _regression(*(each if of_rows else each.T for each in logs))
-        typical = own.predict({})
-        mean = typical.mean + slope * (line.mean - measured.predict({}).mean)
-        return Line(mean, slope**2 * line.covariance + (1 - explained) * typical.covariance)
+        typical = own.predict({}).gaussian
+        mean = typical.mean + slope * (line.mean - measured.predict({}).log_mean)
+        return Gaussian(mean, slope**2 * line.covariance + (1 - explained) * typical.covariance)
 
-    def _lines(self, platform: str, *, of_rows: bool) -> LinePredictor:
+    def _lines(self, platform: str, *, of_rows: bool) -> Recommender:
         factors = self.factors[platform]
         return factors.by_row if of_rows else factors.by_column
 
@@ -248,7 +250,9 @@ class Kinds:
         """From matrices as for ``PairModel.fit``."""
         unfit = {platform: _unfit(matrix) for platform, matrix in relative.items()}
         rows = np.hstack(list(unfit.values()))
-        _, first, of, counts = np.unique(rows, True, True, True, axis=0)
+        _, first, of, counts = np.unique(
+            rows, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
         unfit = {platform: each[np.ix_(first, first)] for platform, each in unfit.items()}
         return cls(of.reshape(-1), unfit, counts / counts.sum())
 

@@ -38,11 +38,13 @@ class PendingActions:
             actions = pending_actions(record, state.capabilities)
             if record is not None and record.question:
                 actions.append(self._question(record))
-            before = self._asked.pop(name, ())
+            before = self._asked.pop(name, None)
             if actions:
                 asked = self._asked[name] = [_identity(action) for action in actions]
-                news = zip(asked, actions, strict=True)
-                due.extend(action for what, action in news if what not in before)
+                if before is not None:
+                    news = zip(asked, actions, strict=True)
+                    actions = [action for what, action in news if what not in before]
+                due.extend(actions)
         cluster.touched.clear()
         if cluster.dropped_keys:
             due.extend(map(act.ForgetWorkload, cluster.dropped_keys))

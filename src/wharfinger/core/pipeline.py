@@ -42,7 +42,7 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
-from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
+from wharfinger.core.seams.provisioning import Order, ProvisioningPolicy, ProvisioningView, Release
 from wharfinger.core.seams.verdicts import (
     Acquire,
     Admit,
@@ -64,7 +64,7 @@ from wharfinger.model.workload import Workload
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
 """Refusals that no room, only another server can change: not tried again before."""
-_BEGINNINGS = (ev.ManagerStarted, ev.EngineSynced)
+_BEGINNINGS = frozenset({ev.ManagerStarted, ev.EngineSynced})
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class Manager:
                 self._commit(now, asked_for, event)
         else:
             self._record(now, event)
-        if isinstance(event, _BEGINNINGS):
+        if type(event) in _BEGINNINGS:
             self._pending.ask_again()
         self._decide(now, event)
         return Step(tuple(self._events), tuple(self._pending.due()))
@@ -316,23 +316,32 @@ class Manager:
     # --- the pipeline ----------------------------------------------------------------------
 
     def _decide(self, now: float, event: ev.Event) -> None:
-        if isinstance(event, ev.EngineSynced):
-            self._reconcile(now, event)
-        if isinstance(event, ev.ServerMeasured):
-            self._track(now, event)
-        if isinstance(event, ev.TimePassed) and (lost := self._cluster.residency.lost(now)):
-            self._record(now, ev.TrackingLost(lost))
+        cluster, state = self._cluster, self.state
+        match event:
+            case ev.ServerMeasured():
+                self._track(now, event)
+            case ev.EngineSynced():
+                self._reconcile(now, event)
+            case ev.TimePassed() if lost := cluster.residency.lost(now):
+                self._record(now, ev.TrackingLost(lost))
         self._review(now)
-        for name in list(self._cluster.undecided):
-            self._advance(now, self.state.workloads[name])
-        if self.state.synced:
-            self._arrive(now)
+        if cluster.undecided:
+            for name in list(cluster.undecided):
+                self._advance(now, state.workloads[name])
+        if state.synced:
+            if cluster.arriving:
+                self._arrive(now)
             for remedy in self.policy.adaptation.remedies(now, event, self._residents):
                 self._carry_out(now, remedy)
             self._place_waiting(now)
-            self._provision(now)
-        self._retain(now)
-        self._observe(now)
+            if self.policy.provisioning is not None and not self.recommends:
+                self._provision(now, self.policy.provisioning)
+        while len(cluster.ended) > self._settings.keep_ended:
+            self._record(now, ev.WorkloadForgotten(cluster.ended[0][2]))
+        # What the admission remembers of this step.
+        note = state.notes.get(self._admission_key, "")
+        remembered = self.policy.admission.observe(now, self._events, note)
+        self._note(now, self._admission_key, remembered)
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
         """What the adaptation makes of the measurements; it is logged, and the fold assigns it."""
@@ -646,11 +655,8 @@ class Manager:
         key = f"order-{self.state.next_order}-{self._nonce()}"
         self._record(now, ev.ServerOrdered(key, order.platform, order.decision, ordered_for))
 
-    def _provision(self, now: float) -> None:
+    def _provision(self, now: float, provisioning: ProvisioningPolicy) -> None:
         """Servers to acquire and to release."""
-        provisioning = self.policy.provisioning
-        if provisioning is None or self.recommends:
-            return
         view = self._provisioning_view(now)
         for wanted in provisioning.provision(view):
             if isinstance(wanted, Release):
@@ -697,20 +703,6 @@ class Manager:
                 self._record(now, ev.WorkloadMigrated(name, decision, placements))
             case Reclassify(name, measurements, decision):
                 self._record(now, ev.ReclassificationPlanned(name, decision, measurements))
-
-    def _retain(self, now: float) -> None:
-        while len(self._cluster.ended) > self._settings.keep_ended:
-            self._record(now, ev.WorkloadForgotten(self._cluster.ended[0][2]))
-
-    def _observe(self, now: float) -> None:
-        """What the admission remembers of this step."""
-        observe, key = self.policy.admission.observe, self._admission_key
-        before = self.state.notes.get(key, "")
-        for event in self._events[:]:
-            note = observe(now, event, before)
-            if note is not None:
-                self._note(now, key, note)
-                before = note
 
     def _note(self, now: float, part: str, note: str | None) -> None:
         if note is not None and note != self.state.notes.get(part):

@@ -48,11 +48,6 @@ OF_AN_ENGINE = frozenset({Port.ENGINE, Port.MONITOR, Port.PROFILER})
 """An engine is what stands behind these three."""
 
 
-def port_of(action: act.Action) -> Port:
-    """The port of an action."""
-    return PORTS[type(action)]
-
-
 class Service(Protocol):
     """What stands behind one of the other ports."""
 

@@ -131,8 +131,10 @@ class Residency:
             if not here:
                 del self.residents[placement.server]
             self.review(placement.server)
+        servers = self._state.servers
         for placement in placements:
-            self._drop_if_empty(placement.server)
+            if placement.server not in servers:
+                self._drop_if_empty(placement.server)
 
     def count_copies(self, record: WorkloadRecord, change: int) -> None:
         """Its profiling runs begin on their servers (1), or have ended (-1)."""

@@ -126,25 +126,11 @@ def row_weights(groups: NDArray[np.intp], exponent: float) -> Array:
     return np.asarray(sizes.astype(np.float64) ** -exponent)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Levels:
-    """x_ij = μ + r_i + e_ij: rows alone.
+def fit_levels(values: Array, *, free: bool) -> tuple[float, Array, float, float]:
+    """μ, (rows,) r_i, σ²/τ² and τ² of x_ij = μ + r_i + e_ij: rows alone.
 
-    Attributes:
-        mean: μ.
-        levels: (rows,) r_i, shrunk towards 0.
-        shrinkage: σ²/τ²: an r_i is its row's summed residuals over (entries + shrinkage).
-        variance: τ².
+    An r_i is its row's summed residuals over (entries + σ²/τ²); not shrunk where levels are free.
     """
-
-    mean: float
-    levels: Array
-    shrinkage: float
-    variance: float
-
-
-def fit_levels(values: Array, *, free: bool) -> Levels:
-    """Rows' shrunk mean residuals; not shrunk where levels are ``free``."""
     known = ~np.isnan(values)
     counts = known.sum(axis=1)
     means = np.nansum(values, axis=1) / counts
@@ -155,4 +141,4 @@ def fit_levels(values: Array, *, free: bool) -> Levels:
     between = float(np.var(means, ddof=1)) if len(means) > 1 else UNKNOWN_STD**2
     variance = max(between - within / float(counts.mean()), 1e-6 * max(between, MIN_LEVEL))
     shrinkage = 0.0 if free else within / variance
-    return Levels(mean, counts * (means - mean) / (counts + shrinkage), shrinkage, variance)
+    return mean, counts * (means - mean) / (counts + shrinkage), shrinkage, variance

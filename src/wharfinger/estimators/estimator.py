@@ -92,7 +92,7 @@ class Estimator(Protocol):
     """
 
     @property
-    def name(self) -> str: ...  # noqa: D102 - told above
+    def name(self) -> str: ...  # noqa: D102 - see above
     @property
     def version(self) -> int: ...  # noqa: D102
 

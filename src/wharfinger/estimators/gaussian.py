@@ -78,9 +78,9 @@ def moments_about(
     """The same with given weights and mean; and the rows about the mean, gaps completed."""
     rows = float(weights.sum() ** 2 / (weights**2).sum())
     freedom = weights.sum() * (1 - 1 / rows) if rows > 1 else weights.sum()
-    completed = complete(about_mean(values, effects, free_level), weights)
-    covariance = completed.moment / max(freedom, MIN_VARIANCE)
-    return Moments(effects, covariance, rows, free_level), completed.rows
+    completed, moment = complete(about_mean(values, effects, free_level), weights)
+    covariance = moment / max(freedom, MIN_VARIANCE)
+    return Moments(effects, covariance, rows, free_level), completed
 
 
 def about_mean(values: Array, effects: Effects, free_level: bool) -> Array:

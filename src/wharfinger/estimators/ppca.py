@@ -31,28 +31,21 @@ class Components:
     noise_variance: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Completed:
-    """Rows with expected values in their gaps, (rows, columns), and Σ weight · E[x xᵀ].
+def complete(residuals: Array, weights: Array) -> tuple[Array, Array]:
+    """(rows, columns) with expected values in their gaps, and Σ weight · E[x xᵀ].
 
-    The moment, (columns, columns), includes the uncertainty of the gaps.
+    Rows have mean zero, and NaN in their gaps. The second moment, (columns, columns), includes the
+    uncertainty of the gaps.
     """
-
-    rows: Array
-    moment: Array
-
-
-def complete(residuals: Array, weights: Array) -> Completed:
-    """Fill the gaps, NaN, of (rows, columns) with mean zero, and sum their second moments."""
     known = ~np.isnan(residuals)
     filled = np.where(known, residuals, 0.0)
     if known.all() or min(residuals.shape) < 2:
-        return Completed(filled, (filled * weights[:, None]).T @ filled)
+        return filled, (filled * weights[:, None]).T @ filled
     components = _fit(filled, known.astype(np.float64))
     z, covariance = _latent(filled, known.astype(np.float64), components)
     filled = np.where(known, filled, z @ components.w.T)
     moment = (filled * weights[:, None]).T @ filled
-    return Completed(filled, moment + _uncertainty(known, covariance, components, weights))
+    return filled, moment + _uncertainty(known, covariance, components, weights)
 
 
 def _fit(filled: Array, known: Array) -> Components:

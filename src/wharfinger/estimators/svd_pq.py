@@ -119,8 +119,8 @@ def _stable(rate: float, factors: Array) -> float:
 
 def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
     known = ~np.isnan(values)
-    level = fit_levels(values, free=settings.free_level)
-    residuals = np.where(known, values - level.mean - level.levels[:, None], 0.0)
+    mean, levels, shrinkage, level_variance = fit_levels(values, free=settings.free_level)
+    residuals = np.where(known, values - mean - levels[:, None], 0.0)
     u, singular, right = np.linalg.svd(residuals, full_matrices=False)
     rank = max(1, int((singular > 1e-10 * max(singular[0], MIN_VARIANCE)).sum()))
     q, p = u[:, :rank].copy(), right[:rank].T * singular[:rank]
@@ -130,9 +130,8 @@ def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
     # What the factors can't explain of rows that they never saw: the spread of the rows
     # about μ and b_u is the honest guess before calibration, the fit's own residual is not.
     variance = max(float((residuals[known] ** 2).mean()), float((error[known] ** 2).mean()))
-    return SvdPqLearned(
-        level.mean, p, start, level.shrinkage, level.variance, max(variance, MIN_VARIANCE), settings
-    )
+    variance = max(variance, MIN_VARIANCE)
+    return SvdPqLearned(mean, p, start, shrinkage, level_variance, variance, settings)
 
 
 def _descend(values: Array, q: Array, p: Array, settings: SvdPqSettings, epochs: int) -> Array:

@@ -8,10 +8,8 @@ Only the summary of a run and what its ``RunGroup`` names stay in memory; the fa
 runs would fill it. They are written to files by the process that makes the run.
 """
 
-import csv
 import dataclasses
 import gzip
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 
 from wharfinger.experiments import parallel
 from wharfinger.experiments.statistics import MeanInterval, interval
+from wharfinger.files.tabular import csv_text
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.results.outcome import Fate, Outcome, Series
 from wharfinger.simulator.run import RunSpec
@@ -188,9 +187,7 @@ def kept_of(outcome: Outcome, group: RunGroup) -> KeptRun:
 
 def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
     """CSV without a header; ``.gz`` is packed, reproducibly, and such files can be concatenated."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(_cells, rows))
-    content = text.getvalue().encode()
+    content = csv_text(map(_cells, rows)).encode()
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 

@@ -258,9 +258,9 @@ IBENCH_FIGURE54 = GroundTruthStudy(
     notes=(
         f"Platform {WITH_SMT} has hardware threads here whatever the regime says.",
         (
-            "Sources of a core do the same to one another and to whoever shares it; they exist "
-            "only where threads share cores. Memory's and the last-level cache's wait for one "
-            "memory, and together they have more threads than an 8-core server."
+            "Sources of a core affect one another as they affect programs that share it; they "
+            "exist only where threads share cores. Memory's and the last-level cache's wait for "
+            "one memory, and together they have more threads than an 8-core server."
         ),
     ),
     remarks=_remarks,

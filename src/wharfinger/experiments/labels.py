@@ -1,7 +1,6 @@
 """Labels on the lines themselves, where they are furthest from one another; for ``plots.py``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
 Array = NDArray[np.float64]
 
@@ -20,35 +20,30 @@ MARGIN_PIXELS = 2.0
 """Around a label."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """Centre and size of a label, in pixels."""
-
-    x: float
-    y: float
-    half_width: float
-    half_height: float
-
-    def overlaps(self, other: "_Box") -> bool:
-        return (
-            abs(self.x - other.x) < self.half_width + other.half_width
-            and abs(self.y - other.y) < self.half_height + other.half_height
-        )
-
-
 def on_lines(axes: "Axes", lines: "Sequence[Line2D]") -> None:
     """Write each visible line's label on it; the axes must not change afterwards."""
     across = np.linspace(axes.bbox.x0, axes.bbox.x1, PLACES)
     heights = np.array([_heights(axes, line, across) for line in lines])
-    placed: list[_Box] = []
+    placed: list[Bbox] = []
     for number, line in enumerate(lines):
-        text = _text(axes, line)
+        text = axes.text(
+            0.0,
+            0.0,
+            str(line.get_label()),
+            color=line.get_color(),
+            fontsize=11,
+            horizontalalignment="center",
+            verticalalignment="center_baseline",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9},
+            zorder=line.get_zorder() + 1,
+        )
         box = _place(text, axes, across, heights, number, placed)
         if box is None:
             text.remove()
             continue
         placed.append(box)
-        x, y = axes.transData.inverted().transform((box.x, box.y))
+        centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        x, y = axes.transData.inverted().transform(centre)
         text.set_position((float(x), float(y)))
 
 
@@ -63,52 +58,38 @@ def _heights(axes: "Axes", line: "Line2D", across: Array) -> Array:
     return np.where((heights >= box.y0) & (heights <= box.y1), heights, np.nan)
 
 
-def _text(axes: "Axes", line: "Line2D") -> "Text":
-    return axes.text(
-        0.0,
-        0.0,
-        str(line.get_label()),
-        color=line.get_color(),
-        fontsize=11,
-        horizontalalignment="center",
-        verticalalignment="center_baseline",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9},
-        zorder=line.get_zorder() + 1,
-    )
-
-
 def _place(
-    text: "Text", axes: "Axes", across: Array, heights: Array, number: int, placed: Sequence[_Box]
-) -> _Box | None:
-    size = text.get_window_extent()
-    half_width, half_height = size.width / 2 + MARGIN_PIXELS, size.height / 2 + MARGIN_PIXELS
+    text: "Text",
+    axes: "Axes",
+    across: Array,
+    heights: Array,
+    number: int,
+    placed: "Sequence[Bbox]",
+) -> "Bbox | None":
+    size = text.get_window_extent().padded(MARGIN_PIXELS)
     best, least = None, np.inf
     for x in across:
-        beneath = np.abs(across - x) <= half_width
+        beneath = np.abs(across - x) <= size.width / 2
         own = heights[number][beneath]
         if np.isnan(own).any():
             continue
-        box = _Box(float(x), float(own.mean()), half_width, half_height)
+        to_x, to_y = x - (size.x0 + size.x1) / 2, own.mean() - (size.y0 + size.y1) / 2
+        box = size.translated(to_x, to_y)
         cost = _cost(box, axes, own, np.delete(heights, number, axis=0)[:, beneath], placed)
         if cost < least:
             best, least = box, cost
     return best
 
 
-def _cost(box: _Box, axes: "Axes", own: Array, others: Array, placed: Sequence[_Box]) -> float:
+def _cost(box: "Bbox", axes: "Axes", own: Array, others: Array, placed: "Sequence[Bbox]") -> float:
     """Penalties: outside of the axes, on labels or other lines, on a steep piece, near lines."""
-    inside = axes.bbox
-    if not (
-        inside.x0 <= box.x - box.half_width
-        and box.x + box.half_width <= inside.x1
-        and inside.y0 <= box.y - box.half_height
-        and box.y + box.half_height <= inside.y1
-    ):
+    inside, half_height = axes.bbox, box.height / 2
+    if np.any(box.min < inside.min) or np.any(box.max > inside.max):
         return 1e6
-    on_labels = sum(box.overlaps(other) for other in placed)
-    away = np.abs(others - box.y)
-    on_lines = float((away < box.half_height).mean(axis=1).sum()) if len(others) else 0.0
-    near = np.nanmin(away, initial=10 * box.half_height) if others.size else 0.0
-    free = min(1.0, float(near) / (4 * box.half_height))
-    steep = float(np.ptp(own)) / box.half_height
+    on_labels = box.count_overlaps(placed)
+    away = np.abs(others - own.mean())
+    on_lines = float((away < half_height).mean(axis=1).sum()) if len(others) else 0.0
+    near = np.nanmin(away, initial=10 * half_height) if others.size else 0.0
+    free = min(1.0, float(near) / (4 * half_height))
+    steep = float(np.ptp(own)) / half_height
     return 100 * on_labels + 2 * on_lines + 0.15 * steep - 0.5 * free

@@ -64,9 +64,9 @@ def each(
         RuntimeError: A fault in the work, with the item's name and the traceback from there.
         Unavailable: A process was killed.
     """
-    tell = progress or (lambda _done, _all: None)
+    report = progress or (lambda _done, _all: None)
     count = min(processes or len(os.sched_getaffinity(0)), len(items))
-    results = _here(work, items, tell) if count <= 1 else _elsewhere(work, items, count, tell)
+    results = _here(work, items, report) if count <= 1 else _elsewhere(work, items, count, report)
     ended: dict[int, Result] = {}
     for at, result in results:
         if isinstance(result, _Failure):
@@ -76,33 +76,33 @@ def each(
 
 
 def _here(
-    work: Callable[[Item], Result], items: Sequence[Item], tell: Progress
+    work: Callable[[Item], Result], items: Sequence[Item], report: Progress
 ) -> Iterator[tuple[int, Result | _Failure]]:
-    tell(0, len(items))
+    report(0, len(items))
     for at, item in enumerate(items):
         yield at, _attempt(work, item)
-        tell(at + 1, len(items))
+        report(at + 1, len(items))
 
 
 def _elsewhere(
-    work: Callable[[Item], Result], items: Sequence[Item], count: int, tell: Progress
+    work: Callable[[Item], Result], items: Sequence[Item], count: int, report: Progress
 ) -> Iterator[tuple[int, Result | _Failure]]:
     with _workers(count) as pool:
         with _interrupts_held():
             futures = {pool.submit(_attempt, work, item): at for at, item in enumerate(items)}
-        for future in _as_they_end(futures, tell):
+        for future in _as_they_end(futures, report):
             yield futures[future], _result(future)
 
 
 def _as_they_end(
-    futures: "dict[Future[Result], int]", tell: Progress
+    futures: "dict[Future[Result], int]", report: Progress
 ) -> "Iterator[Future[Result]]":
     pending = set(futures)
     while pending:
-        tell(len(futures) - len(pending), len(futures))
+        report(len(futures) - len(pending), len(futures))
         ended, pending = wait(pending, TICK_SECONDS, FIRST_COMPLETED)
         yield from sorted(ended, key=futures.__getitem__)
-    tell(len(futures), len(futures))
+    report(len(futures), len(futures))
 
 
 def _result(future: "Future[Result]") -> Result:

@@ -24,7 +24,6 @@ from wharfinger.experiments.ground_truth import (
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
-from wharfinger.simulator.truth.physics.bubble import bubble, contention_of
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import MIB
 from wharfinger.simulator.truth.physics.named import (
@@ -34,6 +33,7 @@ from wharfinger.simulator.truth.physics.named import (
 )
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
+from wharfinger.simulator.truth.physics.sources import bubble, contention_of
 from wharfinger.simulator.truth.physics.truth import Physics
 
 PLATFORM = "e5-2670"
@@ -250,11 +250,11 @@ PYTHIA_FIGURE6 = GroundTruthStudy(
             "nothing."
         ),
         (
-            "A cache-bound service loses most of what it can lose to the first neighbor, and "
-            "neighbors take cache and bandwidth from one another: the sum is too high, the more "
-            "the more there are. One that waits for memory loses ever more as the bandwidth "
-            "fills, and a bubble that fits into the cache shows it little of that: there the sum "
-            "is too low."
+            "A cache-bound service loses most of what it can lose to the first co-runner, and "
+            "co-runners take cache and bandwidth from one another: the sum is too high, the more "
+            "so with more of them. A service that waits for memory loses ever more as the "
+            "bandwidth fills, and a bubble that fits into the cache hardly shows that: there the "
+            "sum is too low."
         ),
     ),
     pictures=(

@@ -19,7 +19,7 @@ from wharfinger.errors import InvalidInput
 RESULTS = "results.json"
 """Identifies a directory of results."""
 INPUTS = "inputs"
-MOST_COPIED_BYTES = 5_000_000
+MAX_COPIED_BYTES = 5_000_000
 """Of all inputs; larger ones are recorded by their digest alone."""
 
 
@@ -54,7 +54,7 @@ class Workspace:
         That is the directory itself where they are too large together.
         """
         paths = [path for name in names if (path := directory / name).is_file()]
-        keep = sum(path.stat().st_size for path in paths) <= MOST_COPIED_BYTES
+        keep = sum(path.stat().st_size for path in paths) <= MAX_COPIED_BYTES
         copies = self.folder / INPUTS
         if keep:
             copies.mkdir(exist_ok=True)

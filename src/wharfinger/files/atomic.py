@@ -1,11 +1,28 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and descriptors that are closed."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
+@contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    """The descriptor, closed at the end."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    with closing_fd(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
+        os.fsync(descriptor)
+
+
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file: whoever reads it, also after a crash, has the old or the new one."""
+    """Replace a file durably: readers, also after a crash, have the old or the new one."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -15,8 +32,4 @@ def write_whole(path: Path, data: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(path.parent)

@@ -26,6 +26,7 @@ from typing import Annotated
 import msgspec
 
 from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.processes import ProcessIdentity
 
 CANCELLED = "cancelled\n"
@@ -127,20 +128,15 @@ def open_run_dir(run_dir: Path) -> Iterator[int]:
             directory = os.open(run_dir, flags)
     except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise NotFound(f"{run_dir}: no run directory: {error.strerror}") from error
-    try:
+    with closing_fd(directory):
         yield directory
-    finally:
-        os.close(directory)
 
 
 def _take_back_rights(run_dir: Path) -> None:
     # A workload of our own user may have removed them.
     flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    directory = os.open(run_dir, flags)
-    try:
+    with closing_fd(os.open(run_dir, flags)) as directory:
         os.chmod(f"/proc/self/fd/{directory}", 0o700)  # noqa: PTH101 - a descriptor, not a path
-    finally:
-        os.close(directory)
 
 
 def write_synced(directory: int, name: str, text: str) -> None:
@@ -148,14 +144,11 @@ def write_synced(directory: int, name: str, text: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, 0o600, dir_fd=directory)
-    try:
+    with closing_fd(os.open(name, flags, 0o600, dir_fd=directory)) as fd:
         view = memoryview(text.encode())
-        while view:  # A disk that fills up takes a part first, and only then says so.
+        while view:  # a disk that fills up accepts a part before the error
             view = view[os.write(fd, view) :]
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def replace_synced(directory: int, name: str, text: str) -> None:
@@ -172,13 +165,11 @@ def _read_regular(directory: int, name: str, position: int, limit_bytes: int) ->
         fd = os.open(name, flags, dir_fd=directory)
     except OSError:
         return None
-    try:
+    with closing_fd(fd):
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             return None
         return os.pread(fd, min(limit_bytes, max(0, status.st_size - position)), position)
-    finally:
-        os.close(fd)
 
 
 def read_text(directory: int, name: str) -> str | None:

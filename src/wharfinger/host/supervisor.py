@@ -20,6 +20,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.processes import send_signal
 from wharfinger.host.run_dir import (
@@ -31,9 +32,8 @@ from wharfinger.host.run_dir import (
 )
 
 MIN_LOG_CAP_BYTES = 4096
-MAX_SPEC_BYTES = 16 << 20
-MIN_MILLICPUS = 10
-"""Less is rounded up to this, the smallest quota of the kernel."""
+_MAX_SPEC_BYTES = 16 << 20
+_MIN_MILLICPUS = 10  # the kernel's smallest quota; less is rounded up
 _MAX_MILLICPUS = 8_192_000
 _SPEC_FD = 3
 _NOTICE_FD = 4
@@ -91,9 +91,9 @@ class LaunchSpec:
         """The format that ``native/supervisor/spec.c`` reads; else ``InvalidInput``."""
         _check_launch(self)
         encoded = b"".join(_encode_field(name, value) for name, value in self._fields())
-        if len(encoded) > MAX_SPEC_BYTES:
+        if len(encoded) > _MAX_SPEC_BYTES:
             raise InvalidInput(
-                f"command and env: {len(encoded)} bytes; shorten them to {MAX_SPEC_BYTES}"
+                f"command and env: {len(encoded)} bytes; shorten them to {_MAX_SPEC_BYTES}"
             )
         return encoded
 
@@ -111,7 +111,7 @@ class LaunchSpec:
             yield "freezer", self.freezer
         yield from (("cpu", cpu) for cpu in self.cpus)
         yield "nice", self.nice
-        yield "cpu_millicpus", encode_pace(self.cpu_millicpus)
+        yield "cpu_millicpus", _encode_pace(self.cpu_millicpus)
         yield from (("rlimit", ":".join(map(str, limit))) for limit in self.rlimits)
         yield "end", ""
 
@@ -174,8 +174,8 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
             notice_fd, noticing_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             until_launched.callback(os.close, notice_fd)
             with (
-                _closing(_high(noticing_fd)) as noticing_fd,
-                _closing(_sealed_memfd(encoded)) as spec_fd,
+                closing_fd(_high(noticing_fd)) as noticing_fd,
+                closing_fd(_sealed_memfd(encoded)) as spec_fd,
             ):
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
             # Two descriptors have just been closed, which makes room for this one.
@@ -262,7 +262,7 @@ def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
         InvalidInput: Not a share of CPU time.
         OutOfSpace: There is no room to write it; the former share stays.
     """
-    _put(run_dir, "pace", encode_pace(cpu_millicpus) + "\n")
+    _put(run_dir, "pace", _encode_pace(cpu_millicpus) + "\n")
     send_signal(pidfd, signal.SIGUSR1)
 
 
@@ -304,17 +304,17 @@ def _check_launch(spec: LaunchSpec) -> None:
         raise InvalidInput(f"log_cap_bytes: {spec.log_cap_bytes}; give {MIN_LOG_CAP_BYTES} or more")
 
 
-def encode_pace(cpu_millicpus: int | None) -> str:
+def _encode_pace(cpu_millicpus: int | None) -> str:
     """A share of CPU time as the supervisor reads it; ``None`` = no limit, else ``InvalidInput``.
 
-    >>> encode_pace(250), encode_pace(3), encode_pace(None)
+    >>> _encode_pace(250), _encode_pace(3), _encode_pace(None)
     ('250', '10', 'max')
     """
     if cpu_millicpus is None:
         return "max"
     if not 0 < cpu_millicpus <= _MAX_MILLICPUS:
         raise InvalidInput(f"cpu_millicpus: {cpu_millicpus}; give 1 to {_MAX_MILLICPUS}")
-    return str(max(MIN_MILLICPUS, cpu_millicpus))
+    return str(max(_MIN_MILLICPUS, cpu_millicpus))
 
 
 def _decimal_seconds(seconds: float) -> str:
@@ -331,17 +331,9 @@ def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
     return name.encode() + b"=" + encoded + b"\0"
 
 
-@contextlib.contextmanager
-def _closing(fd: int) -> Iterator[int]:
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
 def _high(fd: int) -> int:
     """The descriptor, moved beyond those that a launch redirects."""
-    with _closing(fd):
+    with closing_fd(fd):
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _NOTICE_FD + 1)
 
 

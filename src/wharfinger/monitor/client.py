@@ -86,8 +86,7 @@ class MeterClient:
     def hasten(self, tell_newest: TellNewest | None) -> None:
         """Report all workloads each second, until called with ``None``."""
         self._tell_newest = tell_newest
-        if self._channel is not None:
-            self._send({"hasten": tell_newest is not None})
+        self._send({"hasten": tell_newest is not None})
 
     def forget(self, key: str) -> None:
         """Stop measuring a workload."""
@@ -95,8 +94,7 @@ class MeterClient:
         spec = self._specs.pop(key, None)
         if spec is None:
             return
-        if self._channel is not None:
-            self._send({"forget": [key]})
+        self._send({"forget": [key]})
         if spec.command:
             kill_commands([key])
 

@@ -53,7 +53,9 @@ class Command:
             return None
         self._drain(process)
         if process.poll() is None:
-            self._kill_if_late(process)
+            if time.monotonic() - self._began > self._limit_seconds:
+                self.close()
+                raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
             return None
         self._drain(process)
         began, output = self._began, self._output
@@ -61,8 +63,10 @@ class Command:
         self.close()
         if why_not_run:
             raise ReaderError(f"cannot run {self._command[0]}: {why_not_run}")
+        if process.returncode > 128:
+            raise ReaderError(f"{self._command[0]} was ended by signal {process.returncode - 128}")
         if process.returncode != 0:
-            raise ReaderError(f"{self._command[0]} {_how_it_ended(process.returncode)}")
+            raise ReaderError(f"{self._command[0]} ended with status {process.returncode}")
         printed = numbers(output.decode(errors="replace"))
         self._begin()
         return began, printed
@@ -104,11 +108,6 @@ class Command:
                 if time.monotonic() - self._began > self._limit_seconds:
                     return
 
-    def _kill_if_late(self, process: subprocess.Popen[bytes]) -> None:
-        if time.monotonic() - self._began > self._limit_seconds:
-            self.close()
-            raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
-
 
 def _complaint(reader: subprocess.Popen[bytes]) -> str:
     if reader.returncode != _NOT_RUN or reader.stderr is None:
@@ -117,12 +116,6 @@ def _complaint(reader: subprocess.Popen[bytes]) -> str:
     with suppress(BlockingIOError):
         return os.read(reader.stderr.fileno(), MAX_BYTES).decode(errors="replace")
     return ""
-
-
-def _how_it_ended(status: int) -> str:
-    if status > 128:
-        return f"was ended by signal {status - 128}"
-    return f"ended with status {status}"
 
 
 def numbers(output: str) -> dict[str, float]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.descriptors import call_libc
 from wharfinger.host.processes import descendants, measure_tree
 
@@ -103,12 +104,9 @@ def open_counters(events: Sequence[tuple[int, int]], group: str, root_pid: int) 
 
 def _open_event(event: tuple[int, int], group: str, root_pid: int, into: list[int]) -> None:
     if group:
-        directory = os.open(group, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with closing_fd(os.open(group, os.O_RDONLY | os.O_CLOEXEC)) as directory:
             cpus = range(os.cpu_count() or 1)
             into.extend(_open(event, directory, cpu, _PID_CGROUP) for cpu in cpus)
-        finally:
-            os.close(directory)
         return
     into.extend(_open(event, pid, -1, 0) for pid in sorted(descendants(root_pid)))
     if not into:

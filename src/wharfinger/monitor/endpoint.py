@@ -106,8 +106,10 @@ class Endpoint:
             self._begin()
             return None
         if request.result is None:
-            self._check_time(request)
-            return None
+            if time.monotonic() - request.began < self._limit_seconds:
+                return None
+            request.end()
+            raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
         self._begin()
         if isinstance(request.result, ReaderError):
             raise request.result
@@ -117,12 +119,6 @@ class Endpoint:
         """End the request."""
         if self._request is not None:
             self._request.end()
-
-    def _check_time(self, request: _Request) -> None:
-        if time.monotonic() - request.began < self._limit_seconds:
-            return
-        request.end()
-        raise ReaderError(f"{self._url}: no answer within {self._limit_seconds:g} s")
 
     def _begin(self) -> None:
         self._request = _Request(self._url)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count, takewhile
 
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.descriptors import call_libc
 from wharfinger.model.performance import Quantity
 from wharfinger.monitor.messages import Channel, make_pair
@@ -78,11 +79,8 @@ class Inside:
 def enter(pid: int) -> None:
     """Enter a process's namespaces, and drop capabilities that reach beyond; ``OSError``."""
     own = os.readlink("/proc/self/ns/user") == os.readlink(f"/proc/{pid}/ns/user")  # noqa: PTH115 - no file
-    pidfd = os.pidfd_open(pid)
-    try:
+    with closing_fd(os.pidfd_open(pid)) as pidfd:
         call_libc("setns", pidfd, _OTHERS if own else _OTHERS | _USER)
-    finally:
-        os.close(pidfd)
     os.chdir("/")
     for capability in takewhile(_is_capability, count()):
         if capability not in _KEPT_CAPABILITIES:

@@ -67,14 +67,12 @@ class Meter:
         for key in message.get("forget", ()):
             self._forget(key)
         for text in message.get("watch", ()):
-            self._begin(WatchSpec.from_json(text))
+            spec = WatchSpec.from_json(text)
+            self._forget(spec.key)
+            self._write_note(spec.key)
+            self._watches[spec.key] = Watch(spec)
+            self._write_note("")
         return True
-
-    def _begin(self, spec: WatchSpec) -> None:
-        self._forget(spec.key)
-        self._write_note(spec.key)
-        self._watches[spec.key] = Watch(spec)
-        self._write_note("")
 
     def _forget(self, key: str) -> None:
         watch = self._watches.pop(key, None)

@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 from wharfinger.errors import NotFound
+from wharfinger.files.atomic import closing_fd
 from wharfinger.host.run_dir import read_output
 
 CHUNK_BYTES = 65536
@@ -99,20 +100,14 @@ class FileStream:
         """The lines since the last call."""
         # A FIFO or a terminal in its place must neither block nor become ours.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags)
-        try:
-            return self._new_lines(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def _new_lines(self, descriptor: int) -> list[str]:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(22, "it is no regular file")
-        identity = (status.st_dev, status.st_ino)
-        if identity != self._identity or status.st_size < self._offset:
-            self._identity, self._offset, self._lines = identity, 0, LineStream()
-        begin = max(self._offset, status.st_size - CHUNK_BYTES)
-        data = os.pread(descriptor, CHUNK_BYTES, begin)
+        with closing_fd(os.open(self._path, flags)) as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(22, "it is no regular file")
+            identity = (status.st_dev, status.st_ino)
+            if identity != self._identity or status.st_size < self._offset:
+                self._identity, self._offset, self._lines = identity, 0, LineStream()
+            begin = max(self._offset, status.st_size - CHUNK_BYTES)
+            data = os.pread(descriptor, CHUNK_BYTES, begin)
         gap, self._offset = begin > self._offset, begin + len(data)
         return self._lines.feed(data, after_gap=gap)

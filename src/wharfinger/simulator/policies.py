@@ -142,19 +142,19 @@ class Trained:
         workload = action.workload
         bound = workload.target.latency if workload.target else None
         try:
-            found = self._classifier.classify(action.measurements, workload.type, bound)
-            found = self._pairs.complete(found, action.measurements)
+            alone = self._classifier.classify(action.measurements, workload.type, bound)
+            classification = self._pairs.complete(alone, action.measurements)
         except WharfingerError as error:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
-        return ev.WorkloadClassified(action.key, found)
+        return ev.WorkloadClassified(action.key, classification)
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         """The training set, profiled exhaustively."""
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
         for name in self._setup.training:
-            found = self._campaign.measure(name, sources)
-            if found is not None:
-                for kind, row in self._rows(found).items():
+            measured = self._campaign.measure(name, sources)
+            if measured is not None:
+                for kind, row in self._rows(measured).items():
                     rows.setdefault(kind, {})[name] = row
         made = {kind: UtilityMatrix.of(kind, known) for kind, known in rows.items()}
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}

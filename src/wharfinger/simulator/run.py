@@ -9,7 +9,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import Any, cast
 from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.core.loop import Loop, Perform
 from wharfinger.core.pipeline import Manager
-from wharfinger.core.ports import OF_AN_ENGINE, Port, port_of, unanswerable
+from wharfinger.core.ports import OF_AN_ENGINE, Port, unanswerable
 from wharfinger.core.seams.placement import PlacementPolicy, ServerIndex
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.core.settings import CoreSettings
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Plan, Refusal
@@ -205,6 +206,7 @@ class Simulation:
         spec: Policy, seed, and what is wanted of the run.
 
     Attributes:
+        driver: Its core, log and ports; another core may take its place.
         deciders: Answer questions in place of the policy, by name.
     """
 
@@ -214,8 +216,8 @@ class Simulation:
         self._estimates = estimates = _estimates(spec, setup)
         self.placement = TimedPlacement(estimates.policy.placement)
         policy = replace(estimates.policy, placement=self.placement)
-        self.manager = Manager(policy, settings=CoreSettings(keep_ended=spec.keep_ended))
-        estimates.decide_for(self.manager)
+        manager = Manager(policy, settings=CoreSettings(keep_ended=spec.keep_ended))
+        estimates.decide_for(manager)
         self.cluster = SimulatedCluster(
             EventLoop(),
             setup.truth,
@@ -240,6 +242,13 @@ class Simulation:
         self._requests: deque[ev.Report | ev.Request] = deque()
         self.provisioner = SimulatedProvisioner(self.cluster, setup, self._requests.append)
         self.deciders: dict[str, Decider] = {}
+        ports: dict[Port, Perform] = {
+            **dict.fromkeys(OF_AN_ENGINE, self._ask_engine),
+            Port.CLASSIFIER: self._classify,
+            Port.PROVISIONER: self.provisioner.perform,
+            Port.DECIDER: self._ask_decider,
+        }
+        self.driver = Loop(manager, self._log, ports, self._requests.extend)
         self._recording: Recording | None = None
         self._next_job = 0
         self._outages_left = len(setup.faults.outages)
@@ -248,12 +257,19 @@ class Simulation:
         self._decided_at = 0.0
         self._ends: dict[str, str] = {}
 
+    @property
+    def manager(self) -> Manager:
+        """The core."""
+        return self.driver.core
+
     # --- the run -----------------------------------------------------------------------------
 
     def run(self, progress: Progress | None = None) -> Outcome:
         """All of it."""
-        began = time.perf_counter()
-        with self._recorded(), _seldom_collected():
+        began, file = time.perf_counter(), self._spec.record
+        head = {k: v for k, v in asdict(self._spec).items() if k not in NOT_RECORDED}
+        recorded = Recording.open(file, head) if file else nullcontext()
+        with recorded as self._recording, _seldom_collected():
             self.start()
             until = self.setup.until_seconds
             self._go_on(inf if until is None else until, progress)
@@ -299,26 +315,25 @@ class Simulation:
 
     def pump(self) -> None:
         """What was reported or asked goes through the core, and what it wants is done."""
-        requests, engine, manager = self._requests, self.engine, self.manager
+        requests, engine, driver = self._requests, self.engine, self.driver
         busy = False
         while True:
             requests.extend(engine.take())
             if not requests:
                 break
             busy = True
-            event = requests.popleft()
-            step = manager.handle(self.loop.now, event)
-            if len(step.events) > 1:
-                self._decided_at = self.loop.now
-            for logged in step.events:
-                if isinstance(logged, _MAY_END):
-                    self._note_end(logged)
-            if self._recording is not None and step.events:
-                self._recording.write(self.loop.now, step.events)
-            for action in step.actions:
-                self._perform(action)
+            driver.turn(self.loop.now, (requests.popleft(),))
         if busy:
             self._set_wake()
+
+    def _log(self, now: float, events: Sequence[ev.Event]) -> None:
+        if len(events) > 1:
+            self._decided_at = now
+        for event in events:
+            if isinstance(event, _MAY_END):
+                self._note_end(event)
+        if self._recording is not None:
+            self._recording.write(now, events)
 
     def _note_end(self, event: ev.WorkloadRejected | ev.WorkloadRevoked | _AboutAKey) -> None:
         """How a workload has ended, in the core's words: it may forget its record."""
@@ -335,18 +350,18 @@ class Simulation:
             account.ended_at = now
         self.cluster.ledger.mark(now, most=len(self._ends) <= MOST * len(self.setup.jobs))
 
-    def _perform(self, action: act.Action) -> None:
-        port = port_of(action)
-        if port in OF_AN_ENGINE:
-            self.engine.perform(cast("act.EngineAction", action))
-        elif isinstance(action, act.ClassifyWorkload):
-            self._requests.append(self._estimates.classify(action))
-        elif port is Port.PROVISIONER:
-            self.provisioner.perform(action)
-        elif isinstance(action, act.DecidePlacement) and action.decider in self.deciders:
-            self.deciders[action.decider](action, self._requests.append)
+    def _ask_engine(self, action: act.Action) -> None:
+        self.engine.perform(cast("act.EngineAction", action))
+
+    def _classify(self, action: act.Action) -> None:
+        self._requests.append(self._estimates.classify(cast("act.ClassifyWorkload", action)))
+
+    def _ask_decider(self, action: act.Action) -> None:
+        question = cast("act.DecidePlacement", action)
+        if question.decider in self.deciders:
+            self.deciders[question.decider](question, self._requests.append)
         else:
-            self._requests.extend(unanswerable(action))
+            self._requests.extend(unanswerable(question))
 
     # --- what happens of itself ------------------------------------------------------------------
 
@@ -441,15 +456,6 @@ class Simulation:
 
     # --- what came of it -------------------------------------------------------------------------
 
-    @contextmanager
-    def _recorded(self) -> Iterator[None]:
-        if self._spec.record is None:
-            yield
-            return
-        head = {k: v for k, v in asdict(self._spec).items() if k not in NOT_RECORDED}
-        with Recording.open(self._spec.record, head) as self._recording:
-            yield
-
     def fates(self) -> tuple[Fate, ...]:
         """Of all that were submitted, in order of arrival."""
         now = self.loop.now
@@ -498,14 +504,6 @@ class Simulation:
             series,
             self.setup.notes,
         )
-
-    def record_of(self, name: str) -> WorkloadRecord:
-        """The core's record of a workload, for ``explain``.
-
-        Raises:
-            NotFound: It had not arrived when the run was over.
-        """
-        return self.manager.find(name)
 
 
 @contextmanager

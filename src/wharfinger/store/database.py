@@ -99,7 +99,7 @@ class Database:
             return self._room.room_bytes()
 
     def check_room(self, needed_bytes: int) -> None:
-        """Make sure that the floor stays free when this much is written."""
+        """Make sure that the floor stays free when this much is written, else ``OutOfSpace``."""
         with system_errors(self.files.directory):
             self._room.check(needed_bytes)
 

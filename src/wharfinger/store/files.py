@@ -7,6 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from wharfinger.errors import OutOfSpace
+from wharfinger.files.atomic import closing_fd, sync_directory
 from wharfinger.store.base import Position
 
 _MEBIBYTE = 1 << 20
@@ -79,17 +80,9 @@ class Files:
         _keep(self.wal, damaged_wal)
         self.shared_memory.unlink(missing_ok=True)
         _keep(self.database, damaged)
-        self.sync_directory()
+        sync_directory(self.directory)
         self.salvaged(number).rename(self.database)
-        self.sync_directory()
-
-    def sync_directory(self) -> None:
-        """Make names durable."""
-        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(self.directory)
 
 
 def _keep(path: Path, kept: Path) -> None:
@@ -218,12 +211,9 @@ class Room:
 
     def _allocate(self) -> bool:
         try:
-            descriptor = os.open(self._reserve, _CREATE, 0o600)
-            try:
+            with closing_fd(os.open(self._reserve, _CREATE, 0o600)) as descriptor:
                 os.posix_fallocate(descriptor, 0, self._reserve_bytes)
                 os.ftruncate(descriptor, self._reserve_bytes)
-            finally:
-                os.close(descriptor)
         except OSError:
             # Another process took the room. Half a reserve would look like one: remove it.
             with contextlib.suppress(OSError):

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from wharfinger.errors import StoreDamaged, Unavailable
+from wharfinger.files.atomic import sync_directory
 from wharfinger.store import schema
 from wharfinger.store.base import GENESIS, DamageReport, Position
 from wharfinger.store.faults import UNKNOWN_SEQUENCE, noted_damage
@@ -143,7 +144,7 @@ def _open_for_writing(files: Files) -> sqlite3.Connection:
         schema.migrate(connection)
         if new:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            files.sync_directory()
+            sync_directory(files.directory)
         # Left by a reader; under the exclusive lock it is unused.
         files.shared_memory.unlink(missing_ok=True)
     except BaseException:

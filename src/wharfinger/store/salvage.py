@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from wharfinger.errors import StoreDamaged
+from wharfinger.files.atomic import sync_directory
 from wharfinger.store import schema
 from wharfinger.store.base import GENESIS, DamageReport, Position, link, seal
 from wharfinger.store.faults import noted_damage
@@ -75,7 +76,7 @@ def salvage(
         _build(files, source, report, raw_head).rename(files.salvaged(number))
     finally:
         files.clear_building()
-    files.sync_directory()
+    sync_directory(files.directory)
     files.install(number)
 
 

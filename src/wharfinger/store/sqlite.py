@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from wharfinger.errors import OutOfSpace, StoreDamaged
+from wharfinger.files.atomic import sync_directory
 from wharfinger.store.base import (
     DamageReport,
     LogEntry,
@@ -204,7 +205,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         return self._database.room_bytes()
 
     def check_room(self) -> None:
-        """Make sure that new work can be logged."""
+        """Make sure that new work can be logged, else ``OutOfSpace``."""
         self._database.check_room(0)
 
     # --- reading --------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def _open(files: Files, head: Head, *, accept_loss: bool) -> Opened:
         opened = open_whole(files, head, accept_loss=accept_loss)
         try:
             head.create(opened.end)
-            files.sync_directory()
+            sync_directory(files.directory)
         except BaseException:
             head.close()
             opened.connection.close()

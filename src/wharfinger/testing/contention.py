@@ -62,14 +62,14 @@ def _check(model: ContentionModel, seed: int) -> None:
     servers = [_draw(random, view.platforms[at]) for at in view.platform.tolist()]
     _check_empty(model.table(), view, newcomers, expect)
     table = _with_history(model, servers, random)
-    found = answers(table, view, newcomers)
-    expect(found == answers(table, view, newcomers), "asked again, it answers otherwise")
+    first = answers(table, view, newcomers)
+    expect(first == answers(table, view, newcomers), "asked again, it answers otherwise")
     fresh = _table(model, servers)
-    expect(found == answers(fresh, view, newcomers), "its history shows")
+    expect(first == answers(fresh, view, newcomers), "its history shows")
     for row, server in enumerate(servers):
         asks = table.put(row, server.platform, server.residents)
         expect(not asks, "it asks for another look where nothing has changed")
-    expect(found == answers(table, view, newcomers), "putting again changes it")
+    expect(first == answers(table, view, newcomers), "putting again changes it")
     _check_bounds(table, view, newcomers, expect)
     _check_one_more(model, servers, view, newcomers, expect)
 
@@ -125,8 +125,8 @@ def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequ
         cost.waste,
     )
     words = [assessment.worst(row) for row in rows if cost.violation[row] > 0]
-    known = assessment.correctable
-    slowed = [row for row in rows if known is not None and known.mean[row] > 0]
+    correctable = assessment.correctable
+    slowed = [r for r in rows if correctable is not None and correctable.mean[r] > 0]
     numbers = [sorted(assessment.numbers(row).items()) for row in slowed]
     rounded = [[(key, round(value, DIGITS)) for key, value in each] for each in numbers]
     return (

@@ -10,7 +10,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
 
@@ -332,15 +332,3 @@ class EngineCheck(Protocol):
 
     def __call__(self, harness: EngineHarness) -> None:
         """Check it."""
-
-
-def add_check(checks: list[EngineCheck], check: Callable[[EngineTrial], None]) -> EngineCheck:
-    """Make a check of a function of an open engine, and add it to these."""
-
-    @wraps(check)
-    def checked(harness: EngineHarness) -> None:
-        with harness.trial() as trial:
-            check(trial)
-
-    checks.append(checked)
-    return checked

@@ -22,8 +22,7 @@ def check_provisioning(provisioning: ProvisioningPolicy, *, rounds: int = 200) -
 
     * It releases only servers that were acquired, each once, and orders only with a platform.
     * Each order and release has its reason; the record says the same as the verdict.
-    * When it has ordered all that it wants, it wants no more: asked at every step, it would order
-      for ever.
+    * When it has ordered all that it wants, it wants no more.
     * It wants to be asked again only later than now.
     * The same question has the same answer, and asking changes nothing.
 

@@ -1,4 +1,4 @@
-"""Checks that hold an estimator to what everybody who uses one relies on.
+"""Checks that hold an estimator to what its users rely on.
 
 They fit it to made-up matrices, whole and hostile ones, the same on every machine. For your own
 estimator, in a test::

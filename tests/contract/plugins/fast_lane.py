@@ -1,5 +1,6 @@
 """An admission with two queues that diverts, waits, and remembers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wharfinger.core import events as ev
@@ -63,9 +64,10 @@ class FastLane:
     def blocks(self, reason: ReasonCode) -> bool:
         return reason is ReasonCode.NO_ROOM
 
-    def observe(self, time: float, event: object, note: str) -> str | None:
+    def observe(self, time: float, events: Sequence[ev.Event], note: str) -> str | None:
         """How many were diverted."""
-        return str(int(note or 0) + 1) if isinstance(event, ev.WorkloadDiverted) else None
+        diverted = sum(isinstance(event, ev.WorkloadDiverted) for event in events)
+        return str(int(note or 0) + diverted) if diverted else None
 
     def _decision(self, accepted: bool, reason: ReasonCode, message: str) -> Decision:
         would_change = "" if accepted else "fewer waiting workloads"

@@ -48,7 +48,7 @@ class Trial:
         return [event for _, event in self.log if isinstance(event, kind)]
 
     def record(self, name: str) -> Any:
-        return self.simulation.record_of(name)
+        return self.simulation.manager.find(name)
 
     def reasons(self, name: str) -> list[str]:
         return [str(made.decision.reason) for made in self.record(name).decisions]
@@ -69,7 +69,7 @@ class Trial:
         """A new process around what the old one would have found on disk."""
         simulation, self.processes = self.simulation, self.processes + 1
         state = decode_state(encode_state(simulation.manager.state))
-        simulation.manager = Manager(simulation.manager.policy, settings=CORE, state=state)
+        simulation.driver.core = Manager(simulation.manager.policy, settings=CORE, state=state)
         self.watch()
         simulation.engine.close()
         simulation.engine = SimulatedEngine(simulation.cluster)

@@ -8,8 +8,16 @@ from wharfinger.errors import InvalidInput
 from wharfinger.estimators import Matrix, RowScale, Transform
 from wharfinger.estimators.conditional import Gaussian
 from wharfinger.estimators.estimator import RowPrediction
-from wharfinger.estimators.evaluation import EvaluationPlan, Strategy, evaluate, revealed, splits
-from wharfinger.estimators.metrics import outcome, regret, summary
+from wharfinger.estimators.evaluation import (
+    EvaluationPlan,
+    Strategy,
+    evaluate,
+    outcome,
+    regret,
+    revealed,
+    splits,
+    summary,
+)
 
 NAN = float("nan")
 

@@ -103,7 +103,7 @@ def test_what_was_read_is_kept_with_its_digest(tmp_path: Path):
 
 
 def test_large_inputs_are_named_and_not_copied(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(module, "MOST_COPIED_BYTES", 3)
+    monkeypatch.setattr(module, "MAX_COPIED_BYTES", 3)
     (tmp_path / "pairs.csv").write_text("a,b\n")
     with workspace(None) as space:
         assert space.read(tmp_path, ["pairs.csv"]) == tmp_path

@@ -197,7 +197,7 @@ def test_quasar_learns_from_the_training_set_and_places_by_scores():
     outcome = simulation.run()
     baseline = run(RunSpec("quasar-ec2", "least-loaded", servers=28, workloads=60))
     assert outcome.summary["qos_kept_fraction"] > baseline.summary["qos_kept_fraction"] - 0.2
-    records = [simulation.record_of(job.name) for job in simulation.setup.jobs]
+    records = [simulation.manager.find(job.name) for job in simulation.setup.jobs]
     scored = [r for r in records if r.classification and r.classification.tolerated]
     assert len(scored) > len(records) / 2
     assert all(0 <= e.mean <= 100 for r in scored for e in r.classification.caused.values())

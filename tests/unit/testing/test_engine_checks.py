@@ -11,7 +11,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine
 from wharfinger.testing import EngineHarness, MemoryCluster, MemoryEngine, MemoryPrograms
-from wharfinger.testing import run_checks as checks
+from wharfinger.testing import engine as checks
 from wharfinger.testing.memory import make_server
 
 
@@ -86,4 +86,4 @@ def test_a_broken_promise_is_found(
 
 def test_what_a_harness_can_not_make_happen_is_said(tmp_path: Path) -> None:
     with pytest.raises(unittest.SkipTest, match="make_elsewhere"):
-        checks.servers_that_left_while_nobody_watched_take_nothing_with_them(harness(tmp_path))
+        checks.servers_that_left_unwatched_take_nothing_with_them(harness(tmp_path))

@@ -1,9 +1,10 @@
 """The seam of admission: what may come in, where it waits, and what is served next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wharfinger.core.events import Event
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import AdmissionVerdict, ReviewVerdict
 from wharfinger.model.decisions import ReasonCode
@@ -48,8 +49,8 @@ class AdmissionPolicy(PolicyPart, Protocol):
     def blocks(self, reason: ReasonCode) -> bool:
         """Whether one that can't be placed for this reason holds up those behind it."""
 
-    def observe(self, time: float, event: object, note: str) -> str | None:
-        """What is to be remembered after an event, as a string; ``None`` = what was.
+    def observe(self, time: float, events: Sequence[Event], note: str) -> str | None:
+        """What is to be remembered after a step, as a string; ``None`` = what was.
 
         The core logs it (``PolicyNoted``) and hands it back in ``AdmissionView.note``.
         """

@@ -7,7 +7,7 @@ names the file and the kernel's error. From the kernel's side to ours:
 * ``hierarchy``: where this process stands, and what limits it there;
 * ``claim``: our own base group in each hierarchy, or why not;
 * ``control``: what can be done, and the workloads' groups;
-* ``group``: one workload's group, with ``limits`` and ``kill``.
+* ``group``: one workload's group, with its ``limits``.
 """
 
 from wharfinger.host.cgroups.control import CgroupControl, discover

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.errors import EngineFault
-from wharfinger.host.cgroups.files import (
-    make_directory,
-    read_text,
-    remove_directory,
-    subdirectories,
-    write_value,
-)
+from wharfinger.host.cgroups import files
 from wharfinger.host.cgroups.hierarchy import Hierarchy
 from wharfinger.host.cgroups.limits import UNIFIED
 
@@ -103,7 +97,7 @@ def enable(group: Path, controllers: Iterable[str]) -> None:
     delegated = _words(group / "cgroup.subtree_control")
     for name in controllers:
         if name not in delegated:
-            write_value(group / "cgroup.subtree_control", f"+{name}")
+            files.write_value(group / "cgroup.subtree_control", f"+{name}")
 
 
 def release(claim: GroupClaim, *, pid: int) -> None:
@@ -111,14 +105,14 @@ def release(claim: GroupClaim, *, pid: int) -> None:
 
     Groups with processes stay, and with them all that they depend on.
     """
-    for server in subdirectories(claim.base):
-        remove_directory(server)
-    if not remove_directory(claim.base) or not claim.enabled:
+    for server in files.subdirectories(claim.base):
+        files.remove_directory(server)
+    if not files.remove_directory(claim.base) or not claim.enabled:
         return
     # Another manager's groups in the same place keep the controllers: the kernel says EBUSY.
     with suppress(EngineFault):
         for name in claim.enabled:
-            write_value(claim.parent / "cgroup.subtree_control", f"-{name}")
+            files.write_value(claim.parent / "cgroup.subtree_control", f"-{name}")
         _leave_leaf(claim.parent, pid)
 
 
@@ -127,18 +121,18 @@ def _refused(fault: object) -> Refused:
 
 
 def _words(path: Path) -> frozenset[str]:
-    return frozenset((read_text(path) or "").split())
+    return frozenset((files.read_text(path) or "").split())
 
 
 def _make_base(base: Path) -> None:
-    make_directory(base)
+    files.make_directory(base)
     _check_writable(base / "cgroup.procs")
 
 
 def _drop(base: Path) -> None:
     """Remove a base that can't be used; one with workloads in it stays."""
     with suppress(EngineFault):
-        remove_directory(base)
+        files.remove_directory(base)
 
 
 def _check_writable(file: Path) -> None:
@@ -148,7 +142,7 @@ def _check_writable(file: Path) -> None:
 
 def _outside_leaf(own: Path) -> Path:
     """Our group as it was before a manager that we descend from moved into a leaf of it."""
-    siblings = subdirectories(own.parent) if own.name == _LEAF else ()
+    siblings = files.subdirectories(own.parent) if own.name == _LEAF else ()
     ours = any(group.name.startswith(BASE_PREFIX) for group in siblings)
     return own.parent if ours else own
 
@@ -166,7 +160,7 @@ def _delegate(parent: Path, wanted: list[str], pid: int) -> tuple[list[str], dic
     enabled, refusals = [], {}
     for name in lacking:
         try:
-            write_value(parent / "cgroup.subtree_control", f"+{name}")
+            files.write_value(parent / "cgroup.subtree_control", f"+{name}")
             enabled.append(name)
         except EngineFault as fault:
             refusals[name] = _refused(fault)
@@ -184,13 +178,13 @@ def _enter_leaf(parent: Path, pid: int) -> Refused | None:
             "divides only a group without processes"
         )
     try:
-        make_directory(parent / _LEAF)
-        write_value(parent / _LEAF / "cgroup.procs", str(pid))
+        files.make_directory(parent / _LEAF)
+        files.write_value(parent / _LEAF / "cgroup.procs", str(pid))
     except EngineFault as fault:
         return _refused(fault)
     return None
 
 
 def _leave_leaf(parent: Path, pid: int) -> None:
-    write_value(parent / "cgroup.procs", str(pid))
-    remove_directory(parent / _LEAF)
+    files.write_value(parent / "cgroup.procs", str(pid))
+    files.remove_directory(parent / _LEAF)

@@ -137,6 +137,7 @@ class CgroupControl:
 
 
 def _weigh(claim: GroupClaim, directory: Path, cpu_count: int) -> None:
+    """Make our group weigh one process per CPU; all workloads would weigh as one otherwise."""
     if "cpu" in claim.controllers:
         file = FILES[Means.WEIGHT][claim.version][1]
         weight = weight_of(cpu_count * MILLICPUS_PER_CPU, claim.version)

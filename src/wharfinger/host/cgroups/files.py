@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wharfinger.errors import EngineFault
+from wharfinger.files.atomic import closing_fd
 
 _READ_BYTES = 1 << 16
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
@@ -30,14 +31,11 @@ def fault(action: str, error: OSError) -> EngineFault:
 
 def read_bytes(path: Path) -> bytes:
     """The whole file; ``OSError`` as the kernel gives it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         chunks = []
         while chunk := os.read(descriptor, _READ_BYTES):
             chunks.append(chunk)
         return b"".join(chunks)
-    finally:
-        os.close(descriptor)
 
 
 def read_text(path: Path) -> str | None:
@@ -67,11 +65,8 @@ def read_field(path: Path, name: str) -> int | None:
 
 def write_raw(path: Path, value: str) -> None:
     """Write ``value`` in one call; ``OSError`` as the kernel gives it."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)) as descriptor:
         os.write(descriptor, value.encode())
-    finally:
-        os.close(descriptor)
 
 
 def write_value(path: Path, value: str) -> None:

@@ -3,17 +3,23 @@
 Made by ``CgroupControl.create`` or found again from what ``to_plain`` wrote. A group may be
 gone, wholly or in some hierarchies, at any moment: what is read is then ``None`` or empty, and
 killing and removing find nothing to do.
+
+It kills by ``cgroup.kill``, which no fork outruns. An older kernel kills each process until none is
+left, with ``pids.max`` at 0 and the group frozen where possible, so that no process forks faster.
 """
 
-from collections.abc import Mapping
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.host.cgroups import files
 from wharfinger.host.cgroups.claim import BASE_PREFIX
-from wharfinger.host.cgroups.files import read_field, read_int, remove_tree, wait_until
-from wharfinger.host.cgroups.kill import Freezer, kill_until_empty, pids_beneath
 from wharfinger.host.cgroups.limits import (
     UNIFIED,
     Limits,
@@ -21,16 +27,15 @@ from wharfinger.host.cgroups.limits import (
     Paths,
     ResizeRefused,
     file_of,
-    limit_writes,
-    memory_limit_bytes,
-    memory_use_bytes,
+    read_number,
     resize_memory,
-    write_all,
+    set_limits,
 )
 
 # A process enters the groups in this order. Those by which it can be found and killed come first:
 # one that dies half-way leaves nothing that can't be found.
 _ENTRY_ORDER = (UNIFIED, "freezer", "pids", "memory", "cpuset", "cpuacct", "cpu")
+_FREEZE_SECONDS = 0.5
 
 
 class GroupUsage(NamedTuple):
@@ -39,6 +44,27 @@ class GroupUsage(NamedTuple):
     cpu_seconds: float | None
     memory_bytes: int | None
     processes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Freezer:
+    """What suspends a group: its directory in a hierarchy that can, and that one's version."""
+
+    group: Path
+    version: int
+
+    def set(self, *, frozen: bool) -> None:
+        """Ask the kernel to freeze or thaw the group; it takes effect a little later."""
+        if self.version == 2:
+            files.write_value(self.group / "cgroup.freeze", "1" if frozen else "0")
+        else:
+            files.write_value(self.group / "freezer.state", "FROZEN" if frozen else "THAWED")
+
+    def is_frozen(self) -> bool:
+        """Whether no process of the group runs any more."""
+        if self.version == 2:
+            return files.read_field(self.group / "cgroup.events", "frozen") == 1
+        return files.read_text(self.group / "freezer.state") == "FROZEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +137,12 @@ class Group:
 
         Lowering memory below what can't be reclaimed is refused; it never kills.
         """
-        former = memory_limit_bytes(self.paths)
+        former = read_number(self.paths, Means.MEMORY)
         refused = resize_memory(self.paths, limits.memory_bytes)
         if refused is not None:
             return refused
         try:
-            write_all(limit_writes(self.paths, limits))
+            set_limits(self.paths, limits)
         except EngineFault:
             if former is not None:
                 resize_memory(self.paths, former)
@@ -128,20 +154,20 @@ class Group:
         tracked = next((path for path in self.directories if path.is_dir()), None)
         return GroupUsage(
             cpu_seconds=_cpu_seconds(self.paths),
-            memory_bytes=memory_use_bytes(self.paths),
+            memory_bytes=read_number(self.paths, Means.MEMORY_USE),
             processes=None if tracked is None else len(pids_beneath(tracked)),
         )
 
     def out_of_memory_kills(self) -> int | None:
         """Processes killed for exceeding the limit on memory; ``None`` = unknown."""
         events = file_of(self.paths, Means.MEMORY_EVENTS)
-        return read_field(events, "oom_kill") if events else None
+        return files.read_field(events, "oom_kill") if events else None
 
     def freeze(self, timeout_seconds: float = 1.0) -> bool:
         """Suspend all its processes; whether none runs any more after that time."""
         freezer = self._need_freezer()
         freezer.set(frozen=True)
-        return wait_until(freezer.is_frozen, timeout_seconds)
+        return files.wait_until(freezer.is_frozen, timeout_seconds)
 
     def thaw(self) -> None:
         """Resume its processes."""
@@ -176,7 +202,9 @@ class Group:
         A killed process leaves its group a little later: the timeout is for that.
         """
         # Each is tried, even when one before it stays.
-        return wait_until(lambda: all([*map(remove_tree, self.directories)]), timeout_seconds)
+        return files.wait_until(
+            lambda: all([*map(files.remove_tree, self.directories)]), timeout_seconds
+        )
 
     def _freezer(self) -> Freezer | None:
         if UNIFIED in self.paths and (self.paths[UNIFIED] / "cgroup.freeze").exists():
@@ -195,11 +223,98 @@ class Group:
 
 def _cpu_seconds(paths: Paths) -> float | None:
     if UNIFIED in paths:  # v2 counts CPU time with no controller at all
-        microseconds = read_field(paths[UNIFIED] / "cpu.stat", "usage_usec")
+        microseconds = files.read_field(paths[UNIFIED] / "cpu.stat", "usage_usec")
         if microseconds is not None:
             return microseconds / 1e6
     if "cpuacct" in paths:
-        nanoseconds = read_int(paths["cpuacct"] / "cpuacct.usage")
+        nanoseconds = files.read_int(paths["cpuacct"] / "cpuacct.usage")
         if nanoseconds is not None:
             return nanoseconds / 1e9
     return None
+
+
+def pids_beneath(group: Path) -> tuple[int, ...]:
+    """The processes in a group and in the groups that it made beneath itself."""
+    pids: set[int] = set()
+    groups = [group]
+    for part in groups:
+        groups.extend(files.subdirectories(part))
+        pids.update(map(int, (files.read_text(part / "cgroup.procs") or "").split()))
+    return tuple(sorted(pids))
+
+
+def kill_until_empty(
+    pids: Callable[[], tuple[int, ...]],
+    *,
+    kill_file: Path | None,
+    freezer: Freezer | None,
+    pids_max: Path | None,
+    timeout_seconds: float,
+) -> bool:
+    """Kill all, repeatedly and at least once, until the time is over; whether none is left.
+
+    Args:
+        pids: The processes now.
+        kill_file: The group's ``cgroup.kill``, where the kernel has it.
+        freezer: The group's, where it has one.
+        pids_max: The group's ``pids.max``, where there is one.
+        timeout_seconds: From the first kill.
+    """
+    struck = kill_file is not None and _strike(kill_file)
+    if not struck and pids_max is not None:
+        with suppress(OSError):  # the group is gone, or the kills below report it
+            files.write_raw(pids_max, "0")
+
+    def none_left() -> bool:
+        if not pids():
+            return True
+        # After cgroup.kill no process forks any more, and what is dying would not freeze.
+        with nullcontext() if struck else _frozen(freezer):
+            _kill_each(pids)
+        return not pids()
+
+    return files.wait_until(none_left, timeout_seconds)
+
+
+def _strike(kill_file: Path) -> bool:
+    """Whether the kernel accepted it."""
+    try:
+        files.write_raw(kill_file, "1")
+    except OSError as error:
+        # No such file: an older kernel, or the group is gone. EOPNOTSUPP: it is threaded.
+        if error.errno in {errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP}:
+            return False
+        raise files.fault(f"write '1' to {kill_file}", error) from error
+    return True
+
+
+@contextmanager
+def _frozen(freezer: Freezer | None) -> Iterator[None]:
+    if freezer is None or not freezer.group.is_dir():
+        yield
+        return
+    freezer.set(frozen=True)
+    try:
+        # A process in uninterruptible sleep may not freeze in time, but can't fork either.
+        files.wait_until(freezer.is_frozen, _FREEZE_SECONDS)
+        yield
+    finally:
+        freezer.set(frozen=False)  # what is killed dies only when it is thawed
+
+
+def _kill_each(pids: Callable[[], tuple[int, ...]]) -> None:
+    """SIGKILL to each process, never to another that reuses its pid.
+
+    A pid that is listed before and after its pidfd was opened is a process of this group, or one
+    that is dead already.
+    """
+    with ExitStack() as opened:
+        descriptors: dict[int, int] = {}
+        for pid in pids():
+            with suppress(ProcessLookupError):
+                descriptors[pid] = os.pidfd_open(pid)
+                opened.callback(os.close, descriptors[pid])
+        for pid in pids():
+            if pid in descriptors:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptors[pid], signal.SIGKILL)

@@ -19,7 +19,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 UNIFIED = "unified"
 """The key of the v2 directory among a group's paths."""
 
-PERIOD_MICROSECONDS = 100_000
+_PERIOD_MICROSECONDS = 100_000
 _MIN_QUOTA_MICROSECONDS = 1_000
 # Per CPU (what one ordinary process weighs), smallest, largest: cpu.shares and cpu.weight.
 _WEIGHTS = {1: (1024, 2, 262_144), 2: (100, 1, 10_000)}
@@ -58,12 +58,18 @@ FILES: Mapping[Means, Mapping[int, tuple[str, str]]] = {
 def file_of(paths: Paths, means: Means) -> Path | None:
     """The group's file for a means; ``None`` where no hierarchy of it has the controller."""
     for version, (controller, file) in FILES[means].items():
-        if controller in paths and (version == 2) == on_v2(paths, controller):
+        if controller in paths and (version == 2) == _on_v2(paths, controller):
             return paths[controller] / file
     return None
 
 
-def on_v2(paths: Paths, controller: str) -> bool:
+def read_number(paths: Paths, means: Means) -> int | None:
+    """The number in the group's file; ``None`` = unknown, or no limit."""
+    file = file_of(paths, means)
+    return read_int(file) if file else None
+
+
+def _on_v2(paths: Paths, controller: str) -> bool:
     """Whether the group has the controller on v2."""
     return controller in paths and paths[controller] == paths.get(UNIFIED)
 
@@ -108,7 +114,7 @@ class Limits:
         """CPU time per period of 100 ms, at least the kernel's 1 ms; ``None`` = no quota."""
         if self.best_effort:
             return None
-        asked = self.cpu_millicpus * PERIOD_MICROSECONDS // MILLICPUS_PER_CPU
+        asked = self.cpu_millicpus * _PERIOD_MICROSECONDS // MILLICPUS_PER_CPU
         return max(_MIN_QUOTA_MICROSECONDS, asked)
 
     def weight(self, version: int) -> int:
@@ -123,7 +129,7 @@ def weight_of(cpu_millicpus: int, version: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class _Write:
     """One value for one kernel file; one that is ``optional`` may not exist in this kernel."""
 
     path: Path
@@ -131,9 +137,13 @@ class Write:
     optional: bool = False
 
 
-def write_all(writes: Iterable[Write]) -> None:
-    """Carry out all writes in order; after a failure, restore the files before it."""
-    done: list[Write] = []
+def set_limits(paths: Paths, limits: Limits) -> None:
+    """Write all limits but memory; after a failure, restore those before it."""
+    _write_all(_limit_writes(paths, limits))
+
+
+def _write_all(writes: Iterable[_Write]) -> None:
+    done: list[_Write] = []
     for write in writes:
         former = read_text(write.path)
         if former is None and write.optional:
@@ -146,36 +156,36 @@ def write_all(writes: Iterable[Write]) -> None:
                     write_raw(earlier.path, earlier.value)
             raise
         if former:
-            done.append(Write(write.path, former))
+            done.append(_Write(write.path, former))
 
 
-def limit_writes(paths: Paths, limits: Limits) -> tuple[Write, ...]:
+def _limit_writes(paths: Paths, limits: Limits) -> tuple[_Write, ...]:
     """All limits but memory, in the order that the kernel requires."""
-    writes: list[Write] = []
+    writes: list[_Write] = []
     if cpuset := paths.get("cpuset"):
         numbers = {"cpuset.mems": limits.memory_nodes, "cpuset.cpus": limits.cpus}
         for file, allowed in numbers.items():
             if allowed:
-                writes.append(Write(cpuset / file, ",".join(map(str, sorted(allowed)))))
+                writes.append(_Write(cpuset / file, ",".join(map(str, sorted(allowed)))))
     if cpu := paths.get("cpu"):
-        writes += _cpu_writes(cpu, limits, 2 if on_v2(paths, "cpu") else 1)
+        writes += _cpu_writes(cpu, limits, 2 if _on_v2(paths, "cpu") else 1)
     if pids := paths.get("pids"):
-        writes.append(Write(pids / "pids.max", str(limits.max_processes)))
+        writes.append(_Write(pids / "pids.max", str(limits.max_processes)))
     return tuple(writes)
 
 
-def _cpu_writes(group: Path, limits: Limits, version: int) -> list[Write]:
+def _cpu_writes(group: Path, limits: Limits, version: int) -> list[_Write]:
     quota = limits.quota_microseconds
-    weight = Write(group / FILES[Means.WEIGHT][version][1], str(limits.weight(version)))
+    weight = _Write(group / FILES[Means.WEIGHT][version][1], str(limits.weight(version)))
     # The kernel refuses a weight while a group is idle, so idle is left first and entered last.
-    writes = [Write(group / "cpu.idle", "0", optional=True), weight]
+    writes = [_Write(group / "cpu.idle", "0", optional=True), weight]
     if version == 2:
-        writes.append(Write(group / "cpu.max", f"{quota or 'max'} {PERIOD_MICROSECONDS}"))
+        writes.append(_Write(group / "cpu.max", f"{quota or 'max'} {_PERIOD_MICROSECONDS}"))
     else:
-        writes.append(Write(group / "cpu.cfs_period_us", str(PERIOD_MICROSECONDS)))
-        writes.append(Write(group / "cpu.cfs_quota_us", str(quota or -1)))
+        writes.append(_Write(group / "cpu.cfs_period_us", str(_PERIOD_MICROSECONDS)))
+        writes.append(_Write(group / "cpu.cfs_quota_us", str(quota or -1)))
     if limits.best_effort:
-        writes.append(Write(group / "cpu.idle", "1", optional=True))
+        writes.append(_Write(group / "cpu.idle", "1", optional=True))
     return writes
 
 
@@ -184,14 +194,14 @@ def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
     if "memory" not in paths:
         return None
     group, value = paths["memory"], str(memory_bytes)
-    former = memory_limit_bytes(paths)
+    former = read_number(paths, Means.MEMORY)
     rising = former is not None and memory_bytes > former
-    if not on_v2(paths, "memory"):
-        alone = Write(group / "memory.limit_in_bytes", value)
-        with_swap = Write(group / "memory.memsw.limit_in_bytes", value, optional=True)
+    if not _on_v2(paths, "memory"):
+        alone = _Write(group / "memory.limit_in_bytes", value)
+        with_swap = _Write(group / "memory.memsw.limit_in_bytes", value, optional=True)
         try:
             # Memory + swap may never be limited below memory alone.
-            write_all((with_swap, alone) if rising else (alone, with_swap))
+            _write_all((with_swap, alone) if rising else (alone, with_swap))
         except EngineFault as fault:
             # v1 reclaims what it can, and says EBUSY when that is not enough.
             if isinstance(fault.__cause__, OSError) and fault.__cause__.errno == errno.EBUSY:
@@ -199,20 +209,20 @@ def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
             raise
         return None
     writes = (
-        Write(group / "memory.max", value),
-        Write(group / "memory.swap.max", "0", optional=True),
+        _Write(group / "memory.max", value),
+        _Write(group / "memory.swap.max", "0", optional=True),
         # After one process is killed for memory, the state of the others is unknown: the kernel
         # then kills all of them, and the kill is reported.
-        Write(group / "memory.oom.group", "1", optional=True),
+        _Write(group / "memory.oom.group", "1", optional=True),
     )
     if not rising:
         return _lower_memory(paths, memory_bytes, writes)
-    write_all(writes)
+    _write_all(writes)
     return None
 
 
 def _lower_memory(
-    paths: Paths, memory_bytes: int, writes: tuple[Write, ...]
+    paths: Paths, memory_bytes: int, writes: tuple[_Write, ...]
 ) -> ResizeRefused | None:
     """v2 kills to reach a lower ``memory.max``, so the use is brought down first.
 
@@ -223,28 +233,17 @@ def _lower_memory(
     former_high = read_text(high) or "max"
     write_value(high, str(memory_bytes))
     try:
-        if (memory_use_bytes(paths) or 0) > memory_bytes:
+        if (read_number(paths, Means.MEMORY_USE) or 0) > memory_bytes:
             return _refused(paths, memory_bytes)
-        write_all(writes)
+        _write_all(writes)
     finally:
         write_value(high, former_high)
     return None
 
 
 def _refused(paths: Paths, memory_bytes: int) -> ResizeRefused:
+    used_bytes = read_number(paths, Means.MEMORY_USE)
     return ResizeRefused(
-        f"memory cannot be limited to {memory_bytes} bytes: {memory_use_bytes(paths)} bytes are "
-        "in use and the kernel could not reclaim enough of them"
+        f"memory cannot be limited to {memory_bytes} bytes: {used_bytes} bytes are in use and the "
+        "kernel could not reclaim enough of them"
     )
-
-
-def memory_limit_bytes(paths: Paths) -> int | None:
-    """The limit now; ``None`` = none."""
-    file = file_of(paths, Means.MEMORY)
-    return read_int(file) if file else None
-
-
-def memory_use_bytes(paths: Paths) -> int | None:
-    """What counts against the limit now, page cache included; ``None`` = unknown."""
-    file = file_of(paths, Means.MEMORY_USE)
-    return read_int(file) if file else None

@@ -4,8 +4,10 @@ Head-of-line blocking within a priority, so that small workloads do not starve a
 no server could take even when empty does not block. Best-effort work has its own queue.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wharfinger.core import events as ev
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.verdicts import Admit, ReviewVerdict
 from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
@@ -71,6 +73,6 @@ class Fifo:
         """Only for want of room that will come free."""
         return reason in _COMES_FREE
 
-    def observe(self, time: float, event: object, note: str) -> str | None:
+    def observe(self, time: float, events: Sequence[ev.Event], note: str) -> str | None:
         """Nothing is remembered."""
         return None

@@ -100,22 +100,18 @@ class Campaign:
 
         Under a name of its own: measurements here err otherwise than later ones.
         """
-        known = self._jobs.get(application)
-        if known is not None:
-            type_ = known.workload.type
-            workload = replace(
-                known.workload,
-                name=_TRAINING + application,
-                type=WorkloadType.SINGLE_NODE if known.best_effort else type_,
-                profile=Profile(ProfileMode.COPY),
-            )
-            return replace(known, workload=workload, phases=())
+        job, copied = self._jobs.get(application), Profile(ProfileMode.COPY)
+        if job is not None:
+            type_ = WorkloadType.SINGLE_NODE if job.best_effort else job.workload.type
+            name = _TRAINING + application
+            workload = replace(job.workload, name=name, type=type_, profile=copied)
+            return replace(job, workload=workload, phases=())
         cpu, memory = self._setup.needs.get(application, (self._columns[-1], 1))
         workload = Workload(
             _TRAINING + application,
             WorkloadType.BATCH,
             Run((APPLICATION, application)),
-            profile=Profile(ProfileMode.COPY),
+            profile=copied,
         )
         return Job(workload, application, work=1.0, cpu_millicpus=cpu, memory_bytes=memory)
 

@@ -1,6 +1,6 @@
 """How a run was over time, for pictures: changes are noted as they happen, and binned at the end.
 
-Only where somebody asks for it: a run of many servers has many changes.
+Only on request: a run of many servers has many changes.
 """
 
 from array import array

@@ -94,20 +94,19 @@ def arrival_times(
     base = _base(arrivals, count, gap_seconds, random)
     if arrivals.bursts is None or not count:
         return base
-    both: Array = np.sort(np.concatenate([base, _burst_times(arrivals.bursts, base, random)]))
-    return both[:count]
+    both = np.concatenate([base, _burst_times(arrivals.bursts, base, random)])
+    return np.sort(both)[:count]
 
 
 def _recorded(recorded: Recorded, count: int) -> Array:
     column = recorded.column
     lines = read_table(recorded.path, [column], exact=False)
-    times = np.sort(np.array([line.number_of(column) for line in lines]))
+    times: Array = np.sort(np.array([line.number_of(column) for line in lines]))
     if len(times) < count:
         raise InvalidInput(
             f"{recorded.path}: {len(times)} arrivals for {count} workloads; ask for fewer"
         )
-    first: Array = (times[:count] - times[:1]) * recorded.unit_seconds
-    return first
+    return (times[:count] - times[:1]) * recorded.unit_seconds
 
 
 def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
@@ -138,8 +137,7 @@ def _base(arrivals: Arrivals, count: int, gap_seconds: float, random: np.random.
             gaps = np.maximum(random.normal(gap_seconds, arrivals.spread_seconds, count), 0.0)
         case Pattern.POISSON:
             gaps = random.exponential(gap_seconds, count)
-    times: Array = np.cumsum(gaps)
-    return times
+    return np.cumsum(gaps)
 
 
 def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Array:
@@ -148,5 +146,4 @@ def _burst_times(bursts: Bursts, base: Array, random: np.random.Generator) -> Ar
     number = number if bursts.times is None else min(number, bursts.times)
     starts = (1 + np.arange(number)) * bursts.every_seconds
     within = random.uniform(0.0, bursts.within_seconds, (number, bursts.size))
-    times: Array = (starts[:, None] + within).ravel()
-    return times
+    return (starts[:, None] + within).ravel()

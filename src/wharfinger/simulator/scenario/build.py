@@ -16,7 +16,7 @@ from wharfinger.manifest.kinds import closest
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
-from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern, arrival_times, base_gap
+from wharfinger.simulator.scenario.arrivals import arrival_times, base_gap
 from wharfinger.simulator.scenario.population import (
     Draft,
     World,
@@ -60,13 +60,9 @@ _AFTER = 4.0  # times the longest workload, for which faults are drawn after the
 def build(
     scenario: Scenario, seed: int, servers: int | None = None, workloads: int | None = None
 ) -> Setup:
-    """One run's world: the same for the same arguments, on every machine.
+    """All that is drawn for one run: the same for the same arguments, on every machine.
 
-    Args:
-        scenario: As stated.
-        seed: Of all that is drawn.
-        servers: Number of servers instead of the stated one, in the same proportions.
-        workloads: Likewise.
+    ``servers`` and ``workloads`` replace the stated numbers, in the same proportions.
 
     Raises:
         InvalidInput: Files that it names are wrong, or it contradicts them.
@@ -218,7 +214,7 @@ def _from_trace(
     jobs, skipped = chosen_jobs(trace, source, groups, workloads, streams)
     cpus = {application_of(job): job.cpu_millicpus for job in jobs}
     span = {application_of(job): job.servers for job in jobs if job.servers > 1}
-    truth = _plain(groups, cpus, span=span)
+    truth = _plain(groups, cpus, {}, span)
     notes = (f"rows of the trace that were left out: {tell(skipped)}",) if skipped else ()
     applications = tuple(dict.fromkeys(map(application_of, jobs)))
     return World(scenario, streams, groups, truth, applications, jobs, notes)
@@ -236,14 +232,14 @@ def _undisturbed(scenario: Scenario, groups: Sequence[ServerGroup]) -> Undisturb
                     "in a class above; give it another name"
                 )
     cpus = {name: cpu for name, (cpu, _) in meant.items()}
-    return _plain(groups, cpus, {name: rate for name, (_, rate) in meant.items() if rate})
+    return _plain(groups, cpus, {name: rate for name, (_, rate) in meant.items() if rate}, {})
 
 
 def _plain(
     groups: Sequence[ServerGroup],
     cpus: dict[str, int],
-    per_cpu: dict[str, float] | None = None,
-    span: dict[str, int] | None = None,
+    per_cpu: dict[str, float],
+    span: dict[str, int],
 ) -> Undisturbed:
     return Undisturbed(
         cpus,
@@ -355,17 +351,11 @@ def _population(world: World, workloads: int | None) -> tuple[list[Draft], list[
         return drafts, [job.arrives_at for job in world.trace_jobs]
     drafts = draw_population(world, workloads)
     arrivals = world.scenario.arrivals
-    gap = _gap(world, drafts, arrivals)
+    gap = arrivals.every_seconds or 0.0
+    if arrivals.load is not None and drafts:
+        gap = base_gap(mean_gap(world, drafts, arrivals.load), arrivals.bursts)
     random = world.streams.of("arrivals")
     return drafts, arrival_times(arrivals, len(drafts), gap, random).tolist()
-
-
-def _gap(world: World, drafts: Sequence[Draft], arrivals: Arrivals) -> float:
-    if arrivals.pattern is Pattern.AT_ONCE or arrivals.recorded or not drafts:
-        return 0.0
-    if arrivals.every_seconds is not None:
-        return arrivals.every_seconds
-    return base_gap(mean_gap(world, drafts, arrivals.load or 1.0), arrivals.bursts)
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:

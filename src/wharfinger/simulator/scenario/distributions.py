@@ -68,8 +68,7 @@ class Distribution:
             case Shape.LOGNORMAL:
                 # exp(mu + sigma²/2) is the mean.
                 values = random.lognormal(log(self.mean) - self.sigma**2 / 2, self.sigma, count)
-        clipped: Array = np.clip(values, self.low, self.high)
-        return clipped
+        return values.clip(self.low, self.high)
 
 
 def constant(value: float) -> Distribution:

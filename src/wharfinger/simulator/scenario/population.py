@@ -35,9 +35,7 @@ class World:
 
     Attributes:
         scenario: With classes and servers filled in.
-        streams: Of the run.
         groups: Of servers, as many as run.
-        applications: All that may come.
         trace_jobs: The workloads, where a trace states them.
         notes: What a reader of results should know.
         needs: Of the physics: thousandths of a CPU that each application can use on a server, and
@@ -103,7 +101,6 @@ class Draft:
     """One workload, drawn, but without name, arrival, target and reservation; see also ``Job``.
 
     Attributes:
-        of: Its class.
         goal: Two even draws, for its target: which platform, which share.
         name: In its trace; empty = it is numbered.
         seconds: Of a job with phases: its duration, each phase alone on its best platform.
@@ -241,13 +238,9 @@ def mean_gap(world: World, drafts: Sequence[Draft], load: float) -> float:
         return 0.0
     demand = sum(cpu_seconds(world, draft) for draft in drafts) / len(drafts)
     cpus = [group.cpu_millicpus / 1000 * group.count for group in world.groups]
-    capacity = sum(
-        times * _relative(world.rates_of(application), cpus)
-        for application, times in Counter(draft.application for draft in drafts).items()
-    ) / len(drafts)
-    return demand / (load * capacity)
-
-
-def _relative(rates: Sequence[float], cpus: Sequence[float]) -> float:
-    best = max(rates)
-    return sum(rate / best * each for rate, each in zip(rates, cpus, strict=True))
+    capacity = 0.0
+    for application, times in Counter(draft.application for draft in drafts).items():
+        rates = world.rates_of(application)
+        best = max(rates)
+        capacity += times * sum(rate / best * cpu for rate, cpu in zip(rates, cpus, strict=True))
+    return demand / (load * (capacity / len(drafts)))

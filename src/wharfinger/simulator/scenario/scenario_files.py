@@ -93,12 +93,9 @@ def _scenario_file(path: Path) -> Scenario:
 
 
 def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenario:
-    """A scenario from YAML 1.2 or JSON in UTF-8, one document.
+    """A scenario from YAML 1.2 or JSON in UTF-8, one document, which messages call ``source``.
 
-    Args:
-        text: The document.
-        source: Its name in messages.
-        directory: Absolute; relative paths start from it.
+    Relative paths start from the directory, which is absolute.
 
     Raises:
         InvalidManifest: With all that is wrong.

@@ -3,7 +3,7 @@
 Everything is drawn before the run begins, so that two policies see the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -113,20 +113,17 @@ def draw_faults(
     return replace(faults, outages=tuple(in_order), mtbf_seconds=None)
 
 
-def _merged(outages: Iterable[Outage]) -> Iterator[Outage]:
+def _merged(outages: Iterable[Outage]) -> list[Outage]:
     """One where several of a server overlap."""
-    last: Outage | None = None
+    merged: list[Outage] = []
     for outage in sorted(outages, key=lambda outage: (outage.server, outage.at_seconds)):
-        if last is None:
-            last = outage
-        elif outage.server != last.server or outage.at_seconds > last.end_seconds:
-            yield last
-            last = outage
+        last = merged[-1] if merged else None
+        if last is None or outage.server != last.server or outage.at_seconds > last.end_seconds:
+            merged.append(outage)
         else:
             end = max(last.end_seconds, outage.end_seconds)
-            last = Outage(last.server, last.at_seconds, end - last.at_seconds)
-    if last is not None:
-        yield last
+            merged[-1] = replace(last, for_seconds=end - last.at_seconds)
+    return merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,8 @@ def _names(drafts: Sequence[Draft]) -> Iterator[str]:
 def _workload(world: World, draft: Draft, name: str) -> Workload:
     """As its user submits it; its reservation is what it really needs."""
     each, type_ = draft.of, draft.type
+    # A service has a load generator, so that profiling runs can measure it.
+    load_command = (APPLICATION, draft.application, "load") if draft.load else None
     return Workload(
         name,
         type_,
@@ -74,18 +76,17 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
         _reservation(_needed(world, draft), draft.memory_bytes),
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
-        # A service has a load generator, so that profiling runs can measure it.
-        _measure(load_command=draft.load and (APPLICATION, draft.application, "load")),
+        _measure(load_command=load_command),
     )
 
 
 def _target(world: World, draft: Draft) -> Target | None:
     if draft.best_effort or draft.type is WorkloadType.BEST_EFFORT:
         return None
-    if draft.load is not None:
-        load, stated = draft.of.load, draft.of.throughput_per_second
-        flat = load and load.base_per_second == load.most_per_second
-        return Target(stated or (load.base_per_second if load and flat else None), draft.of.latency)
+    load = draft.of.load
+    if load is not None:
+        flat = load.base_per_second if load.base_per_second == load.most_per_second else None
+        return Target(draft.of.throughput_per_second or flat, draft.of.latency)
     targets = draft.of.targets or world.scenario.targets
     if targets.of is TargetOf.NONE:
         return None

@@ -123,9 +123,7 @@ RESERVATIONS = Section(
 def misjudged(model: Reservations, draws: Array) -> tuple[Array, Array]:
     """(N,) factors by which users misjudge CPU, and memory (Quasar, Figure 1d).
 
-    Args:
-        model: How.
-        draws: (N, 3) even draws from 0 to 1: which kind of user, and how far off in CPU and memory.
+    ``draws`` are (N, 3) even ones from 0 to 1: the kind of user, and how far off in CPU and memory.
     """
     over = draws[:, 0] < model.over
     under = ~over & (draws[:, 0] < model.over + model.under)

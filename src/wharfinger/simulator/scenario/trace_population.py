@@ -87,21 +87,19 @@ def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
     """The rows as drafts, with their names in the trace."""
     goals = streams.of("trace/targets").random((len(jobs), 2)).tolist()
     names: Counter[str] = Counter()
-    drafts = []
-    for job, goal in zip(jobs, goals, strict=True):
-        drafts.append(
-            Draft(
-                _class(job.type, job.servers),
-                application_of(job),
-                -(-job.cpu_millicpus // job.servers),
-                job.memory_bytes,
-                job.duration_seconds,
-                job.type is WorkloadType.BEST_EFFORT,
-                goal=tuple(goal),
-                name=_name(job.name, names),
-            )
+    return [
+        Draft(
+            _class(job.type, job.servers),
+            application_of(job),
+            -(-job.cpu_millicpus // job.servers),
+            job.memory_bytes,
+            job.duration_seconds,
+            job.type is WorkloadType.BEST_EFFORT,
+            goal=tuple(goal),
+            name=_name(job.name, names),
         )
-    return drafts
+        for job, goal in zip(jobs, goals, strict=True)
+    ]
 
 
 @cache

@@ -5,8 +5,8 @@ a real cluster; only the oracle does. Rates change only with the residents of a 
 allocations and load, so the cluster asks only then.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
 from wharfinger.model.interference import SharedResource
@@ -128,6 +128,7 @@ class Untouched:
         return None
 
 
+@dataclass(frozen=True, eq=False)
 class Undisturbed(Untouched):
     """Workloads without contention: each runs at the speed of its CPU.
 
@@ -135,7 +136,7 @@ class Undisturbed(Untouched):
     long as it took. One unit of work is a second with all CPU that it can use, on a platform of
     speed 1; with half the CPU it takes twice as long. A service answers in proportion to its CPU.
 
-    Args:
+    Attributes:
         cpu_millicpus: That each application can use; absent = one CPU. One that spans servers has
             its part of this on each.
         memory_bytes: Of each platform's servers; absent = unlimited.
@@ -146,28 +147,19 @@ class Undisturbed(Untouched):
     """
 
     unit = "seconds"
-    references: tuple[str, ...] = ()
+    references = ()
 
-    def __init__(
-        self,
-        cpu_millicpus: "dict[str, int] | None" = None,
-        memory_bytes: "dict[str, int] | None" = None,
-        *,
-        per_cpu: "dict[str, float] | None" = None,
-        speed: "dict[str, float] | None" = None,
-        platform_millicpus: "dict[str, int] | None" = None,
-        span: "dict[str, int] | None" = None,
-    ) -> None:
-        self._cpu = cpu_millicpus or {}
-        self._memory = memory_bytes or {}
-        self._per_cpu = per_cpu or {}
-        self._speed = speed or {}
-        self._platform = platform_millicpus or {}
-        self._span = span or {}
+    cpu_millicpus: Mapping[str, int] = field(default_factory=dict)
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)
+    _: KW_ONLY
+    per_cpu: Mapping[str, float] = field(default_factory=dict)
+    speed: Mapping[str, float] = field(default_factory=dict)
+    platform_millicpus: Mapping[str, int] = field(default_factory=dict)
+    span: Mapping[str, int] = field(default_factory=dict)
 
     def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Within the server's memory."""
-        memory = self._memory.get(platform)
+        memory = self.memory_bytes.get(platform)
         return memory is None or sum(resident.memory_bytes for resident in residents) <= memory
 
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
@@ -180,14 +172,14 @@ class Undisturbed(Untouched):
 
     def most(self, platform: str, application: str) -> float:
         """At the trace's duration, where there is as much CPU as it can use."""
-        has = self._platform.get(platform)
-        wanted = self._cpu.get(application, 1000)
-        cpu = wanted if has is None else has * self._span.get(application, 1)
+        has = self.platform_millicpus.get(platform)
+        wanted = self.cpu_millicpus.get(application, 1000)
+        cpu = wanted if has is None else has * self.span.get(application, 1)
         return self._rate(platform, application, cpu)
 
     def _rate(self, platform: str, application: str, cpu_millicpus: float) -> float:
-        wanted = self._cpu.get(application, 1000)
+        wanted = self.cpu_millicpus.get(application, 1000)
         used = min(cpu_millicpus, wanted)
-        per_cpu = self._per_cpu.get(application)
+        per_cpu = self.per_cpu.get(application)
         full = 1.0 if per_cpu is None else per_cpu * wanted / 1000
-        return self._speed.get(platform, 1.0) * (full * used / wanted if wanted else full)
+        return self.speed.get(platform, 1.0) * (full * used / wanted if wanted else full)

@@ -76,11 +76,7 @@ def _additive(logs: Array) -> Array:
 class Measured(Untouched):
     """Rates as they were measured, and by the rules beyond that (``GroundTruth``).
 
-    Args:
-        tables: What was measured.
-        rule: Of several co-runners.
-        unit: Of work, per second of which performance is.
-        fill: Estimates pairs that were not measured.
+    Performance is in ``unit`` of work per second.
 
     Attributes:
         filled_pairs: How many pairs of those that fit alone were not measured.

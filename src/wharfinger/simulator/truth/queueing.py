@@ -8,7 +8,7 @@ an exponential part where v is at most 1, else one of two exponentials with bala
 give up after ``GIVE_UP_SECONDS``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log, sqrt
@@ -26,7 +26,6 @@ class QueueShare:
     """A service on one server.
 
     Attributes:
-        load_per_second: Queries there.
         could_per_second: That it could answer.
         cpus: That it uses at most: fewer than it has where a network or a disk bounds it.
     """
@@ -65,18 +64,9 @@ class Queue:
             spare = shares[0].could_per_second - total
             return min(GIVE_UP_SECONDS, -log(beyond) / spare) if spare > 0 else GIVE_UP_SECONDS
         parts = [(share.load_per_second / total, share) for share in shares]
-        low, high = 0.0, GIVE_UP_SECONDS
-        if self._mixed(parts, high) >= beyond:
+        if self._mixed(parts, GIVE_UP_SECONDS) >= beyond:
             return GIVE_UP_SECONDS
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if self._mixed(parts, middle) > beyond:
-                low = middle
-            else:
-                high = middle
-            if high - low < 1e-7 * high:
-                break
-        return high
+        return _bisected(lambda at: self._mixed(parts, at) > beyond, GIVE_UP_SECONDS, 1e-7)[1]
 
     def held_per_second(self, could_per_second: float, cpus: float, bound: LatencyBound) -> float:
         """The largest load at which the percentile stays below the bound.
@@ -100,7 +90,7 @@ class Queue:
         """The M/M/1 queue, which has closed forms."""
         return self.variation == 1 and not self.workers
 
-    def _mixed(self, parts: Iterable[tuple[float, QueueShare]], seconds: float) -> float:
+    def _mixed(self, parts: Sequence[tuple[float, QueueShare]], seconds: float) -> float:
         """Probability that a query takes longer, over servers."""
         return sum(weight * self._beyond(share, seconds) for weight, share in parts if weight > 0)
 
@@ -158,14 +148,18 @@ def _held(units: float, workers: float, variation: float, percentile: float) -> 
     allowed = 1 - percentile / 100
     if beyond(0.0, workers, variation, units) > allowed:
         return 0.0
-    low, high = 0.0, 1.0
+    return _bisected(lambda load: beyond(load, workers, variation, units) <= allowed, 1.0, 0.0)[0]
+
+
+def _bisected(holds: Callable[[float], bool], high: float, precision: float) -> tuple[float, float]:
+    """Two ends around the value from 0 to ``high`` up to which a condition holds."""
+    low = 0.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if beyond(middle, workers, variation, units) > allowed:
-            high = middle
-        else:
-            low = middle
-    return low
+        low, high = (middle, high) if holds(middle) else (low, middle)
+        if high - low < precision * high:
+            break
+    return low, high
 
 
 ONE_AT_A_TIME = Queue(1.0, workers=False)

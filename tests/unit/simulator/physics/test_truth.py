@@ -18,7 +18,7 @@ from wharfinger.simulator.truth.physics.clusters import EC2, HARDWARE, LOCAL
 from wharfinger.simulator.truth.physics.hardware import GIB, MIB
 from wharfinger.simulator.truth.physics.named import NAMED
 from wharfinger.simulator.truth.physics.solver import Constants
-from wharfinger.simulator.truth.physics.truth import Physics, held_bytes, rereads
+from wharfinger.simulator.truth.physics.truth import Physics, rereads
 
 X5670, ATOM, CR1 = "xeon-x5670", "atom-330", "cr1.8xlarge"
 QUIET = Constants(whim=0.0)
@@ -116,8 +116,7 @@ def test_a_services_load_keeps_its_cpus_busy():
 def test_data_that_several_servers_hold_is_read_once():
     assert rereads(FRAMEWORK, 11 * GIB, 1) == pytest.approx(0.2 * 0.75)
     assert rereads(FRAMEWORK, 11 * GIB, 4) == 0.0
-    memory = held_bytes(FRAMEWORK, HARDWARE[X5670], 4)
-    assert memory == 11 * GIB
+    memory = 11 * GIB
     on_one, on_four = (
         servers * TRUTH.alone(X5670, TrueResident("framework", 4000, memory, None, servers))
         for servers in (1, 4)

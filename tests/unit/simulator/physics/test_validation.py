@@ -9,13 +9,13 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
-from wharfinger.simulator.truth.physics.bubble import bubble, contention_of
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, MIB
 from wharfinger.simulator.truth.physics.named import NAMED, PYTHIA_BATCH
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 from wharfinger.simulator.truth.physics.solver import Constants
+from wharfinger.simulator.truth.physics.sources import bubble, contention_of
 from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.queueing import QueueShare
 

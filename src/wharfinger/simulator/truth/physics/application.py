@@ -91,9 +91,7 @@ class Application:
         sets: Its data, by how they are used again: together the miss curve.
         parallelism: Misses under way at once, mean, on Nehalem.
         code_bytes: That it runs through: contention for the L1 instruction cache.
-        footprint_bytes: Memory that it takes.
         paging: Cycles per instruction at full shortage of memory.
-        threads: That it can use.
         contention: σ of the universal scalability law: its threads wait for one another.
         coherence: κ of it: they exchange data.
         writes: Share of cache lines that go back to memory.

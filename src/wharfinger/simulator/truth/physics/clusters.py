@@ -11,6 +11,7 @@ what is sustained with all cores busy; bandwidths are in GB/s. Two of them
 are off in the last digit: recorded runs depend on every bit.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 
@@ -49,15 +50,16 @@ HARDWARE = MappingProxyType({line["platform"]: _hardware(line) for line in _LINE
 """Every platform by its name."""
 
 
-def _platforms(cluster: str) -> tuple[Hardware, ...]:
-    return tuple(HARDWARE[line["platform"]] for line in _LINES if line["cluster"] == cluster)
+def _lines(cluster: str) -> Iterator[TableLine]:
+    return (line for line in _LINES if line["cluster"] == cluster)
 
 
-def _servers(cluster: str) -> tuple[tuple[str, int], ...]:
-    lines = [line for line in _LINES if line["cluster"] == cluster]
-    return tuple((line["platform"], int(line.number_of("servers"))) for line in lines)
-
-
-LOCAL, EC2, QUASAR, PYTHIA = map(_platforms, ("local", "ec2", "quasar", "pythia"))
-LOCAL_SERVERS, EC2_SERVERS = _servers("local"), _servers("ec2")
+LOCAL, EC2, QUASAR, PYTHIA = (
+    tuple(HARDWARE[line["platform"]] for line in _lines(cluster))
+    for cluster in ("local", "ec2", "quasar", "pythia")
+)
+LOCAL_SERVERS, EC2_SERVERS = (
+    tuple((line["platform"], int(line.number_of("servers"))) for line in _lines(cluster))
+    for cluster in ("local", "ec2")
+)
 """How many of each platform: Table V's 40 servers; Table VI's 1,000 servers with 7,355 CPUs."""

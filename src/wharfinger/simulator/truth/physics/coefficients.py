@@ -101,9 +101,8 @@ def _suitability(application: Application, hardware: Hardware) -> float:
     """
     if not application.whim:
         return 1.0
-    own = application.salt, application.name
-    family = _normal("family", *own, hardware.family.name)
-    platform = _normal("platform", *own, hardware.name)
+    family = _normal("family", application.salt, application.name, hardware.family.name)
+    platform = _normal("platform", application.salt, application.name, hardware.name)
     return exp(application.whim * (family + _PLATFORM_PART * platform))
 
 
@@ -111,9 +110,8 @@ def _disk_noise(application: Application, hardware: Hardware) -> float:
     """How much longer than by the model its reads take: file systems, schedulers, layouts."""
     if not application.whim or not application.disk.bytes_per_instruction:
         return 1.0
-    return exp(
-        application.whim * _normal("disk", application.salt, application.name, hardware.name)
-    )
+    draw = _normal("disk", application.salt, application.name, hardware.name)
+    return exp(application.whim * draw)
 
 
 def _core_time(application: Application, hardware: Hardware) -> float:

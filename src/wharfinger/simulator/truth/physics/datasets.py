@@ -14,7 +14,7 @@ size alone:
 from dataclasses import dataclass, replace
 from math import log10
 
-from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
+from wharfinger.simulator.truth.physics.application import Application, Streaming
 from wharfinger.simulator.truth.physics.hardware import GIB
 
 REFERENCE_BYTES = 10.0 * GIB
@@ -41,10 +41,13 @@ def on_data(job: Application, data: DataSet) -> Application:
     ratio = data.size_bytes / REFERENCE_BYTES
     passes = merge_passes(data.size_bytes) / merge_passes(REFERENCE_BYTES)
     first, *rest = job.sets
+    growth = ratio**_HEAPS
+    # What is kept becomes a smaller part of what is looked up.
+    floor = first.floor + (1 - first.floor) * (1 - 1 / max(1.0, growth))
     disk = job.disk
     return replace(
         job,
-        sets=(_grown(first, ratio), *rest),
+        sets=(replace(first, size_bytes=first.size_bytes * growth, floor=floor), *rest),
         disk=Streaming(disk.bytes_per_instruction * passes, disk.own_bandwidth, disk.depth),
         data_bytes=data.size_bytes,
     )
@@ -57,16 +60,6 @@ def merge_passes(size_bytes: float) -> float:
     3.0
     """
     return 1 + max(0.0, log10(size_bytes / _BUFFERS_BYTES))
-
-
-def _grown(used: WorkingSet, ratio: float) -> WorkingSet:
-    growth = ratio**_HEAPS
-    return replace(
-        used,
-        size_bytes=used.size_bytes * growth,
-        # What is kept becomes a smaller part of what is looked up.
-        floor=used.floor + (1 - used.floor) * (1 - 1 / max(1.0, growth)),
-    )
 
 
 def with_mappers(job: Application, mappers: int) -> Application:

@@ -86,11 +86,6 @@ class Hardware:
     network_bandwidth: float
 
     @property
-    def physical_cores(self) -> float:
-        """Cores behind the CPUs."""
-        return self.cores / 2 if self.smt else float(self.cores)
-
-    @property
     def cpu_millicpus(self) -> int:
         """In all."""
         return 1000 * self.cores

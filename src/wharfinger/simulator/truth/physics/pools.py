@@ -82,9 +82,6 @@ def memory_load(application: Application) -> float:
     return application.misses(2.0 * MIB)
 
 
-# --- single servers -------------------------------------------------------------------------
-
-
 def _published(names: Sequence[str], draw: _Draw) -> Iterator[Application]:
     return (_varied(NAMED[name], draw) for name in names)
 
@@ -190,15 +187,6 @@ def _program(
     )
 
 
-def _typical_time(application: Application) -> float:
-    """Ns per instruction on a Nehalem of 2.67 GHz with some megabytes of cache."""
-    time = application.cycles / 2.67 + application.misses(4.0 * MIB) * 65 / application.parallelism
-    return time / application.speedup(application.threads)
-
-
-# --- frameworks -----------------------------------------------------------------------------
-
-
 def _hadoop(name: str, draw: _Draw) -> Application:
     """Mahout's jobs: mappers that read their blocks, spill and shuffle (Quasar 5)."""
     mappers, heap = draw.one_of(4, 8, 12), draw.uniform(0.4, 1.2)
@@ -246,11 +234,13 @@ def _storm(name: str, draw: _Draw) -> Application:
 
 
 def _share_of_time(application: Application, share: float, own_bandwidth: float) -> float:
-    """Bytes per instruction with which a device takes that share of its time."""
-    return share / (1 - share) * _typical_time(application) * own_bandwidth
+    """Bytes per instruction with which a device takes that share of its time.
 
-
-# --- services -------------------------------------------------------------------------------
+    The rest is computed on a Nehalem of 2.67 GHz with some megabytes of cache.
+    """
+    time = application.cycles / 2.67 + application.misses(4.0 * MIB) * 65 / application.parallelism
+    alone = time / application.speedup(application.threads)
+    return share / (1 - share) * alone * own_bandwidth
 
 
 def _service(name: str, draw: _Draw) -> Iterator[Application]:

@@ -31,8 +31,7 @@ class Constants:
 
     Attributes:
         smt: CPUs of platforms that have them are hardware threads; else all are cores.
-        smt_cost: Scale of what a sibling thread costs.
-        bandwidth: Scale of every platform's memory bandwidth.
+        smt_cost: Scale of what a sibling thread costs; ``bandwidth`` of memory bandwidth.
         whim: Idiosyncratic noise: standard deviation of the logarithm of what one neighbor does,
             beyond the model, to a program where both only wait for memory, or for the disk.
     """
@@ -48,8 +47,6 @@ class Asked:
     """One resident, as the solver is asked about it.
 
     Attributes:
-        cpus: Its allocation.
-        memory_bytes: That it may take.
         cap: Instructions per ns that are asked of it; negative = all that it can.
         part: Its rate here over what it would have on one server alone.
         rereads: Bytes per instruction that it reads from disk again.
@@ -85,7 +82,7 @@ class Solver:
         self.hardware = hardware
         self._smt_cost = constants.smt_cost
         smt = hardware.smt and constants.smt
-        cores = hardware.physical_cores if smt else float(hardware.cores)
+        cores = hardware.cores / 2 if smt else float(hardware.cores)
         self.has_siblings = smt
         self.kernel = Contention(
             float(hardware.cores),

@@ -1,15 +1,19 @@
-"""iBench's sources of interference as applications of the model: one resource each, by intensity.
+"""Applications that cause contention: iBench's sources of interference, and Bubble-Up's bubble.
 
-Source: iBench (dissertation 5.3): memory's sources take capacity at random and bandwidth in a
-stream, the last-level cache's takes a growing footprint at random, those of the core issue one kind
-of instruction or run through one of its caches on the other thread of the workload's cores, the
-disk's and the network's stream. Intensity is a share of what the platform has, and what a source
-takes grows in proportion. The profiler's own ramp (``wharfinger.ibench.ramp``) sets it.
+Each source of iBench (dissertation 5.3) presses on one resource: memory's take capacity at random
+and bandwidth in a stream, the last-level cache's takes a growing footprint at random, those of the
+core issue one kind of instruction or run through one of its caches on the other thread of the
+workload's cores, the disk's and the network's stream. Intensity is a share of what the platform
+has, and pressure grows in proportion. The profiler's ramp (``wharfinger.ibench.ramp``) sets it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
+import numpy as np
+
+from wharfinger.model.arrays import Array
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
 from wharfinger.simulator.truth.physics.coefficients import CORE_RESOURCES, row_of
@@ -123,3 +127,42 @@ def _last_level_cache(
     )
     row = row_of(reader, hardware, 0.0)
     return reader, share * reader.threads / (row.core + row.cache)
+
+
+def bubble(megabytes: float) -> Application:
+    """Bubble-Up's bubble on two cores: reads all over a footprint, and so holds it in the cache.
+
+    Its reads do not wait for one another, so its pressure is the highest of two cores.
+    """
+    footprint = megabytes * MIB
+    return Application(
+        f"bubble-{megabytes:g}",
+        source="bubble",
+        cycles=0.3,
+        sets=(WorkingSet(0.3, footprint / 2, 6.0),),  # three of ten instructions read
+        parallelism=8.0,  # a core has buffers for ten misses
+        footprint_bytes=int(max(footprint, 16 * KIB)),
+        threads=2,
+    )
+
+
+def contention_of(qos: float, megabytes: Sequence[float], curve: Array) -> float:
+    """Contention in megabytes of the smallest bubble with that effect (Pythia 2.1 and 3.2).
+
+    It is linear between the bubbles that were tried; 0 means no slowdown, NaN that none slows as
+    much. ``qos`` is a service's performance with the set of neighbors over that alone, ``curve``
+    (n,) that with bubbles of (n,) ``megabytes``, growing and above 0.
+
+    >>> contention_of(0.85, [1.0, 2.0], np.array([0.9, 0.8]))
+    1.5
+    """
+    if qos >= 1:
+        return 0.0
+    sizes = np.r_[0.0, np.asarray(megabytes, dtype=np.float64)]
+    levels = np.minimum.accumulate(np.r_[1.0, curve])
+    reached = np.flatnonzero(levels <= qos)
+    if not len(reached):
+        return float("nan")
+    at = int(reached[0])
+    part = (levels[at - 1] - qos) / (levels[at - 1] - levels[at])
+    return round(float(sizes[at - 1] + part * (sizes[at] - sizes[at - 1])), 9)

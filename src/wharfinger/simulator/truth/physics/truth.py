@@ -78,7 +78,8 @@ class Physics:
         """Rate with all CPUs that it can use; 0 where its memory does not fit."""
         program, hardware = self._application(application), self.hardware[platform]
         cpus = MILLICPUS_PER_CPU * float(min(program.threads, hardware.cores))
-        memory = held_bytes(program, hardware)
+        # As much of its data as fits.
+        memory = int(min(program.footprint_bytes + program.data_bytes, hardware.memory_bytes))
         load = None if program.serving is None else 0.0
         resident = TrueResident(application, cpus, memory, load)
         if memory < program.footprint_bytes or not self.fits(platform, [resident]):
@@ -156,12 +157,6 @@ def rereads(application: Application, memory_bytes: float, servers: int) -> floa
         return 0.0
     room = max(0.0, memory_bytes - application.footprint_bytes)
     return application.reread * max(0.0, 1 - room / part)
-
-
-def held_bytes(application: Application, hardware: Hardware, servers: int = 1) -> int:
-    """Memory that it takes of a server: its own, and as much of its data as fits."""
-    wanted = application.footprint_bytes + application.data_bytes / servers
-    return int(min(wanted, hardware.memory_bytes))
 
 
 def _bound_to(own: int, resident: TrueResident, residents: Sequence[TrueResident]) -> int:
