@@ -65,11 +65,6 @@ def check_adaptation(adaptation: AdaptationPolicy, *, rounds: int = 6, periods: 
     * A migration is of a workload that may be started again, and fits where it goes.
     * A core that only recommends is told no more than it can tell.
 
-    Args:
-        adaptation: Is asked about made-up clusters, of which the workloads perform as drawn.
-        rounds: How many clusters.
-        periods: How often each is measured.
-
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its cluster.
     """
@@ -218,7 +213,6 @@ def _logged(step: Step) -> list[tuple[str, bytes]]:
 
 
 def _answers(action: act.Action) -> Sequence[ev.Report]:
-    """An engine that does at once what it is told."""
     match action:
         case act.StartWorkload(key=key):
             return ev.StartAccepted(key), ev.WorkloadStarted(key, "made up")

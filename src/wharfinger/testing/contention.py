@@ -15,7 +15,6 @@ import numpy as np
 from wharfinger.core.seams.contention import (
     ContentionModel,
     ContentionTable,
-    LogEstimates,
     Resident,
 )
 from wharfinger.model.view import ClusterView, PlacementRequest
@@ -43,10 +42,6 @@ def check_contention(make_model: Callable[[], ContentionModel], *, rounds: int =
     * Asking changes nothing; a view's allocations do not matter.
     * No variance, violation or loss is negative; no more is lost than is violated.
     * One more neighbor never takes less off a newcomer's performance.
-
-    Args:
-        make_model: Makes the model.
-        rounds: How many clusters are made up.
 
     Raises:
         AssertionError: The first promise that is not kept, with its seed.
@@ -144,15 +139,13 @@ def _check_empty(
 ) -> None:
     for newcomer in newcomers:
         assessment = table.assess(newcomer, view, CONFIDENCE)
-        expect(not _any(assessment.suffered), "an empty table slows a newcomer")
+        suffered = assessment.suffered
+        slows = suffered.mean.any() or suffered.variance.any()
+        expect(not slows, "an empty table slows a newcomer")
         apart = assessment.incompatible
         expect(apart is None or not apart.any(), "it does not fit on an empty server")
     known = [table.slowdown_of(0, "w0"), *table.scores(0)]
     expect(known == [None], "it knows a workload that is not there")
-
-
-def _any(estimates: LogEstimates) -> bool:
-    return bool(estimates.mean.any() or estimates.variance.any())
 
 
 def _check_bounds(

@@ -50,10 +50,7 @@ def engine_checks() -> tuple[EngineCheck, ...]:
 
 
 def check_engine(make_harness: Callable[[Path], EngineHarness]) -> dict[str, str]:
-    """Run every check, each on a fresh harness in a directory of its own.
-
-    Args:
-        make_harness: Is given an empty directory.
+    """Run every check, each on a fresh harness made in an empty directory.
 
     Returns:
         What could not be checked: the check's name, and why.
@@ -383,7 +380,6 @@ def what_is_suspended_stands_still(trial: EngineTrial) -> None:
 
 
 def _stands_still(trial: EngineTrial, work_done: Callable[[], int]) -> bool:
-    """For several times as long as the program takes for a piece."""
     before = work_done()
     until_seconds = time.monotonic() + 0.3
     while (left := until_seconds - time.monotonic()) > 0:
@@ -494,7 +490,6 @@ def _is_answered(trial: EngineTrial, key: str) -> bool:
 
 
 def _stop_all(trial: EngineTrial, keys: Sequence[str]) -> None:
-    """All stop, each with one end, and nothing runs any more."""
     for key in keys:
         trial.perform(act.StopWorkload(key, 0.0))
     for key in keys:
