@@ -231,6 +231,12 @@ class EngineTrial(Session):
             f"{key} exited with {status}, reported was {end}",
         )
 
+    def expect_refused(self, key: str, *, retryable: bool) -> ev.StartFailed:
+        """The start failed, and says whether it may be tried again, elsewhere."""
+        failed = self.wait_for(ev.StartFailed, key)
+        expect(failed.retryable == retryable, f"{failed} says retryable={failed.retryable}")
+        return failed
+
     def expect_no_end(self, key: str) -> None:
         """It runs, and nothing else was said, nor is in the next moment."""
         self.take_in(0.1)
