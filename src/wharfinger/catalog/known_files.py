@@ -117,10 +117,7 @@ def _read_noise(path: Path) -> dict[tuple[str, str, str], tuple[float, bool]]:
 def _lines(
     path: Path, names: tuple[str, ...], problem_of: Callable[[str], str]
 ) -> Iterator[tuple[TableLine, list[str]]]:
-    """The rows of a table with names in front and numbers behind, with what was measured of each.
-
-    ``problem_of`` says what is wrong with a column's name.
-    """
+    """The rows of a table with names in front, each with the columns that were measured of it."""
     table = Table(path, MEND)
     columns = table.header[len(names) :]
     if table.header[: len(names)] != names or not columns:

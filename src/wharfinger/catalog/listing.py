@@ -190,10 +190,9 @@ def prepare(program: Program, directory: Path, seed: int = SEED) -> None:
 
 
 def groups_run_by(command: Sequence[str]) -> frozenset[str]:
-    """Groups of the catalog that a workload with this command may be a run of.
+    """Groups of the catalog that a workload with this command may be a run of, by its words.
 
-    By the words of the command: rather one group too many than one too few. An honest evaluation
-    classifies without them, so that no workload is recognized by its own row:
+    An honest evaluation classifies without them, so that no workload is recognized by its own row:
     ``KnownPrograms.without(groups_run_by(workload.run.command))``.
 
     >>> sorted(groups_run_by(["sh", "-c", "gzip -c file | sha256sum"]))

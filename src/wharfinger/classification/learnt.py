@@ -117,8 +117,7 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
 def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
     """The known programs' matrices with the rows that were learnt, on the columns that they have.
 
-    A workload runs with any amount of CPU; a column for each would have entries of one
-    program. What lies between two that were measured is taken for the column there.
+    What lies between two measured amounts of CPU is taken for the column there.
     """
     made = dict(known)
     for kind, matrix in learnt.items():

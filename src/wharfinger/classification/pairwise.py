@@ -47,8 +47,6 @@ class PairClassifier:
     def complete(self, known: Classification, measured: Measurements) -> Classification:
         """With profiles of pairs, instead of scores by source: the two would count twice.
 
-        Without runs beside known programs it is like any of them.
-
         Raises:
             NotFound: It was run beside an unknown program, or on a platform without pairs.
         """

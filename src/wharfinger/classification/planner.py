@@ -37,11 +37,10 @@ SHORT = 2.0
 
 
 class JointPlanner:
-    """Plans copies.
+    """Plans copies; ``made`` says which runs tell most, and has known programs by CPU at least.
 
-    ``made`` says which runs tell most, and has known programs by CPU at least; ``sources`` can be
-    injected where the copies run; ``beside`` are known programs to run beside a copy, where
-    interference is known between pairs.
+    ``sources`` can be injected where the copies run; ``beside`` are known programs to run beside a
+    copy.
     """
 
     name = "joint-profiling"
@@ -230,8 +229,7 @@ def joint_plan(
 ) -> tuple[PlannedRun, ...]:
     """At most four runs, the reference first; empty where nothing can be run.
 
-    What is not classified needs no run. ``rng`` chooses at random, as published; ``None`` = by what
-    is left unknown.
+    ``rng`` chooses at random, as published; ``None`` = by what is left unknown.
     """
     if not possible.configurations:
         return ()

@@ -58,10 +58,7 @@ class TargetPart:
 def parts_of(
     workload: Workload, classification: Classification, waited_seconds: float
 ) -> list[TargetPart]:
-    """The parts of its target that are classified; empty where nothing can be predicted.
-
-    ``waited_seconds`` is since it was submitted: a completion time counts from there.
-    """
+    """The parts of its target that are classified, so long after it was submitted."""
     target, curves = workload.target, classification.curves
     if target is None:
         return []
@@ -133,10 +130,7 @@ def performance_with(
 
 
 def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
-    """Performance over target: that of the part that is least sure to be kept.
-
-    At least one part decides; parts are compared at ``confidence``.
-    """
+    """Performance over target: that of the deciding part that is least sure to be kept."""
     z = quantile(confidence)
     paces = [part.pace(cpu_millicpus) for part in parts if part.decides]
     return min(paces, key=lambda estimate: log(estimate.mean) - z * estimate.std)
@@ -169,9 +163,9 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
 def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
-    Returns:
-        (P,) mean of the drop, negative where it is faster than ``classification.platform``, and
-        (P,) its variance: on a platform without measurements, wide.
+    (P,) mean of the drop, negative where it is faster than ``classification.platform``, and (P,)
+    its
+    variance: on a platform without measurements, wide.
     """
     same, here = Estimate(1.0, 0.0), classification.platform
     changes = [

@@ -12,7 +12,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
@@ -78,14 +78,7 @@ class UtilityRow:
 class UtilityMatrix:
     """What is known for one classification: rows by workload; the columns are what was varied.
 
-    After ``half_life_seconds`` an entry counts half against a newer one.
-
-    >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
-    >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))
-    >>> later.rows["sort"].entries["2"].origin.value, round(later.rows["sort"].entries["2"].value)
-    ('observed', 17)
-    >>> matrix.rows["sort"].entries["2"].value
-    18.0
+    After ``half_life_seconds`` an entry counts half against a newer one (``corrected``).
     """
 
     kind: Aspect
@@ -140,23 +133,8 @@ class UtilityMatrix:
         columns = (*self.columns, *(c for c in row.entries if c not in self.columns))
         return replace(self, columns=columns, rows={**self.rows, name: row})
 
-    def corrected(self, name: str, column: str, new: Entry) -> "UtilityMatrix":
-        """Another, in which one entry is as a newer measurement leaves it.
-
-        Raises:
-            NotFound: There is no such row.
-            InvalidInput: It is no value of this classification.
-        """
-        row = self.rows.get(name)
-        if row is None:
-            raise NotFound(f"the {self.kind} matrix has no row {name!r}")
-        old = row.entries.get(column)
-        self.check([(column, new)])
-        entry = corrected(old, new, self.kind.transform, self.half_life_seconds)
-        return self.with_row(name, replace(row, entries={**row.entries, column: entry}))
-
     def check(self, entries: Iterable[tuple[str, Entry]]) -> None:
-        """Raise where one is no column, or no value, of this classification.
+        """Whether all are columns and values of this classification.
 
         Raises:
             InvalidInput: One is not.

@@ -120,11 +120,10 @@ def make_policy(
     defaults: Mapping[str, Any] | None = None,
     extra: Mapping[str, Bundle] | None = None,
 ) -> Policy:
-    """The policy of a name.
+    """The policy of a name, perhaps with settings in brackets: ``quasar[confidence=0.9]``.
 
-    Names may have settings in brackets: ``quasar[confidence=0.9]``. A part that is named replaces
-    the bundle's. ``defaults`` are settings for those parts that have them, where the names say
-    nothing else; ``extra`` are further policies.
+    A part that is named replaces the bundle's. ``defaults`` are settings for those parts that have
+    them, where the names say nothing else; ``extra`` are further policies.
 
     Raises:
         InvalidInput: There is no such policy, part or setting.

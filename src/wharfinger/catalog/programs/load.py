@@ -123,11 +123,9 @@ class Dialect:
 
 
 class LoadClient(Connection):
-    """One connection with at most one request under way.
+    """One connection with at most one request under way; of an answer it reads only the length.
 
-    It looks at no more of an answer than its length, so that it costs a fraction of what the
-    service does. ``ended`` is told whether a request succeeded; ``lost`` that the connection has
-    ended.
+    ``ended`` is told whether a request succeeded; ``lost`` that the connection has ended.
     """
 
     def __init__(
@@ -173,20 +171,19 @@ class LoadClient(Connection):
             self._ended(self, request, succeeded)
 
 
-def http(options: argparse.Namespace) -> Dialect:
-    """``GET /document/N`` for one document of ``--keys``; status 200 is success."""
+def _http(options: argparse.Namespace) -> Dialect:
     request = b"GET /document/%d HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
     return Dialect(
         lambda number: request % (number % options.keys),
-        http_answer_bytes,
+        _http_answer_bytes,
         lambda begin: begin[9:12] == b"200",
     )
 
 
-def http_answer_bytes(begin: bytes) -> int | None:
+def _http_answer_bytes(begin: bytes) -> int | None:
     r"""Of head and body.
 
-    >>> http_answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+    >>> _http_answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
     43
     """
     head, end, _ = begin.partition(b"\r\n\r\n")
@@ -196,11 +193,8 @@ def http_answer_bytes(begin: bytes) -> int | None:
     return len(head) + 4 + (int(rest.partition(b"\r\n")[0]) if stated else 0)
 
 
-def redis(options: argparse.Namespace) -> Dialect:
-    """``GET key:N`` for one key of ``--keys``, and ``SET`` where writes are asked for.
-
-    An error is no success, nor is nil: what was asked for is not there.
-    """
+def _redis(options: argparse.Namespace) -> Dialect:
+    """An error is no success, nor is nil: what was asked for is not there."""
     value = sample_text(options.value_bytes) if options.write_every else b""
 
     def encoded(number: int) -> bytes:
@@ -211,15 +205,15 @@ def redis(options: argparse.Namespace) -> Dialect:
 
     return Dialect(
         encoded,
-        redis_answer_bytes,
+        _redis_answer_bytes,
         lambda begin: begin[:1] in (b"+", b"$") and not begin.startswith(b"$-1"),
     )
 
 
-def redis_answer_bytes(begin: bytes) -> int | None:
+def _redis_answer_bytes(begin: bytes) -> int | None:
     r"""Of a line, and what it announces.
 
-    >>> redis_answer_bytes(b"$5\r\nab"), redis_answer_bytes(b"+O")
+    >>> _redis_answer_bytes(b"$5\r\nab"), _redis_answer_bytes(b"+O")
     (11, None)
     """
     line, end, _ = begin.partition(b"\r\n")
@@ -229,7 +223,7 @@ def redis_answer_bytes(begin: bytes) -> int | None:
     return len(line) + 2 + (size + 2 if size >= 0 else 0)
 
 
-DIALECTS = {"http": http, "redis": redis}
+DIALECTS = {"http": _http, "redis": _redis}
 """By the name that ``--protocol`` takes."""
 
 
@@ -363,30 +357,22 @@ class Generator:
                 log.write(line + "\n")
 
 
-def step(text: str) -> tuple[float, float]:
-    """One step of a schedule: a second, and the rate from then on.
+def _step(text: str) -> tuple[float, float]:
+    """A second, and the rate from then on.
 
-    Raises:
-        ArgumentTypeError: It is not one.
-
-    >>> step("40:320")
+    >>> _step("40:320")
     (40.0, 320.0)
     """
     second, _, rate = text.partition(":")
     try:
-        return positive(second), positive(rate)
+        return _positive(second), _positive(rate)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a step; write SECOND:RATE, e.g. 40:320"
         ) from None
 
 
-def positive(text: str) -> float:
-    """A number that is not negative.
-
-    Raises:
-        ArgumentTypeError: It is not one.
-    """
+def _positive(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -396,28 +382,22 @@ def positive(text: str) -> float:
     return value
 
 
-def interval(text: str) -> float:
-    """A time between two lines, in seconds.
-
-    Raises:
-        ArgumentTypeError: It is not one, or too short.
-    """
-    if (value := positive(text)) < 0.01:
+def _interval(text: str) -> float:
+    if (value := _positive(text)) < 0.01:
         raise argparse.ArgumentTypeError(f"{text!r} is too short; write 0.01 or more")
     return value
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """All options."""
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--protocol", choices=list(DIALECTS), default="http", help="default: http")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1")
     add("--port", type=port, required=True, metavar="N", help="of the service")
     add("--connections", type=whole, default=16, metavar="N", help="default: 16")
-    add("--rate", type=positive, metavar="R", help="requests a second (default: closed loop)")
+    add("--rate", type=_positive, metavar="R", help="requests a second (default: closed loop)")
     add(
         "--step",
-        type=step,
+        type=_step,
         action="append",
         default=[],
         metavar="SECOND:RATE",
@@ -425,19 +405,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--epoch",
-        type=positive,
+        type=_positive,
         default=0.0,
         metavar="SECONDS",
         help="when second 0 was, in seconds since 1970 (default: now)",
     )
     add("--poisson", action="store_true", help="random distances, not even ones")
     add("--seed", type=whole, default=0, metavar="N", help="of --poisson (default: 0)")
-    add("--percentile", type=positive, default=95.0, metavar="P", help="of latency_ms (95)")
-    add("--window", type=positive, default=3.0, metavar="SECONDS", help="default: 3")
-    add("--every", type=interval, default=1.0, metavar="SECONDS", help="between lines (1)")
-    add("--timeout", type=positive, default=3.0, metavar="SECONDS", help="users wait (3)")
+    add("--percentile", type=_positive, default=95.0, metavar="P", help="of latency_ms (95)")
+    add("--window", type=_positive, default=3.0, metavar="SECONDS", help="default: 3")
+    add("--every", type=_interval, default=1.0, metavar="SECONDS", help="between lines (1)")
+    add("--timeout", type=_positive, default=3.0, metavar="SECONDS", help="users wait (3)")
     add("--log", type=Path, metavar="FILE", help="append the lines to this file too")
-    add("--seconds", type=positive, default=0.0, metavar="S", help="to run (default: no end)")
+    add("--seconds", type=_positive, default=0.0, metavar="S", help="to run (default: no end)")
     add("--keys", type=whole, default=100, metavar="N", help="documents or keys asked for (100)")
     add("--write-every", type=whole, default=0, metavar="N", help="each N-th request is a SET")
     add("--value-bytes", type=whole, default=262144, metavar="N", help="of a SET (262144)")
@@ -446,7 +426,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main() -> int:
     """Drive a service until the time is over."""
     parser = argparse.ArgumentParser(prog="load", description="Drive a service.")
-    add_options(parser)
+    _add_options(parser)
     options = parser.parse_args()
     if options.connections < 1 or options.keys < 1 or not options.window:
         parser.error("--connections, --keys and --window must be more than 0")

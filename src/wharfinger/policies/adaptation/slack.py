@@ -188,7 +188,7 @@ class Slack:
     ) -> WorkloadRecord | None:
         """The best-effort workload with the most pressure: by its CPU time, the newest first.
 
-        Those are left out that have only just been resumed, or whose suspension has not helped.
+        Not one that has only just been resumed, or whose suspension has not helped.
         """
         able = [
             record
@@ -218,13 +218,9 @@ class Slack:
     def resumes_at(
         self, record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float
     ) -> float:
-        """When a suspended workload is resumed if nothing changes until then.
+        """When a suspended workload is resumed if nothing changes; ``now`` or less = it may be.
 
-        Not before its time, one after the other, and not while a neighbor violates its target, up
-        to the longest suspension.
-
-        Returns:
-            Seconds since the epoch; ``now`` or less = it may be resumed.
+        One after the other, not while a neighbor violates its target, up to the longest suspension.
         """
         if now < record.phase_since:  # the clock was set back
             return now

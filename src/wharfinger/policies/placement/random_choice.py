@@ -6,16 +6,16 @@ A draw is a stable hash of a seed and of what is asked: the same on every machin
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, repeat
 from struct import Struct
 
 import numpy as np
 
-from wharfinger.model.decisions import Candidate, Plan, ReasonCode, Refusal
+from wharfinger.model.decisions import Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.policies.placement.common import (
     ByReservation,
-    candidate,
+    candidates,
     is_full,
     misfit,
     open_servers,
@@ -85,14 +85,14 @@ class RandomChoice(Drawing):
     def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
         """Probe in random order until one has room, size by reservation."""
         need = request.reserved(view.capabilities)
-        probed: list[Candidate] = []
+        probes: dict[int, ReasonCode] = {}
         for row in islice(self.order(len(view.names), request, "probes"), PROBES):
             reason = misfit(request, need, view, row)
-            probe = candidate(view, row, 0.0 if reason is ReasonCode.OK else None, reason)
             if reason is ReasonCode.OK:
-                message = f"{probe.server} was drawn"
-                return plan(self.name, request, need, view, [probe], message, probed)
-            probed.append(probe)
+                probed = candidates(view, list(probes), repeat(None), probes.values())
+                drawn, message = candidates(view, [row], [0.0]), f"{view.names[row]} was drawn"
+                return plan(self.name, request, need, view, drawn, message, probed)
+            probes[row] = reason
         # A refusal for each event of a full cluster must not cost a pass over it.
         if is_full(request, need, view):
             return refuse(self.name, request, need, view)
@@ -105,5 +105,5 @@ class RandomChoice(Drawing):
             return refuse(self.name, request, need, view)
         row = int(rows[next(self.order(len(rows), request, "scan"))])
         message = f"{view.names[row]} was drawn of the {len(rows)} with room"
-        drawn = candidate(view, row, 0.0, ReasonCode.OK)
-        return plan(self.name, request, need, view, [drawn], message, probed)
+        probed = candidates(view, list(probes), repeat(None), probes.values())
+        return plan(self.name, request, need, view, candidates(view, [row], [0.0]), message, probed)

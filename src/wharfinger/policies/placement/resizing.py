@@ -82,8 +82,7 @@ def follow_target(
 ) -> Plan | Refusal | None:
     """More where the target is missed, less where there is more than enough.
 
-    The workload has a target. ``wanted`` says how much is wanted; ``None`` = in proportion to what
-    is missing or spare.
+    ``wanted`` says how much; ``None`` = in proportion to what is missing or spare.
     """
     off, target = request.off_target, request.workload.target
     if off is None or len(placements) != 1 or request.workload.best_effort:

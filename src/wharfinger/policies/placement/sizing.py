@@ -55,10 +55,7 @@ DEFAULT = SizingSettings()
 def sizes(
     largest_millicpus: int, *, fractional: bool, settings: SizingSettings = DEFAULT
 ) -> NDArray[np.int64]:
-    """Candidate allocations, ascending, up to the largest that whole steps make.
-
-    Fine where little is needed, however large the largest server is; empty where not even one
-    step fits.
+    """Candidate allocations, ascending, fine where little is needed; empty where no step fits.
 
     >>> sizes(4000, fractional=False).tolist(), sizes(49, fractional=True).tolist()
     ([1000, 2000, 3000, 4000], [])

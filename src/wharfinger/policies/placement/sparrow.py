@@ -10,7 +10,7 @@ served by priority and arrival; a workload is one task on one server; a server t
 may change the draw.
 """
 
-from itertools import islice
+from itertools import islice, repeat
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import least_loaded
 from wharfinger.policies.placement.common import (
-    candidate,
+    candidates,
     misfit,
     needed,
     open_servers,
@@ -58,8 +58,9 @@ class Sparrow(Drawing):
         if not probes:
             return refuse(self.name, request, need, view)
         ranked = _by_load(probes, need, view)
-        reasons = ((row, misfit(request, need, view, row)) for row in probes)
-        busy = [candidate(view, row, None, why) for row, why in reasons if why is not ReasonCode.OK]
+        reasons = {row: misfit(request, need, view, row) for row in probes}
+        full = {row: why for row, why in reasons.items() if why is not ReasonCode.OK}
+        busy = candidates(view, list(full), repeat(None), full.values())
         if not ranked:
             return self._wait(need, busy)
         message = f"{ranked[0].server} is the least loaded of the {len(probes)} servers drawn"
@@ -109,5 +110,4 @@ def _by_load(probes: list[int], need: Allocation, view: ClusterView) -> list[Can
         need.memory_bytes,
         CANDIDATES_KEPT,
     )
-    ranked = zip(rows[at].tolist(), loads.tolist(), strict=True)
-    return [candidate(view, row, load, ReasonCode.OK) for row, load in ranked]
+    return candidates(view, rows[at].tolist(), loads.tolist())
