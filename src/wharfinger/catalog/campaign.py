@@ -31,7 +31,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.workload import Workload
 
-STAT = Path("/proc/stat")
+_STAT = Path("/proc/stat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class CpuTimes:
     total: int
 
     @classmethod
-    def read(cls, path: Path = STAT) -> "CpuTimes":
+    def read(cls, path: Path = _STAT) -> "CpuTimes":
         """As it is now.
 
         Raises:
@@ -89,7 +89,7 @@ def watch(seconds: float) -> Disturbance:
     return Disturbance.between(earlier, CpuTimes.read())
 
 
-ROWS, WORK = "rows", "work"
+_ROWS, WORK = "rows", "work"
 _BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
 
 _Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
@@ -233,7 +233,7 @@ class _Campaign:
 
     @property
     def rows(self) -> Path:
-        return self.settings.directory / ROWS
+        return self.settings.directory / _ROWS
 
     def run(self, programs: Sequence[Program]) -> CampaignOutcome:
         self.rows.mkdir(parents=True, exist_ok=True)
@@ -341,7 +341,7 @@ def forget(directory: Path) -> None:
         Unavailable: They can't be removed.
     """
     try:
-        for path in (directory / ROWS).glob("*.json"):
+        for path in (directory / _ROWS).glob("*.json"):
             path.unlink()
     except OSError as error:
         raise Unavailable(f"{error.filename}: {error.strerror}") from error

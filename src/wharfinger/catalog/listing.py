@@ -118,19 +118,19 @@ def _filled(command: tuple[str, ...], port: int) -> tuple[str, ...]:
     )
 
 
-def loop(work: str) -> tuple[str, ...]:
+def _loop(work: str) -> tuple[str, ...]:
     """A shell that does the work again and again, and counts; ends when the work fails.
 
-    >>> loop("gzip -c words.txt >/dev/null")[2]
+    >>> _loop("gzip -c words.txt >/dev/null")[2]
     'i=0; while gzip -c words.txt >/dev/null; do i=$((i+1)); echo done=$i; done; exit 1'
     """
     return ("sh", "-c", f"i=0; while {work}; do i=$((i+1)); echo done=$i; done; exit 1")
 
 
-def executables(command: tuple[str, ...]) -> frozenset[str]:
+def _executables(command: tuple[str, ...]) -> frozenset[str]:
     """The names of all that a command might run: its words, and those of a script in it.
 
-    >>> sorted(executables(("sh", "-c", "while gzip -c x; do :; done")) & {"gzip", "sh", "xz"})
+    >>> sorted(_executables(("sh", "-c", "while gzip -c x; do :; done")) & {"gzip", "sh", "xz"})
     ['gzip', 'sh']
     """
     names: set[str] = set()
@@ -151,7 +151,7 @@ def _read(path: Path) -> tuple[Program, ...]:
     entries = msgspec.yaml.decode(path.read_bytes(), type=list[dict[str, object]])
     for entry in entries:
         if isinstance(command := entry["command"], str):
-            entry["command"] = loop(command)
+            entry["command"] = _loop(command)
     return msgspec.convert(entries, tuple[Program, ...])
 
 
@@ -198,5 +198,5 @@ def groups_run_by(command: Sequence[str]) -> frozenset[str]:
     >>> sorted(groups_run_by(["sh", "-c", "gzip -c file | sha256sum"]))
     ['gzip', 'python-deflate', 'sha256sum']
     """
-    words = executables(tuple(command))
+    words = _executables(tuple(command))
     return frozenset(p.group for p in PROGRAMS if not words.isdisjoint(p.marks))

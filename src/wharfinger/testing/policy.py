@@ -51,10 +51,10 @@ from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Expecting, expect
 
-N = TypeVar("N", bound=np.generic)
+_N = TypeVar("_N", bound=np.generic)
 
 _SOURCES = tuple(SharedResource)
-MEBIBYTE = 1024**2
+_MEBIBYTE = 1024**2
 PLATFORMS = ("slow", "usual", "fast")
 _SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
 
@@ -82,7 +82,7 @@ class Question:
         reservation = self.request.workload.reservation
         return (
             f"seed {self.seed}: {len(self.view.names)} servers, {self.request.workload.type} asks "
-            f"for {reservation.cpu_millicpus}m and {reservation.memory_bytes // MEBIBYTE} MiB"
+            f"for {reservation.cpu_millicpus}m and {reservation.memory_bytes // _MEBIBYTE} MiB"
         )
 
 
@@ -97,7 +97,7 @@ def questions(rounds: int = 200) -> Iterator[Question]:
 def make_view(random: Random, count: int) -> ClusterView:
     """A cluster of this many servers, some of them closed, full, or without any capacity."""
     cpu = [random.choice((0, 500, 1000, 4000, 16_000)) for _ in range(count)]
-    memory = [random.choice((0, 64, 1024, 16_384)) * MEBIBYTE for _ in range(count)]
+    memory = [random.choice((0, 64, 1024, 16_384)) * _MEBIBYTE for _ in range(count)]
     full = random.choice((0.0, 0.5, 0.95, 1.0))
     accepting = [random.random() > random.choice((0.0, 0.3, 1.0)) for _ in range(count)]
     platform = [random.randrange(len(PLATFORMS)) for _ in range(count)]
@@ -145,7 +145,7 @@ def make_request(random: Random, view: ClusterView) -> PlacementRequest:
     """A workload, and up to a third of the servers that it may not go to."""
     rows = range(len(view.names))
     reservation = Reservation(
-        random.choice((1, 250, 1000, 3000, 64_000)), random.choice((1, 256, 4096)) * MEBIBYTE
+        random.choice((1, 250, 1000, 3000, 64_000)), random.choice((1, 256, 4096)) * _MEBIBYTE
     )
     workload = Workload(
         "asked",
@@ -212,7 +212,7 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
     for question in questions(rounds):
-        before = copied(question.view)
+        before = _copied(question.view)
         answer = policy.place(question.request, question.view)
         question.expect(
             policy.place(question.request, question.view) == answer,
@@ -220,7 +220,7 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
         )
         _check_answer(policy, question, answer)
         _check_resize(policy, question, before)
-        question.expect(is_same(before, question.view), f"{policy.name} has changed the view")
+        question.expect(_is_same(before, question.view), f"{policy.name} has changed the view")
 
 
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
@@ -361,7 +361,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     for question in questions(rounds):
         random = Random(question.seed)
         waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
-        view = AdmissionView(copied(question.view), dict(waiting))
+        view = AdmissionView(_copied(question.view), dict(waiting))
         request = question.request
         gate = admission.admit(request, view)
         question.expect(admission.admit(request, view) == gate, "it answers otherwise")
@@ -373,7 +373,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
             question.expect(queue in queues, f"queue {queue!r} is none of {queues}")
             _check_review(admission, question, queue, view)
         question.expect(view.waiting == waiting, f"{admission.name} has changed the view")
-        question.expect(is_same(view.cluster, question.view), "it has changed the cluster")
+        question.expect(_is_same(view.cluster, question.view), "it has changed the cluster")
 
 
 def _check_review(
@@ -423,7 +423,7 @@ def check_provisioning(provisioning: ProvisioningPolicy, *, rounds: int = 200) -
         names = list(question.view.names)
         acquired = random.sample(names, random.randrange(len(names) + 1))
         view = ProvisioningView(
-            copied(question.view),
+            _copied(question.view),
             {"guaranteed": random.choice((0, 1, 20)), "best-effort": random.choice((0, 3))},
             {platform: random.choice((0, 1)) for platform in PLATFORMS},
             {name: random.uniform(0, 1000) for name in acquired},
@@ -431,7 +431,7 @@ def check_provisioning(provisioning: ProvisioningPolicy, *, rounds: int = 200) -
             1000.0,
         )
         _check_provisioned(provisioning, view, expect)
-        expect(is_same(view.cluster, question.view), "it has changed the cluster")
+        expect(_is_same(view.cluster, question.view), "it has changed the cluster")
 
 
 def _check_provisioned(
@@ -491,17 +491,15 @@ def _column(values: list[int]) -> NDArray[np.int64]:
     return _frozen(np.array(values, dtype=np.int64))
 
 
-def _frozen(column: NDArray[N]) -> NDArray[N]:
+def _frozen(column: NDArray[_N]) -> NDArray[_N]:
     column.flags.writeable = False
     return column
 
 
-def copied(view: ClusterView) -> ClusterView:
-    """The same cluster, in other memory."""
+def _copied(view: ClusterView) -> ClusterView:
     copies: dict[str, Any] = {name: _frozen(getattr(view, name).copy()) for name in _COLUMNS}
     return replace(view, **copies)
 
 
-def is_same(one: ClusterView, other: ClusterView) -> bool:
-    """Whether two views say the same of each server."""
+def _is_same(one: ClusterView, other: ClusterView) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in _COLUMNS)
