@@ -26,17 +26,21 @@ class TargetSettings:
 
     Attributes:
         violated_seconds: How long a target is violated before CPU is added.
-        deep: Performance below which a violation is hardly noise; then ``deep_seconds`` are enough.
-        spare: Performance from which CPU is given back, after ``spare_seconds``.
+        deep: Performance below which a violation is deep: it is hardly noise.
+        deep_seconds: As ``violated_seconds``, for deep violations: a backlog grows meanwhile.
+        spare: Performance from which a workload has more than it needs.
+        spare_seconds: How long it has more than it needs before CPU is given back.
         gives: Performance from which CPU is given back at once, for a neighbor.
-        settling_seconds: Time between two adjustments of a workload; during a deep violation
-            ``deep_settling_seconds``.
+        settling_seconds: Time between two adjustments of a workload.
+        deep_settling_seconds: The same during a deep violation.
+        adjustments_per_minute: Most adjustments of all workloads together.
         blocking_seconds: How long a violated target keeps new work from its servers.
-        suspension_seconds: Shortest suspension; twice as long each time, up to
-            ``max_suspension_seconds``, which prevents starvation.
+        suspension_seconds: Shortest suspension; twice as long each time.
+        max_suspension_seconds: Longest consecutive suspension; prevents starvation.
         helped: Factor by which a suspension must have raised the neighbor's performance.
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
+        reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
         surprise: Standard deviations off its prediction from which a workload is reclassified.
         min_surprise: Smallest such difference, of the logarithm.

@@ -26,7 +26,11 @@ _COMES_FREE = (
 
 @dataclass(frozen=True, slots=True)
 class FifoSettings:
-    """``max_waiting`` bounds all queues together."""
+    """Settings of ``fifo``.
+
+    Attributes:
+        max_waiting: Most workloads that wait, in all queues together.
+    """
 
     max_waiting: int = 100_000
 

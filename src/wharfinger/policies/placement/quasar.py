@@ -47,9 +47,13 @@ from wharfinger.policies.placement.sizing import Sizing, SizingSettings, predict
 class QuasarSettings:
     """Every constant of the policy.
 
-    The confidence of ``sizing`` also holds for how much any workload is slowed; best-effort work,
-    which can be suspended, has a lower one. After ``patience_seconds`` a workload is placed
-    although that costs one target; after half of it for half a target.
+    Attributes:
+        sizing: Of how much CPU a target takes; its confidence also holds for how much any
+            workload is slowed.
+        best_effort_confidence: The confidence for best-effort work, which can be suspended.
+        patience_seconds: Wait after which a workload is placed although that costs one target;
+            half of it for half a target.
+        resizing: Of following a target.
     """
 
     sizing: SizingSettings = field(default_factory=SizingSettings)

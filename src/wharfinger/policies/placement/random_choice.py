@@ -28,7 +28,11 @@ _EIGHT = Struct("<8Q")
 
 @dataclass(frozen=True, slots=True)
 class DrawSettings:
-    """Another seed places each workload elsewhere."""
+    """Settings of placements that draw.
+
+    Attributes:
+        seed: Of all draws. Another seed places each workload elsewhere.
+    """
 
     seed: int = 0
 

@@ -25,9 +25,11 @@ class ResizeSettings:
 
     Attributes:
         margin: Times its target that a resize aims at, so that noise does not violate it.
-        max_growth: Largest factor of one step up: fast, because a backlog grows meanwhile.
-        max_cut: Largest divisor of one step down.
+        max_growth: Most that one step multiplies an allocation by: fast, because a backlog grows
+            while a target is violated.
+        max_cut: Most that one step divides an allocation by.
         min_step: Smallest change, as a share of the allocation.
+        min_millicpus: Smallest allocation, in thousandths of a CPU.
         busy: Share of its CPU below whose use more CPU does not help a workload.
     """
 

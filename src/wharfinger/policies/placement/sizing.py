@@ -37,7 +37,8 @@ class SizingSettings:
 
     Attributes:
         confidence: Probability with which a target must be reached.
-        min_step: Smallest relative difference between candidate allocations, multiples of a step.
+        step_millicpus: Candidate allocations are multiples of this.
+        min_step: Smallest relative difference between candidate allocations.
         plateau: Share of the best performance above which no more CPU is given.
         hopeless: A target with a lower probability even on a whole server is too high.
     """
