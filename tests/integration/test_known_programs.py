@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.catalog.listing import PROGRAMS, prepare
-from wharfinger.catalog.program import Program
+from wharfinger.catalog.listing import PROGRAMS, Program, prepare
 
 ORDINARY = {"gzip", "sort-external", "sqlite-insert", "python-json", "python-web-application"}
 STEPS = 3

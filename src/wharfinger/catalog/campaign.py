@@ -1,8 +1,8 @@
 """Measures the known programs exhaustively, one after another; a killed run can be continued.
 
-Each program is profiled as any workload is (Quasar 3.4), but at every allocation and with every
-source, and its row is kept at once, in a file of its own; the matrices are made of these files
-at the end. ``wharfinger classify measure`` calls ``run``.
+Each is profiled as any workload is (Quasar 3.4), but at every allocation and with every source. Its
+row is kept at once in a file of its own; the matrices are made of these files at the end.
+``wharfinger classify measure`` calls ``run``, and first watches how quiet the machine is.
 """
 
 import os
@@ -19,9 +19,7 @@ import msgspec
 from wharfinger import __version__
 from wharfinger.catalog.known import KnownProgram, KnownPrograms, MeasuringMachine
 from wharfinger.catalog.known_files import save_known
-from wharfinger.catalog.listing import PROGRAMS, SEED, prepare
-from wharfinger.catalog.program import Program
-from wharfinger.catalog.quiet import CpuTimes, Disturbance
+from wharfinger.catalog.listing import PROGRAMS, SEED, Program, prepare
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.files.atomic import write_whole
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
@@ -33,7 +31,65 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.workload import Workload
 
-ROWS, WORK = "rows", "work"
+_STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Since the machine started, over all of its CPUs, in ticks; steal went to other machines."""
+
+    busy: int
+    steal: int
+    total: int
+
+    @classmethod
+    def read(cls, path: Path = _STAT) -> "CpuTimes":
+        """As it is now.
+
+        Raises:
+            Unavailable: The kernel does not say.
+        """
+        try:
+            line = path.read_text().partition("\n")[0].split()
+            ticks = [int(word) for word in line[1:9]]
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{path}: CPU times can't be read: {error}") from error
+        if line[:1] != ["cpu"] or len(ticks) < 8:
+            raise Unavailable(f"{path}: CPU times can't be read from {' '.join(line)[:60]!r}")
+        _user, _nice, _system, idle, io_wait, _irq, _soft_irq, steal = ticks
+        return cls(sum(ticks) - idle - io_wait - steal, steal, sum(ticks))
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """Shares of all CPUs' time in a period: used by this machine, and taken by others."""
+
+    busy_share: float
+    steal_share: float
+
+    @classmethod
+    def between(cls, earlier: CpuTimes, later: CpuTimes) -> "Disturbance":
+        """Over the time between two readings.
+
+        >>> Disturbance.between(CpuTimes(0, 0, 0), CpuTimes(50, 10, 200))
+        Disturbance(busy_share=0.25, steal_share=0.05)
+        """
+        total = max(1, later.total - earlier.total)
+        return cls((later.busy - earlier.busy) / total, (later.steal - earlier.steal) / total)
+
+
+def watch(seconds: float) -> Disturbance:
+    """What goes on here while we do nothing.
+
+    Raises:
+        Unavailable: The kernel does not say.
+    """
+    earlier = CpuTimes.read()
+    time.sleep(seconds)
+    return Disturbance.between(earlier, CpuTimes.read())
+
+
+_ROWS, WORK = "rows", "work"
 _BASE_MILLICPUS = (100, 250, 500, 750, 1000, 1500)
 
 _Measure = Callable[[str, Workload, ProfilingPlan], Measurements]
@@ -59,13 +115,11 @@ def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CampaignSettings:
-    """What a campaign is asked for.
+    """What a campaign is asked for; rows that are in its directory already are kept.
 
     Attributes:
-        directory: Of its results; rows that are there are kept.
         seconds: Of measuring at each allocation.
         allocations: Columns, ascending.
-        command: That started it, for ``machine.json``.
         provisional: Say in ``machine.json`` that it is for tests only.
         idle: What others used of this machine before it began.
     """
@@ -120,11 +174,7 @@ class CampaignStep:
 
 @dataclass(frozen=True, slots=True)
 class CampaignOutcome:
-    """What a campaign came to: all rows, and what happened to each program.
-
-    Some were measured now, some kept from before; of others it says what they need or why they gave
-    nothing.
-    """
+    """All rows, which programs were measured or kept, and why others were skipped or failed."""
 
     known: KnownPrograms
     measured: tuple[str, ...]
@@ -134,10 +184,7 @@ class CampaignOutcome:
 
 
 def _plan_for(program: Program, server: str, settings: CampaignSettings) -> ProfilingPlan:
-    """The exhaustive plan: every allocation, every source.
-
-    A whole CPU comes first, because interference is injected at the first allocation.
-    """
+    """A whole CPU comes first, because interference is injected at the first allocation."""
     first = min(settings.allocations, key=lambda cpu: abs(cpu - MILLICPUS_PER_CPU))
     others = [cpu for cpu in settings.allocations if cpu != first]
     return ProfilingPlan(
@@ -186,7 +233,7 @@ class _Campaign:
 
     @property
     def rows(self) -> Path:
-        return self.settings.directory / ROWS
+        return self.settings.directory / _ROWS
 
     def run(self, programs: Sequence[Program]) -> CampaignOutcome:
         self.rows.mkdir(parents=True, exist_ok=True)
@@ -277,11 +324,6 @@ class _Campaign:
 
 
 def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:
-    """Rows that are done, by program.
-
-    Raises:
-        InvalidInput: One of them is broken.
-    """
     rows = {}
     for path in sorted(directory.glob("*.json")):
         try:
@@ -299,7 +341,7 @@ def forget(directory: Path) -> None:
         Unavailable: They can't be removed.
     """
     try:
-        for path in (directory / ROWS).glob("*.json"):
+        for path in (directory / _ROWS).glob("*.json"):
             path.unlink()
     except OSError as error:
         raise Unavailable(f"{error.filename}: {error.strerror}") from error

@@ -22,9 +22,7 @@ _KIBIBYTE = 1024
 
 
 def make_input(name: str, directory: Path, seed: int) -> Path:
-    """Make the input of that name in a directory; what is there already stays.
-
-    It appears whole or not at all: it is made under another name first.
+    """The input of that name in a directory, made whole or not at all; what is there already stays.
 
     Raises:
         InvalidInput: There is no such input.
@@ -61,7 +59,6 @@ def _words(rng: random.Random, kibibytes: int) -> str:
 
 
 def _access_log(path: Path, rng: random.Random) -> None:
-    """Lines in the common log format of web servers."""
     pages = [f"/{a}/{b}" for a, b in zip(_vocabulary(rng, 200), _vocabulary(rng, 200), strict=True)]
     lines = [
         f"10.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(256)} - - "
@@ -86,7 +83,6 @@ def _image(path: Path, rng: random.Random) -> None:
 
 
 def _tree(path: Path, rng: random.Random) -> None:
-    """A folder of folders with small files."""
     for i in range(20):
         folder = path / f"folder{i:02}"
         folder.mkdir(parents=True)
@@ -96,7 +92,6 @@ def _tree(path: Path, rng: random.Random) -> None:
 
 
 def _documents(path: Path, rng: random.Random) -> None:
-    """A hundred pages of text, as a service of files has them."""
     path.mkdir()
     for i in range(100):
         (path / str(i)).write_text(_words(rng, rng.randrange(2, 40)))
@@ -140,7 +135,6 @@ def _python_package(path: Path, rng: random.Random) -> None:
 
 
 def _database(path: Path, rng: random.Random) -> None:
-    """Two tables to join: 500 customers, 20,000 orders."""
     database = sqlite3.connect(path)
     with database:
         database.execute("create table customer (id integer primary key, city text)")

@@ -54,7 +54,7 @@ class KnownProgram:
         More is better in every row: a latency is in it as 1/seconds, in a row ``NAME/latency``.
         """
         if kind is not Aspect.SCALE_UP:
-            scores = self.tolerated if kind is Aspect.TOLERATED else self.caused
+            scores = self.scores(kind)
             return {self.name: {str(s): entry for s, entry in scores.items()}} if scores else {}
         return {
             self.name + ("/latency" if quantity is Quantity.LATENCY else ""): {
@@ -63,6 +63,10 @@ class KnownProgram:
             }
             for quantity, row in self.performance.items()
         }
+
+    def scores(self, kind: str) -> Mapping[SharedResource, Entry]:
+        """Those of ``tolerated`` or of ``caused`` interference."""
+        return self.tolerated if kind == "tolerated" else self.caused
 
     @property
     def type(self) -> WorkloadType:
@@ -152,20 +156,12 @@ class KnownPrograms:
 
     @property
     def tolerated(self) -> Matrix:
-        """Tolerated interference, 0-100: a row for each program, a column for each source.
-
-        Raises:
-            InvalidInput: There is no row.
-        """
+        """Tolerated interference, 0-100, by program and source; raises as ``scale_up``."""
         return self._matrix(Aspect.TOLERATED)
 
     @property
     def caused(self) -> Matrix:
-        """Caused interference, as ``tolerated``.
-
-        Raises:
-            InvalidInput: There is no row.
-        """
+        """Caused interference, as ``tolerated``."""
         return self._matrix(Aspect.CAUSED)
 
     def _matrix(self, kind: Aspect) -> Matrix:

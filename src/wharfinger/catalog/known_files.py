@@ -76,7 +76,6 @@ def _read_machine(path: Path) -> MeasuringMachine:
 
 
 def _read_programs(path: Path) -> dict[str, KnownProgram]:
-    """All programs by name, each put together from its rows in the several tables."""
     noise = _read_noise(path / NOISE)
     programs: dict[str, KnownProgram] = {}
 
@@ -98,11 +97,9 @@ def _read_programs(path: Path) -> dict[str, KnownProgram]:
     for kind in SCORES:
         for line, columns in _lines(path / f"{kind}.csv", _NAMES, _source):
             scores = {SharedResource(c): entry(line, kind, c, 100.0) for c in columns}
+            changed: dict[str, Any] = {kind: scores}
             one = known(line)
-            if kind == "tolerated":
-                programs[one.name] = replace(one, tolerated=scores)
-            else:
-                programs[one.name] = replace(one, caused=scores)
+            programs[one.name] = replace(one, **changed)
     return programs
 
 
@@ -120,10 +117,7 @@ def _read_noise(path: Path) -> dict[tuple[str, str, str], tuple[float, bool]]:
 def _lines(
     path: Path, names: tuple[str, ...], problem_of: Callable[[str], str]
 ) -> Iterator[tuple[TableLine, list[str]]]:
-    """The rows of a table with names in front and numbers behind, with what was measured of each.
-
-    ``problem_of`` says what is wrong with a column's name.
-    """
+    """The rows of a table with names in front, each with the columns that were measured of it."""
     table = Table(path, MEND)
     columns = table.header[len(names) :]
     if table.header[: len(names)] != names or not columns:
@@ -184,7 +178,7 @@ def _scale_up(known: KnownPrograms) -> Iterator[Sequence[str]]:
 
 
 def _scores(known: KnownPrograms, kind: str) -> Iterator[Sequence[str]]:
-    rows = [p.tolerated if kind == "tolerated" else p.caused for p in known.programs]
+    rows = [program.scores(kind) for program in known.programs]
     columns = [source for source in SharedResource if any(source in scores for scores in rows)]
     yield (*_NAMES, *map(str, columns))
     for program, scores in zip(known.programs, rows, strict=True):
@@ -201,8 +195,7 @@ def _noise(known: KnownPrograms) -> Iterator[Sequence[str]]:
     for program in known.programs:
         tables: list[tuple[str, Mapping[Any, Entry]]] = [
             *program.performance.items(),
-            ("tolerated", program.tolerated),
-            ("caused", program.caused),
+            *((kind, program.scores(kind)) for kind in SCORES),
         ]
         for table, entries in tables:
             for column, entry in entries.items():

@@ -1,9 +1,8 @@
 """One classification's answer for one workload: performance along one axis, from its reference.
 
-An axis is what one classification varies while the rest stays as in the reference run: the
-configuration, the number of servers, or the platform. It is a Gaussian over the axis's columns,
-in logarithms, that is zero at the reference. Columns between two others, and beyond the last, are
-linear in them, so that covariances stay exact.
+An axis is what one classification varies: the configuration, the number of servers, or the
+platform. It is a Gaussian over the axis's columns, in logarithms, zero at the reference. Columns
+between two others, and beyond the last, are linear in them, so that covariances stay exact.
 """
 
 from collections.abc import Callable, Mapping, Sequence

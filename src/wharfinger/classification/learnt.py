@@ -1,8 +1,7 @@
-"""What is learnt of workloads as they run: a row for each program, kept from run to run.
+"""What is learnt of workloads as they run: a row for each program, kept (Quasar 3.2).
 
-Quasar 3.2: the matrices hold a few programs that were characterized offline and the many that were
-scheduled before. When a workload ends, its measurements correct the row of its program.
-``runtime.learning`` calls this, keeps the rows, and learns from them beside the manager.
+When a workload ends, its measurements correct the row of its program. ``runtime.learning`` calls
+this, keeps the rows, and learns from them beside the manager.
 """
 
 import hashlib
@@ -118,8 +117,7 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
 def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
     """The known programs' matrices with the rows that were learnt, on the columns that they have.
 
-    A workload runs with any amount of CPU; a column for each would have entries of one
-    program. What lies between two that were measured is taken for the column there.
+    What lies between two measured amounts of CPU is taken for the column there.
     """
     made = dict(known)
     for kind, matrix in learnt.items():

@@ -1,8 +1,7 @@
 """Classifies interference where it is known between pairs of programs, and not by source.
 
-A new program is run beside a few known ones (``ProfilingPlan.beside``): how each slows the other
-is two entries of its row in the matrix of pairs and two of its column, from which
-``contention.pairs`` fills in the rest.
+A new program is run beside a few known ones (``ProfilingPlan.beside``): two entries of its row and
+of its column in the matrix of pairs, from which ``contention.pairs`` fills in the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,8 +46,6 @@ class PairClassifier:
 
     def complete(self, known: Classification, measured: Measurements) -> Classification:
         """With profiles of pairs, instead of scores by source: the two would count twice.
-
-        Without runs beside known programs it is like any of them.
 
         Raises:
             NotFound: It was run beside an unknown program, or on a platform without pairs.

@@ -1,11 +1,8 @@
 """Whether and how a workload is profiled before it is placed (Quasar 3.4, figure 4).
 
-One joint plan of at most four runs of a copy feeds all classifications. The first is the reference:
-interference is injected there. The second differs from it in its configuration, the third in the
-number of servers, the fourth in the platform, so that each classification has two entries of the
-workload's row. Which ones is chosen by what they leave unknown of the row (``estimators.design``),
-or at random as published. Where no copy can be made, or the workload would be over before it was
-copied, it makes a cold start and is learnt from as it runs.
+One joint plan of at most four runs feeds all classifications: the reference, where interference is
+injected, and one run each with another configuration, number of servers and platform. They are
+chosen by what they leave unknown of the row (``estimators.design``), or at random as published.
 """
 
 from collections.abc import Sequence
@@ -14,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.utility import Aspect
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.estimators.design import best_column, reduce, variance_design
@@ -40,11 +37,10 @@ SHORT = 2.0
 
 
 class JointPlanner:
-    """Plans copies.
+    """Plans copies; ``made`` says which runs tell most, and has known programs by CPU at least.
 
-    ``made`` says which runs tell most, and has known programs by CPU at least; ``sources`` can be
-    injected where the copies run; ``beside`` are known programs to run beside a copy, where
-    interference is known between pairs.
+    ``sources`` can be injected where the copies run; ``beside`` are known programs to run beside a
+    copy.
     """
 
     name = "joint-profiling"
@@ -103,8 +99,7 @@ class JointPlanner:
     ) -> list[int]:
         """Allocations to choose from, ascending, in thousandths of a CPU.
 
-        At most half of the server where that is possible: the other half is for the sources,
-        which stand for neighbors, and neighbors are never given what a workload has.
+        At most half of the server where possible: the other half is for the injected sources.
         """
         most_millicpus = int(room[row])
         if most_millicpus < MIN_MILLICPUS:
@@ -142,11 +137,7 @@ class JointPlanner:
 def _places(
     row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Servers on which a copy's runs may be, with so much room.
-
-    Those of the platform of the plan's own server, which is at ``row`` and comes first; and of each
-    platform the server with the most room.
-    """
+    """Servers of the platform at ``row``, itself first; of each platform the one with most room."""
     here = view.platform[row]
     free = np.flatnonzero(room >= cpu_millicpus)
     free = free[np.argsort(-room[free], kind="stable")]
@@ -166,7 +157,6 @@ def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
 
 
 def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: ClusterView) -> bool:
-    """Whether a known program has room there beside the copy: as much as that has."""
     cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
     memory_free = view.memory_capacity[row] - view.memory_allocated[row]
     return bool(cpu_free >= 2 * cpu_millicpus and memory_free >= 2 * memory_bytes)
@@ -212,10 +202,8 @@ class Possible:
 
     Attributes:
         reference: The platform for all but the run on another: the highest-end one.
-        configurations: On it; the workload's framework takes all of them.
-        platforms: Others that can take one of these configurations.
+        platforms: Others that can take one of the configurations.
         servers: How many of the reference platform may be taken at once, 1 among them.
-        sources: That can be injected.
     """
 
     reference: str
@@ -241,8 +229,7 @@ def joint_plan(
 ) -> tuple[PlannedRun, ...]:
     """At most four runs, the reference first; empty where nothing can be run.
 
-    What is not classified needs no run. ``rng`` chooses at random, as published; ``None`` = by what
-    is left unknown.
+    ``rng`` chooses at random, as published; ``None`` = by what is left unknown.
     """
     if not possible.configurations:
         return ()
@@ -287,10 +274,7 @@ def _telling(
     rng: np.random.Generator | None,
     beside: str = "",
 ) -> list[str]:
-    """So many of the columns that leave least of a row unknown; the first where none is known.
-
-    ``beside`` is a column that is measured in any case.
-    """
+    """The columns that leave least of a row unknown; ``beside`` is measured in any case."""
     if rng is not None:
         return [names[i] for i in rng.permutation(len(names))[:count]]
     if recommender is None:

@@ -27,7 +27,6 @@ class TargetPart:
     """One part of a target: performance over it is ``factor`` times the curve, or over it.
 
     Attributes:
-        factor: Turns the curve's number into performance over target.
         inverse: The curve is a latency: less is better.
         term: What the curve says of the target; ``None`` = only how performance changes.
         work: To be done until completion, in the unit of the curve; ``None`` = none is stated.
@@ -59,10 +58,7 @@ class TargetPart:
 def parts_of(
     workload: Workload, classification: Classification, waited_seconds: float
 ) -> list[TargetPart]:
-    """The parts of its target that are classified; empty where nothing can be predicted.
-
-    ``waited_seconds`` is since it was submitted: a completion time counts from there.
-    """
+    """The parts of its target that are classified, so long after it was submitted."""
     target, curves = workload.target, classification.curves
     if target is None:
         return []
@@ -86,10 +82,7 @@ def parts_of(
 
 
 def _service_parts(target: Target, classification: Classification) -> list[TargetPart]:
-    """Of a service with a latency bound: the load that it holds at it, over the load.
-
-    Empty where that is not classified: then its throughput and its latency are looked at apart.
-    """
+    """Of a service with a latency bound: the load that it holds there, over the load; or empty."""
     curves, was_seconds = classification.curves, classification.held_below_seconds
     held, could = curves.get(Quantity.HELD), curves.get(Quantity.THROUGHPUT)
     asked = target.throughput_per_second or classification.asked_per_second
@@ -110,12 +103,7 @@ def performance_with(
 ) -> dict[Term, Interval]:
     """Performance in the target's own terms, beside neighbors.
 
-    Args:
-        parts: Of the target.
-        cpu_millicpus: With so much CPU.
-        drop: What neighbors take off the logarithm.
-        variance: Of that.
-        confidence: That each bound holds.
+    They take ``drop``, with its variance, off the logarithm; ``confidence`` is that of each bound.
 
     >>> from wharfinger.model.profile import Curve, Estimate
     >>> part = TargetPart(Curve((1000,), (Estimate(10.0, 0.1),)), 1.0, term=Term.RATE, work=600.0)
@@ -142,10 +130,7 @@ def performance_with(
 
 
 def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
-    """Performance over target: that of the part that is least sure to be kept.
-
-    At least one part decides; parts are compared at ``confidence``.
-    """
+    """Performance over target: that of the deciding part that is least sure to be kept."""
     z = quantile(confidence)
     paces = [part.pace(cpu_millicpus) for part in parts if part.decides]
     return min(paces, key=lambda estimate: log(estimate.mean) - z * estimate.std)
@@ -178,9 +163,9 @@ def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
 def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
-    Returns:
-        (P,) mean of the drop, negative where it is faster than ``classification.platform``, and
-        (P,) its variance: on a platform without measurements, wide.
+    (P,) mean of the drop, negative where it is faster than ``classification.platform``, and (P,)
+    its
+    variance: on a platform without measurements, wide.
     """
     same, here = Estimate(1.0, 0.0), classification.platform
     changes = [

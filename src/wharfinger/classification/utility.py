@@ -12,7 +12,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix, RowScale, Transform
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.interference import SharedResource
@@ -78,14 +78,7 @@ class UtilityRow:
 class UtilityMatrix:
     """What is known for one classification: rows by workload; the columns are what was varied.
 
-    After ``half_life_seconds`` an entry counts half against a newer one.
-
-    >>> matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"sort": {"1": 10.0, "2": 18.0}}, error=0.05)
-    >>> later = matrix.corrected("sort", "2", Entry(16.0, 0.05, origin=Origin.OBSERVED))
-    >>> later.rows["sort"].entries["2"].origin.value, round(later.rows["sort"].entries["2"].value)
-    ('observed', 17)
-    >>> matrix.rows["sort"].entries["2"].value
-    18.0
+    After ``half_life_seconds`` an entry counts half against a newer one (``corrected``).
     """
 
     kind: Aspect
@@ -97,32 +90,19 @@ class UtilityMatrix:
     def of(
         cls,
         kind: Aspect,
-        rows: Mapping[str, Mapping[str, float]],
+        rows: Mapping[str, Mapping[str, float | Entry]],
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
     ) -> "UtilityMatrix":
-        """Of plain numbers, measured offline: as ``of_entries``, with the same error of all."""
-        entries = {
-            name: {column: Entry(value, error) for column, value in row.items()}
-            for name, row in rows.items()
-        }
-        return cls.of_entries(kind, entries, groups)
-
-    @classmethod
-    def of_entries(
-        cls,
-        kind: Aspect,
-        rows: Mapping[str, Mapping[str, Entry]],
-        groups: Mapping[str, str] | None = None,
-    ) -> "UtilityMatrix":
-        """Of what was measured offline, each with its own error.
+        """Of what was measured offline; a plain number has this error.
 
         ``groups`` has the program of each row; ``None`` = each its own.
         """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
         made = {}
         for name, row in rows.items():
-            offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in row.items()}
+            entries = {c: e if isinstance(e, Entry) else Entry(e, error) for c, e in row.items()}
+            offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in entries.items()}
             made[name] = UtilityRow((groups or {}).get(name, name), None, offline)
         return cls(kind, tuple(columns), made)
 
@@ -153,23 +133,8 @@ class UtilityMatrix:
         columns = (*self.columns, *(c for c in row.entries if c not in self.columns))
         return replace(self, columns=columns, rows={**self.rows, name: row})
 
-    def corrected(self, name: str, column: str, new: Entry) -> "UtilityMatrix":
-        """Another, in which one entry is as a newer measurement leaves it.
-
-        Raises:
-            NotFound: There is no such row.
-            InvalidInput: It is no value of this classification.
-        """
-        row = self.rows.get(name)
-        if row is None:
-            raise NotFound(f"the {self.kind} matrix has no row {name!r}")
-        old = row.entries.get(column)
-        self.check([(column, new)])
-        entry = corrected(old, new, self.kind.transform, self.half_life_seconds)
-        return self.with_row(name, replace(row, entries={**row.entries, column: entry}))
-
     def check(self, entries: Iterable[tuple[str, Entry]]) -> None:
-        """Raise where one is no column, or no value, of this classification.
+        """Whether all are columns and values of this classification.
 
         Raises:
             InvalidInput: One is not.
@@ -181,7 +146,6 @@ class UtilityMatrix:
 
 
 def _column_problem(kind: Aspect, column: str) -> str:
-    """Why that is no column of such a matrix; empty = it is."""
     if kind is Aspect.SCALE_UP:
         try:
             Configuration.parse(column)
@@ -196,7 +160,6 @@ def _column_problem(kind: Aspect, column: str) -> str:
 
 
 def _problem(kind: Aspect, entry: Entry) -> str:
-    """Why this is no entry of that matrix; empty = it is."""
     if kind.is_score and not 0 <= entry.value <= 100:
         return f"{entry.value:g}: interference is from 0 to 100"
     if not kind.is_score and not 0 < entry.value < inf:
@@ -207,13 +170,9 @@ def _problem(kind: Aspect, entry: Entry) -> str:
 def corrected(
     old: Entry | None, new: Entry, transform: Transform, half_life_seconds: float
 ) -> Entry:
-    """What is known once a new measurement has come.
+    """What is known after a new measurement; a prediction never replaces a measurement.
 
-    Args:
-        old: ``None`` = nothing; a prediction counts as nothing.
-        new: A measurement; or a prediction, which never takes a measurement's place.
-        transform: ``LOG`` = values above zero with relative errors; else points.
-        half_life_seconds: After so long a measurement counts half.
+    With ``Transform.LOG`` values are above zero with relative errors; else they are points.
 
     >>> steady = Entry(10.0, 0.02, measured_at=0.0)
     >>> now = Entry(12.0, 0.02, origin=Origin.OBSERVED, measured_at=60.0)

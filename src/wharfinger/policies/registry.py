@@ -1,8 +1,7 @@
 """Every policy by name, as a bundle of parts: a new one is a line here, a new part also a file.
 
-A policy may be named with settings of its parts in brackets, ``quasar[confidence=0.9]``; a setting
-that several parts have is named by its path, ``quasar[adaptation.busy=0.8]``. Nothing outside this
-module asks for a policy's name.
+Settings follow in brackets, ``quasar[confidence=0.9]``; one that several parts have is named by its
+path, ``quasar[adaptation.busy=0.8]``. Only this module asks for a policy's name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,29 +15,21 @@ from wharfinger.contention.none import NoContention
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput
-from wharfinger.policies.adaptation.by_load import ByLoad
-from wharfinger.policies.adaptation.by_target import ByTarget
+from wharfinger.policies.adaptation.by_target import ByLoad, ByTarget
 from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
-from wharfinger.policies.placement.draws import DrawSettings
-from wharfinger.policies.placement.feedback import Feedback
-from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.placement.least_loaded import LeastLoaded, ReservationPlacement
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
-from wharfinger.policies.placement.random_choice import RandomChoice
-from wharfinger.policies.placement.reservation import ReservationPlacement
-from wharfinger.policies.placement.resizing import ResizeSettings
+from wharfinger.policies.placement.random_choice import DrawSettings, RandomChoice
+from wharfinger.policies.placement.resizing import Feedback, ResizeSettings
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a policy, as it is registered.
-
-    ``make`` makes it, called with its settings where it has some; ``settings`` is their frozen
-    dataclass.
-    """
+    """What makes a part of a policy, and the frozen dataclass of its settings, if it has some."""
 
     make: Callable[..., Any]
     settings: type | None = None
@@ -59,11 +50,8 @@ class Bundle:
     Attributes:
         contention: Empty = its placement asks none, and nothing is kept.
         provisioning: Empty = the servers that are there.
-        estimates: Whether it sizes and places by predictions: only then are known programs loaded,
-            workloads profiled and classified.
-        needs_measurements: As ``Policy`` has it.
-        takes_stated: Whether it is given the reservations that users state, which err, where a
-            simulation knows what workloads need.
+        estimates: Whether it predicts: only then workloads are profiled and classified.
+        takes_stated: Whether a simulation gives it the reservations that users state, which err.
     """
 
     placement: Part
@@ -132,22 +120,18 @@ def make_policy(
     defaults: Mapping[str, Any] | None = None,
     extra: Mapping[str, Bundle] | None = None,
 ) -> Policy:
-    """The policy of a name.
+    """The policy of a name, perhaps with settings in brackets: ``quasar[confidence=0.9]``.
 
-    Names may have settings in brackets: ``quasar[confidence=0.9]``. A part that is named replaces
-    the bundle's. ``defaults`` are settings for those parts that have them, where the names say
-    nothing else; ``extra`` are further policies.
+    A part that is named replaces the bundle's. ``defaults`` are settings for those parts that have
+    them, where the names say nothing else; ``extra`` are further policies.
 
     Raises:
         InvalidInput: There is no such policy, part or setting.
     """
     bundle = bundle_of(spec, extra)
-    exchanged = {
-        "admission": admission,
-        "adaptation": adaptation,
-        "contention": contention,
-        "provisioning": provisioning,
-    }
+    exchanged = dict(
+        zip(_REGISTRIES, (admission, adaptation, contention, provisioning), strict=True)
+    )
     parts = {"placement": bundle.placement}
     for kind, named in exchanged.items():
         if part := _part(named or getattr(bundle, kind), kind):
@@ -173,16 +157,11 @@ def policy_in(spec: str, logged: Mapping[str, Mapping[str, Any]]) -> Policy:
     Raises:
         InvalidInput: There is no such policy, part or setting any more.
     """
-    specs = {kind: _spec_of(logged[kind], kind) for kind in _REGISTRIES if kind in logged}
+    specs: dict[str, Any] = {
+        kind: _spec_of(logged[kind], kind) for kind in _REGISTRIES if kind in logged
+    }
     own = {**logged["placement"], "name": split_spec(spec, "--policy")[0]}
-    made = make_policy(
-        _spec_of(own, "placement"),
-        admission=specs.get("admission", ""),
-        adaptation=specs.get("adaptation", ""),
-        contention=specs.get("contention", ""),
-        provisioning=specs.get("provisioning", ""),
-    )
-    return replace(made, name=spec)
+    return replace(make_policy(_spec_of(own, "placement"), **specs), name=spec)
 
 
 def _spec_of(part: Mapping[str, Any], kind: str) -> str:
@@ -199,7 +178,6 @@ def _leaves(values: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, 
 
 
 def _part(named: str | Part, kind: str) -> Part | None:
-    """A part, or the one of a name; ``None`` = none is named."""
     if isinstance(named, Part) or not named:
         return named or None
     name, _ = split_spec(named, f"--{kind}")
@@ -282,7 +260,6 @@ def _ending(name: str, paths: Iterable[str]) -> list[str]:
 
 
 def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
-    """These settings with other values, by path."""
     changed = {}
     for each in fields(settings):
         value, path = getattr(settings, each.name), within + each.name
@@ -294,7 +271,6 @@ def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
 
 
 def _value(default: Any, name: str, text: str, spec: str) -> Any:
-    """A setting's value, in the type of its default."""
     try:
         if isinstance(default, bool):
             return {"true": True, "false": False}[text.lower()]

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.recommender import Recommender

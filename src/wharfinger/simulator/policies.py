@@ -156,7 +156,7 @@ class Trained:
             if measured is not None:
                 for kind, row in self._rows(measured).items():
                     rows.setdefault(kind, {})[name] = row
-        made = {kind: UtilityMatrix.of_entries(kind, known) for kind, known in rows.items()}
+        made = {kind: UtilityMatrix.of(kind, known) for kind, known in rows.items()}
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
     def _rows(self, found: Measurements) -> dict[Aspect, dict[str, Entry]]:

@@ -15,8 +15,7 @@ from wharfinger.testing.engine import check_engine, engine_checks
 from wharfinger.testing.faulty import EngineFaults, FaultyEngine
 from wharfinger.testing.harness import EngineHarness, Programs, ShellPrograms
 from wharfinger.testing.memory import MemoryCluster, MemoryEngine, MemoryPrograms
-from wharfinger.testing.policy import check_admission, check_policy
-from wharfinger.testing.provisioning import check_provisioning
+from wharfinger.testing.policy import check_admission, check_policy, check_provisioning
 from wharfinger.testing.recommender import check_recommender
 
 __all__ = [

@@ -33,7 +33,7 @@ from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
-from wharfinger.policies.placement.feedback import Feedback
+from wharfinger.policies.placement.resizing import Feedback
 from wharfinger.testing.harness import Expecting
 from wharfinger.testing.memory import make_server
 from wharfinger.testing.policy import has_room
@@ -64,11 +64,6 @@ def check_adaptation(adaptation: AdaptationPolicy, *, rounds: int = 6, periods: 
     * A remedy is about a workload that there is, in a phase in which it can be carried out.
     * A migration is of a workload that may be started again, and fits where it goes.
     * A core that only recommends is told no more than it can tell.
-
-    Args:
-        adaptation: Is asked about made-up clusters, of which the workloads perform as drawn.
-        rounds: How many clusters.
-        periods: How often each is measured.
 
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its cluster.
@@ -218,7 +213,6 @@ def _logged(step: Step) -> list[tuple[str, bytes]]:
 
 
 def _answers(action: act.Action) -> Sequence[ev.Report]:
-    """An engine that does at once what it is told."""
     match action:
         case act.StartWorkload(key=key):
             return ev.StartAccepted(key), ev.WorkloadStarted(key, "made up")

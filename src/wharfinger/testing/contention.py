@@ -15,7 +15,6 @@ import numpy as np
 from wharfinger.core.seams.contention import (
     ContentionModel,
     ContentionTable,
-    LogEstimates,
     Resident,
 )
 from wharfinger.model.view import ClusterView, PlacementRequest
@@ -44,10 +43,6 @@ def check_contention(make_model: Callable[[], ContentionModel], *, rounds: int =
     * No variance, violation or loss is negative; no more is lost than is violated.
     * One more neighbor never takes less off a newcomer's performance.
 
-    Args:
-        make_model: Makes the model.
-        rounds: How many clusters are made up.
-
     Raises:
         AssertionError: The first promise that is not kept, with its seed.
     """
@@ -55,50 +50,60 @@ def check_contention(make_model: Callable[[], ContentionModel], *, rounds: int =
         _check(make_model(), seed)
 
 
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A model, and the made-up cluster about which it is asked."""
+
+    model: ContentionModel
+    servers: Sequence[_Server]
+    view: ClusterView
+    newcomers: Sequence[PlacementRequest]
+    expect: Expecting
+
+    def table(self, servers: Sequence[_Server]) -> ContentionTable:
+        table = self.model.table()
+        for row, server in enumerate(servers):
+            table.put(row, server.platform, server.residents)
+        return table
+
+    def table_with_history(self, random: Random) -> ContentionTable:
+        """These are there in the end; others were, and a server has gone."""
+        table, rows = self.model.table(), list(self.servers)
+        extra = random.randrange(len(rows) + 1)
+        rows.insert(extra, _draw(random, PLATFORMS[0]))
+        for row in random.sample(range(len(rows)), len(rows)):
+            table.put(row, random.choice(PLATFORMS), make_residents(random, random.randrange(4)))
+        for row in random.sample(range(len(rows)), len(rows)):
+            table.put(row, rows[row].platform, rows[row].residents)
+        table.drop(extra)
+        return table
+
+    def answers(self, table: ContentionTable) -> list[object]:
+        return answers(table, self.view, self.newcomers)
+
+
 def _check(model: ContentionModel, seed: int) -> None:
     random, expect = Random(seed), Expecting(f"seed {seed}: {model.name}")
     view = replace(make_view(random, random.choice((1, 2, 5, 40))), contention=None)
     newcomers = [make_request(random, view) for _ in range(4)]
     servers = [_draw(random, view.platforms[at]) for at in view.platform.tolist()]
-    _check_empty(model.table(), view, newcomers, expect)
-    table = _with_history(model, servers, random)
-    first = answers(table, view, newcomers)
-    expect(first == answers(table, view, newcomers), "asked again, it answers otherwise")
-    fresh = _table(model, servers)
-    expect(first == answers(fresh, view, newcomers), "its history shows")
+    trial = _Trial(model, servers, view, newcomers, expect)
+    _check_empty(trial)
+    table = trial.table_with_history(random)
+    first = trial.answers(table)
+    expect(first == trial.answers(table), "asked again, it answers otherwise")
+    expect(first == trial.answers(trial.table(servers)), "its history shows")
     for row, server in enumerate(servers):
         asks = table.put(row, server.platform, server.residents)
         expect(not asks, "it asks for another look where nothing has changed")
-    expect(first == answers(table, view, newcomers), "putting again changes it")
-    _check_bounds(table, view, newcomers, expect)
-    _check_one_more(model, servers, view, newcomers, expect)
+    expect(first == trial.answers(table), "putting again changes it")
+    _check_bounds(trial, table)
+    _check_one_more(trial)
 
 
 def _draw(random: Random, platform: str) -> _Server:
     residents = make_residents(random, random.choice((0, 0, 1, 2, 4)))
     return _Server(random.choice((platform, platform, platform, None)), residents)
-
-
-def _table(model: ContentionModel, servers: Sequence[_Server]) -> ContentionTable:
-    table = model.table()
-    for row, server in enumerate(servers):
-        table.put(row, server.platform, server.residents)
-    return table
-
-
-def _with_history(
-    model: ContentionModel, servers: Sequence[_Server], random: Random
-) -> ContentionTable:
-    """These are there in the end; others were, and a server has gone."""
-    table, rows = model.table(), list(servers)
-    extra = random.randrange(len(servers) + 1)
-    rows.insert(extra, _draw(random, PLATFORMS[0]))
-    for row in random.sample(range(len(rows)), len(rows)):
-        table.put(row, random.choice(PLATFORMS), make_residents(random, random.randrange(4)))
-    for row in random.sample(range(len(rows)), len(rows)):
-        table.put(row, rows[row].platform, rows[row].residents)
-    table.drop(extra)
-    return table
 
 
 def answers(
@@ -136,34 +141,22 @@ def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequ
     )
 
 
-def _check_empty(
-    table: ContentionTable,
-    view: ClusterView,
-    newcomers: Sequence[PlacementRequest],
-    expect: Expecting,
-) -> None:
-    for newcomer in newcomers:
-        assessment = table.assess(newcomer, view, CONFIDENCE)
-        expect(not _any(assessment.suffered), "an empty table slows a newcomer")
-        apart = assessment.incompatible
+def _check_empty(trial: _Trial) -> None:
+    table, expect = trial.model.table(), trial.expect
+    for newcomer in trial.newcomers:
+        assessment = table.assess(newcomer, trial.view, CONFIDENCE)
+        suffered, apart = assessment.suffered, assessment.incompatible
+        slows = suffered.mean.any() or suffered.variance.any()
+        expect(not slows, "an empty table slows a newcomer")
         expect(apart is None or not apart.any(), "it does not fit on an empty server")
     known = [table.slowdown_of(0, "w0"), *table.scores(0)]
     expect(known == [None], "it knows a workload that is not there")
 
 
-def _any(estimates: LogEstimates) -> bool:
-    return bool(estimates.mean.any() or estimates.variance.any())
-
-
-def _check_bounds(
-    table: ContentionTable,
-    view: ClusterView,
-    newcomers: Sequence[PlacementRequest],
-    expect: Expecting,
-) -> None:
-    able = np.ones(len(view.names), dtype=np.bool_)
-    for newcomer in newcomers:
-        assessment = table.assess(newcomer, view, CONFIDENCE)
+def _check_bounds(trial: _Trial, table: ContentionTable) -> None:
+    able, expect = np.ones(len(trial.view.names), dtype=np.bool_), trial.expect
+    for newcomer in trial.newcomers:
+        assessment = table.assess(newcomer, trial.view, CONFIDENCE)
         cost = assessment.cost(able, None)
         expect(bool((assessment.suffered.variance >= 0).all()), "a negative variance")
         for name in ("violation", "lost"):
@@ -172,19 +165,16 @@ def _check_bounds(
         expect(bool(np.isfinite(cost.waste).all()), "waste is no number")
 
 
-def _check_one_more(
-    model: ContentionModel,
-    servers: Sequence[_Server],
-    view: ClusterView,
-    newcomers: Sequence[PlacementRequest],
-    expect: Expecting,
-) -> None:
+def _check_one_more(trial: _Trial) -> None:
     """Scores and sensitivities are drawn non-negative; it came before all others."""
-    before, after = _table(model, servers), _table(model, servers)
-    for row, server in enumerate(servers):
+    before, after = trial.table(trial.servers), trial.table(trial.servers)
+    for row, server in enumerate(trial.servers):
         if server.residents:
             one = replace(server.residents[-1], name="one-more", uid=-1)
             after.put(row, server.platform, (one, *server.residents))
-    for newcomer in newcomers:
-        less, more = (t.assess(newcomer, view, CONFIDENCE).suffered.mean for t in (before, after))
-        expect(bool((more >= less).all()), "one more neighbor takes less")
+    for newcomer in trial.newcomers:
+        less, more = (
+            table.assess(newcomer, trial.view, CONFIDENCE).suffered.mean
+            for table in (before, after)
+        )
+        trial.expect(bool((more >= less).all()), "one more neighbor takes less")

@@ -50,10 +50,7 @@ def engine_checks() -> tuple[EngineCheck, ...]:
 
 
 def check_engine(make_harness: Callable[[Path], EngineHarness]) -> dict[str, str]:
-    """Run every check, each on a fresh harness in a directory of its own.
-
-    Args:
-        make_harness: Is given an empty directory.
+    """Run every check, each on a fresh harness made in an empty directory.
 
     Returns:
         What could not be checked: the check's name, and why.
@@ -139,8 +136,7 @@ def a_program_ends_with_its_own_status(trial: EngineTrial) -> None:
 def what_cannot_start_fails_for_certain(trial: EngineTrial) -> None:
     """A missing program is no exit status 127, and trying again does not help."""
     trial.start("k", trial.programs.missing("k"))
-    failed = trial.wait_for(ev.StartFailed, "k")
-    expect(not failed.retryable, f"a missing program may be tried again: {failed}")
+    failed = trial.expect_refused("k", retryable=False)
     expect(bool(failed.reason) and "\n" not in failed.reason, f"the reason of {failed}")
     expect(not any(isinstance(r, ev.WorkloadFinished) for r in trial.about("k")), "it ended")
 
@@ -167,8 +163,7 @@ def no_workload_makes_perform_raise(trial: EngineTrial) -> None:
 def a_server_that_is_not_there_refuses_retryably(trial: EngineTrial) -> None:
     """Another server may do better."""
     trial.start("k", trial.programs.exiting("k", 0), server="no-such-server")
-    failed = trial.wait_for(ev.StartFailed, "k")
-    expect(failed.retryable, f"{failed} can't be tried elsewhere")
+    trial.expect_refused("k", retryable=True)
     trial.expect_never_started("k")
 
 
@@ -283,13 +278,11 @@ def a_stop_before_the_start_forbids_it(trial: EngineTrial) -> None:
     """The start may come late, also to another engine: it must fail, for certain."""
     start = trial.action("k", trial.programs.lasting("k"))
     trial.perform(act.StopWorkload("k", 1.0))
-    failed = trial.wait_for(ev.StartFailed, "k")
-    expect(not failed.retryable, f"{failed} may be tried again")
+    trial.expect_refused("k", retryable=False)
     for _ in range(2):
         trial.forget_reports()
         trial.perform(start)
-        failed = trial.wait_for(ev.StartFailed, "k")
-        expect(not failed.retryable, f"{failed} may be tried again")
+        trial.expect_refused("k", retryable=False)
         trial.reopen()
     trial.expect_never_started("k")
 
@@ -383,7 +376,6 @@ def what_is_suspended_stands_still(trial: EngineTrial) -> None:
 
 
 def _stands_still(trial: EngineTrial, work_done: Callable[[], int]) -> bool:
-    """For several times as long as the program takes for a piece."""
     before = work_done()
     until_seconds = time.monotonic() + 0.3
     while (left := until_seconds - time.monotonic()) > 0:
@@ -479,8 +471,7 @@ def a_server_that_leaves_while_something_starts(trial: EngineTrial) -> None:
     trial.start("late", trial.programs.lasting("late"), left)
     gone = trial.wait_for(ev.ServerLeft)
     expect(gone.name == left, f"{left} left, reported was {gone}")
-    failed = trial.wait_for(ev.StartFailed, "late")
-    expect(failed.retryable, f"{failed} can't be tried elsewhere")
+    trial.expect_refused("late", retryable=True)
     for key in keys:
         trial.wait_until(partial(_is_answered, trial, key), f"answer to the start of {key}")
     _stop_all(trial, keys)
@@ -494,7 +485,6 @@ def _is_answered(trial: EngineTrial, key: str) -> bool:
 
 
 def _stop_all(trial: EngineTrial, keys: Sequence[str]) -> None:
-    """All stop, each with one end, and nothing runs any more."""
     for key in keys:
         trial.perform(act.StopWorkload(key, 0.0))
     for key in keys:
@@ -517,8 +507,7 @@ def servers_that_left_unwatched_take_nothing_with_them(trial: EngineTrial) -> No
     expect(left not in trial.servers, f"{left} did not leave")
     expect(bool(trial.about("runs")), "nothing was said of what ran there")
     trial.perform(starting, late)
-    failed = trial.wait_for(ev.StartFailed, "late")
-    expect(failed.retryable, f"{failed} can't be tried elsewhere")
+    trial.expect_refused("late", retryable=True)
     trial.wait_until(partial(_is_answered, trial, "starts"), "answer to what was starting")
     _stop_all(trial, ["runs", "starts"])
     expect(trial.programs.starts("starts") <= 1, "it was started more than once")

@@ -1,8 +1,6 @@
 """Any engine, with the faults that the core has to bear; for tests of the runtime.
 
-All within the promises of ``wharfinger.engines.base``: reports come late, twice and in another
-order, an engine dies and another takes over, an action is refused before it has an effect. What it
-does depends on its seed alone.
+All within the promises of ``wharfinger.engines.base``. What it does depends on its seed alone.
 
     >>> from random import Random
     >>> from wharfinger.testing import FaultyEngine, EngineFaults, MemoryCluster, MemoryEngine
@@ -55,10 +53,8 @@ class EngineFaults:
 class FaultyEngine:
     """Wraps any engine; without faults it is that engine.
 
-    Args:
-        make_engine: Makes the engine, and another one on the same state after a crash.
-        random: Decides what goes wrong.
-        faults: How often; the attribute may be changed at any time.
+    ``make_engine`` makes it, and another one on the same state after a crash; ``faults`` may be
+    changed at any time.
 
     Attributes:
         inner: The engine that is wrapped now.

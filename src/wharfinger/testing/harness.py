@@ -72,11 +72,7 @@ class Programs(Protocol):
 
 
 class ShellPrograms:
-    """Real programs, for engines on this machine.
-
-    Args:
-        directory: Each start leaves a line in a file here; must be writable for workloads.
-    """
+    """Real programs on this machine; each start leaves a line in a file of a directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -122,12 +118,9 @@ class ShellPrograms:
 
 @dataclass(slots=True)
 class Session:
-    """One engine after another on one state, and what the present one has reported.
+    """One engine after another on one state, and what the present one has reported, oldest first.
 
-    Attributes:
-        engine: The present engine, open.
-        reports: What it has reported, oldest first.
-        servers: Names of the servers that it had when it was opened.
+    ``servers`` are the names of those that it had when it was opened.
     """
 
     make_engine: Callable[[], Engine]
@@ -238,6 +231,12 @@ class EngineTrial(Session):
             f"{key} exited with {status}, reported was {end}",
         )
 
+    def expect_refused(self, key: str, *, retryable: bool) -> ev.StartFailed:
+        """The start failed, and says whether it may be tried again, elsewhere."""
+        failed = self.wait_for(ev.StartFailed, key)
+        expect(failed.retryable == retryable, f"{failed} says retryable={failed.retryable}")
+        return failed
+
     def expect_no_end(self, key: str) -> None:
         """It runs, and nothing else was said, nor is in the next moment."""
         self.take_in(0.1)
@@ -287,13 +286,12 @@ class EngineHarness:
 
     Attributes:
         directory: Empty; the checks' own files are here, the engine's in ``state`` below.
-        make_engine: Makes the engine on a state directory; it may be called many times, and
-            each time what it makes takes over what the one before left.
+        make_engine: Makes the engine on a state directory; each time what it makes takes over what
+            the one before left.
         programs: Programs that this engine can run.
-        make_elsewhere: The same engine when all its servers have left and others, of other
-            names, have come; ``None`` where a test can't make that happen.
-        remove_servers: Makes all servers of an open engine leave and others, of other names,
-            come; ``None`` where a test can't make that happen.
+        make_elsewhere: The same engine when all its servers have left and others, of other names,
+            have come; ``None`` where a test can't make that happen.
+        remove_servers: The same for an open engine.
         deadline_seconds: How long anything may take before a check fails.
     """
 

@@ -59,13 +59,9 @@ class _OneUnitPerSecond(Undisturbed):
 class MemoryCluster(SimulatedCluster):
     """Servers and what runs on them; it outlives the engines that are opened on it.
 
-    Args:
-        servers: By default one, ``a``, of four CPUs.
-        profiles: Whether its engines say that they run profiling plans.
-        capabilities: All that its engines say that they can do, in place of ``profiles``.
-
-    Attributes:
-        starts: How often a program was really started, by key.
+    By default one server, ``a``, of four CPUs; ``capabilities`` are all that its engines say that
+    they can do, in place of ``profiles``; ``starts`` counts by key how often a program was really
+    started.
     """
 
     name = "memory"
@@ -156,11 +152,7 @@ class MemoryCluster(SimulatedCluster):
 
 
 class MemoryEngine(SimulatedEngine):
-    """An engine on a ``MemoryCluster``, by default one of its own.
-
-    Args:
-        cluster: The machines; opening another engine on it takes the cluster over.
-    """
+    """An engine on a ``MemoryCluster``, by default one of its own; it takes the cluster over."""
 
     cluster: MemoryCluster
 

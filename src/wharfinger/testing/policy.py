@@ -1,14 +1,7 @@
-"""Checks that hold policies and admissions to what the core relies on.
+"""Checks that hold placements, admissions and provisionings to what the core relies on.
 
-They ask many questions of made-up clusters, the same ones on every machine, and compare the
-answers with what is there. For your own policy, in a test::
-
-    from wharfinger.testing import check_policy
-
-    def test_my_policy():
-        check_policy(MyPolicy())
-
-or at once:
+They ask many questions of made-up clusters, the same ones on every machine. In a test, say
+``check_policy(MyPolicy())``:
 
     >>> from wharfinger.policies.placement.least_loaded import LeastLoaded
     >>> from wharfinger.testing import check_policy
@@ -27,6 +20,12 @@ from wharfinger.contention.combined import Combined
 from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.provisioning import (
+    Order,
+    ProvisioningPolicy,
+    ProvisioningView,
+    Release,
+)
 from wharfinger.core.seams.verdicts import (
     AdmissionVerdict,
     Admit,
@@ -52,10 +51,10 @@ from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Expecting, expect
 
-N = TypeVar("N", bound=np.generic)
+_N = TypeVar("_N", bound=np.generic)
 
 _SOURCES = tuple(SharedResource)
-MEBIBYTE = 1024**2
+_MEBIBYTE = 1024**2
 PLATFORMS = ("slow", "usual", "fast")
 _SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
 
@@ -74,16 +73,16 @@ class Question:
         scale = self.request.workload.scale.max_servers
         return min(scale, self.view.capabilities.max_servers_per_workload)
 
-    def expect(self, condition: bool, message: str) -> None:
-        """Fail the check, with the question in the message."""
-        if not condition:
-            raise AssertionError(f"{self}: {message}")
+    @property
+    def expect(self) -> Expecting:
+        """Fails a check with the question in the message."""
+        return Expecting(str(self))
 
     def __str__(self) -> str:
         reservation = self.request.workload.reservation
         return (
             f"seed {self.seed}: {len(self.view.names)} servers, {self.request.workload.type} asks "
-            f"for {reservation.cpu_millicpus}m and {reservation.memory_bytes // MEBIBYTE} MiB"
+            f"for {reservation.cpu_millicpus}m and {reservation.memory_bytes // _MEBIBYTE} MiB"
         )
 
 
@@ -98,7 +97,7 @@ def questions(rounds: int = 200) -> Iterator[Question]:
 def make_view(random: Random, count: int) -> ClusterView:
     """A cluster of this many servers, some of them closed, full, or without any capacity."""
     cpu = [random.choice((0, 500, 1000, 4000, 16_000)) for _ in range(count)]
-    memory = [random.choice((0, 64, 1024, 16_384)) * MEBIBYTE for _ in range(count)]
+    memory = [random.choice((0, 64, 1024, 16_384)) * _MEBIBYTE for _ in range(count)]
     full = random.choice((0.0, 0.5, 0.95, 1.0))
     accepting = [random.random() > random.choice((0.0, 0.3, 1.0)) for _ in range(count)]
     platform = [random.randrange(len(PLATFORMS)) for _ in range(count)]
@@ -133,7 +132,7 @@ def make_residents(random: Random, count: int) -> tuple[Resident, ...]:
         Resident(
             name=f"w{uid}",
             uid=uid,
-            classification=make_classification(random),
+            classification=_drawn_classification(random),
             best_effort=random.random() < 0.3,
             tolerance=random.choice((0.0, 0.05, 1.0)),
             predicted=random.choice((None, Prediction(1.0, 0.9, 1.1, 0.8, {}, 1.2, 0.1))),
@@ -146,7 +145,7 @@ def make_request(random: Random, view: ClusterView) -> PlacementRequest:
     """A workload, and up to a third of the servers that it may not go to."""
     rows = range(len(view.names))
     reservation = Reservation(
-        random.choice((1, 250, 1000, 3000, 64_000)), random.choice((1, 256, 4096)) * MEBIBYTE
+        random.choice((1, 250, 1000, 3000, 64_000)), random.choice((1, 256, 4096)) * _MEBIBYTE
     )
     workload = Workload(
         "asked",
@@ -160,11 +159,11 @@ def make_request(random: Random, view: ClusterView) -> PlacementRequest:
     target = random.choice((None, 5.0, 50.0, 5000.0))
     if target is not None and not workload.best_effort:
         workload = replace(workload, target=Target(rate_per_second=target))
-    known = make_classification(random) if random.random() < 0.7 else None
+    known = _drawn_classification(random) if random.random() < 0.7 else None
     return PlacementRequest(workload, frozenset(excluded), classification=known)
 
 
-def make_classification(random: Random) -> Classification:
+def _drawn_classification(random: Random) -> Classification:
     """Some curve that rises with CPU, and some scores."""
     columns = (100, 500, 1000, 4000)
     level, slope, spread = random.uniform(0.01, 1), random.uniform(0, 1.2), random.choice((0, 0.3))
@@ -182,8 +181,6 @@ def make_classification(random: Random) -> Classification:
 
 
 def _pairs(random: Random) -> dict[str, PairProfile]:
-    """On every platform, or on two, of one of two bases."""
-
     def drawn(size: int, most: float = 1.0) -> tuple[float, ...]:
         return tuple(random.uniform(0, most) for _ in range(size))
 
@@ -211,15 +208,11 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
     * Its decision has at most ``CANDIDATES_KEPT`` candidates, the scored ones first and best first.
     * The same question has the same answer, and asking changes nothing.
 
-    Args:
-        policy: Is asked about placing and about resizing.
-        rounds: How many clusters are made up.
-
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
     for question in questions(rounds):
-        before = copied(question.view)
+        before = _copied(question.view)
         answer = policy.place(question.request, question.view)
         question.expect(
             policy.place(question.request, question.view) == answer,
@@ -227,7 +220,7 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
         )
         _check_answer(policy, question, answer)
         _check_resize(policy, question, before)
-        question.expect(is_same(before, question.view), f"{policy.name} has changed the view")
+        question.expect(_is_same(before, question.view), f"{policy.name} has changed the view")
 
 
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
@@ -294,7 +287,6 @@ def _check_room(question: Question, row: int, given: Allocation, held: Allocatio
 
 
 def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterView) -> None:
-    """One that runs is to be resized: its reservation has changed, or its load."""
     view, random = question.view, Random(question.seed)
     rows = [row for row in range(len(view.names)) if view.residents[row]]
     if not rows:
@@ -311,7 +303,6 @@ def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterVi
 
 
 def _held(view: ClusterView, row: int) -> Placement:
-    """Half of what is given there."""
     cpu, memory = int(view.cpu_allocated[row]) // 2, int(view.memory_allocated[row]) // 2 + 1
     step = 1 if view.capabilities.fractional_cpu else 1000
     return Placement(view.names[row], Allocation(cpu // step * step, memory))
@@ -321,8 +312,8 @@ def _check_resized(
     policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
 ) -> None:
     accepted = isinstance(answer, Plan)
-    expect_resized = Expecting(f"{question}, resized")
-    _check_decision(answer.decision, policy.name, expect_resized, accepted=accepted)
+    resized = Expecting(f"{question}, resized")
+    _check_decision(answer.decision, policy.name, resized, accepted=accepted)
     if not isinstance(answer, Plan):
         return
     question.expect(question.view.capabilities.resize, "this engine can't resize")
@@ -360,10 +351,6 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     * The same question has the same answer, and asking changes nothing.
     * What can never be placed does not block others without end.
 
-    Args:
-        admission: Is asked at the gate and for the queue.
-        rounds: How many clusters are made up.
-
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its question.
     """
@@ -374,7 +361,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     for question in questions(rounds):
         random = Random(question.seed)
         waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
-        view = AdmissionView(copied(question.view), dict(waiting))
+        view = AdmissionView(_copied(question.view), dict(waiting))
         request = question.request
         gate = admission.admit(request, view)
         question.expect(admission.admit(request, view) == gate, "it answers otherwise")
@@ -386,27 +373,24 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
             question.expect(queue in queues, f"queue {queue!r} is none of {queues}")
             _check_review(admission, question, queue, view)
         question.expect(view.waiting == waiting, f"{admission.name} has changed the view")
-        question.expect(is_same(view.cluster, question.view), "it has changed the cluster")
+        question.expect(_is_same(view.cluster, question.view), "it has changed the cluster")
 
 
 def _check_review(
     admission: AdmissionPolicy, question: Question, queue: str, view: AdmissionView
 ) -> None:
-    """It stays, for a time that is named, or goes to another queue, or away."""
     reviewed = admission.review(question.request, queue, view)
     if isinstance(reviewed, Divert):
         question.expect(reviewed.queue in admission.queues, f"to queue {reviewed.queue!r}")
         question.expect(reviewed.queue != queue, "diverted to where it is")
-    later = (
-        reviewed.time if isinstance(reviewed, WaitUntil) else getattr(reviewed, "review_at", None)
-    )
+    named = "time" if isinstance(reviewed, WaitUntil) else "review_at"
+    later = getattr(reviewed, named, None)
     question.expect(later is None or later > view.now, f"reviewed again at {later}")
 
 
 def _check_verdict(
     admission: AdmissionPolicy, question: Question, verdict: AdmissionVerdict
 ) -> None:
-    """Its record says the same as the verdict."""
     decision, accepted = verdict.decision, isinstance(verdict, Admit)
     if isinstance(verdict, WaitUntil):
         question.expect(verdict.time > 0, f"it waits until {verdict.time}")
@@ -415,6 +399,74 @@ def _check_verdict(
         return
     question.expect(decision.stage is Stage.ADMISSION, f"stage {decision.stage}")
     _check_decision(decision, admission.name, question.expect, accepted=accepted)
+
+
+def check_provisioning(provisioning: ProvisioningPolicy, *, rounds: int = 200) -> None:
+    """Hold a provisioning to what the core relies on.
+
+    * It releases only servers that were acquired, each once, and orders only with a platform.
+    * Each order and release has its reason; the record says the same as the verdict.
+    * When it has ordered all that it wants, it wants no more.
+    * It wants to be asked again only later than now.
+    * The same question has the same answer, and asking changes nothing.
+
+    Args:
+        provisioning: Is asked.
+        rounds: How many clusters are made up.
+
+    Raises:
+        AssertionError: The first promise that is not kept, with the seed of its question.
+    """
+    for question in questions(rounds):
+        random = Random(question.seed)
+        expect = Expecting(f"{question}: {provisioning.name}")
+        names = list(question.view.names)
+        acquired = random.sample(names, random.randrange(len(names) + 1))
+        view = ProvisioningView(
+            _copied(question.view),
+            {"guaranteed": random.choice((0, 1, 20)), "best-effort": random.choice((0, 3))},
+            {platform: random.choice((0, 1)) for platform in PLATFORMS},
+            {name: random.uniform(0, 1000) for name in acquired},
+            {platform: 1060.0 for platform in PLATFORMS if random.random() < 0.2},
+            1000.0,
+        )
+        _check_provisioned(provisioning, view, expect)
+        expect(_is_same(view.cluster, question.view), "it has changed the cluster")
+
+
+def _check_provisioned(
+    provisioning: ProvisioningPolicy, view: ProvisioningView, expect: Expecting
+) -> None:
+    wanted = provisioning.provision(view)
+    expect(provisioning.provision(view) == wanted, "answers otherwise, asked again")
+    released = [each.server for each in wanted if isinstance(each, Release)]
+    expect(set(released) <= view.acquired.keys(), "releases what was not acquired")
+    expect(len(set(released)) == len(released), f"releases {released}, some twice")
+    for each in wanted:
+        decision = each.decision
+        expect(decision.decided_by == provisioning.name, f"{decision.decided_by!r}")
+        expect(decision.accepted and bool(decision.message), f"{decision}")
+    due = provisioning.wake_at(view)
+    expect(due is None or due > view.now, f"wakes at {due}, now is {view.now}")
+    _check_ends(provisioning, view, expect)
+
+
+def _check_ends(
+    provisioning: ProvisioningPolicy, view: ProvisioningView, expect: Expecting
+) -> None:
+    for _ in range(100):
+        wanted = provisioning.provision(view)
+        if not wanted:
+            return
+        ordered, acquired = dict(view.ordered), dict(view.acquired)
+        for each in wanted:
+            if isinstance(each, Order):
+                expect(bool(each.platform), "an order without a platform")
+                ordered[each.platform] = ordered.get(each.platform, 0) + 1
+            else:
+                del acquired[each.server]
+        view = replace(view, ordered=ordered, acquired=acquired)
+    expect(False, "it never has what it wants")
 
 
 # --- pieces -------------------------------------------------------------------------------
@@ -439,17 +491,15 @@ def _column(values: list[int]) -> NDArray[np.int64]:
     return _frozen(np.array(values, dtype=np.int64))
 
 
-def _frozen(column: NDArray[N]) -> NDArray[N]:
+def _frozen(column: NDArray[_N]) -> NDArray[_N]:
     column.flags.writeable = False
     return column
 
 
-def copied(view: ClusterView) -> ClusterView:
-    """The same cluster, in other memory."""
+def _copied(view: ClusterView) -> ClusterView:
     copies: dict[str, Any] = {name: _frozen(getattr(view, name).copy()) for name in _COLUMNS}
     return replace(view, **copies)
 
 
-def is_same(one: ClusterView, other: ClusterView) -> bool:
-    """Whether two views say the same of each server."""
+def _is_same(one: ClusterView, other: ClusterView) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in _COLUMNS)

@@ -1,14 +1,7 @@
 """Checks that hold an estimator to what its users rely on.
 
-They fit it to made-up matrices, whole and hostile ones, the same on every machine. For your own
-estimator, in a test::
-
-    from wharfinger.testing import check_recommender
-
-    def test_my_estimator():
-        check_recommender(MyEstimator())
-
-or at once:
+They fit it to made-up matrices, whole and hostile ones, the same on every machine. In a test, say
+``check_recommender(MyEstimator())``:
 
     >>> from wharfinger.estimators.baselines import ROW_COLUMN_MEANS
     >>> from wharfinger.testing import check_recommender

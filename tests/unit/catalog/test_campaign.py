@@ -124,14 +124,14 @@ def test_rows_of_other_conditions_are_not_mixed(tmp_path: Path):
 
 def test_a_program_that_has_changed_is_measured_again(tmp_path: Path):
     run(tmp_path, Profiler(), ["sed"])
-    path = tmp_path / campaign.ROWS / "sed.json"
+    path = tmp_path / "rows" / "sed.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "digest": "another"}))
     assert run(tmp_path, Profiler(), ["sed"]).measured == ("sed",)
 
 
 def test_a_broken_row_is_named(tmp_path: Path):
     run(tmp_path, Profiler(), ["sed"])
-    path = tmp_path / campaign.ROWS / "sed.json"
+    path = tmp_path / "rows" / "sed.json"
     path.write_text("{")
     with pytest.raises(InvalidInput, match=r"sed\.json: .*remove it"):
         run(tmp_path, Profiler(), ["sed"])

@@ -12,7 +12,7 @@ import wharfinger.catalog.programs
 from tests.support import slow
 from wharfinger.catalog import listing
 from wharfinger.catalog.inputs import MAKERS, make_input
-from wharfinger.catalog.program import Category
+from wharfinger.catalog.listing import Category
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import load_manifests, workload_to_manifest
 

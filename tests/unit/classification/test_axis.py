@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wharfinger.classification.axis import UNKNOWN_STD, Axis, axes_between
-from wharfinger.classification.classifications import Classifications, RowObservations
+from wharfinger.classification.classifier import Classifications, RowObservations
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.model.configuration import Configuration, Setting

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from wharfinger.classification.classifications import MIN_ERROR, MIN_POINTS
-from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.classifier import MIN_ERROR, MIN_POINTS, Classifier
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.estimators.matrix import Matrix, Transform
 from wharfinger.model.configuration import Configuration

@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.classification.test_axis import CPUS, PLATFORMS, REFERENCE, SERVERS, made
 from wharfinger.classification.axis import axes_between
-from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.planner import MAX_RUNS, Possible, joint_plan
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.model.configuration import Configuration

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.cluster import Cluster, server, workload
-from wharfinger.classification.classifications import Classifications
+from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.planner import MIN_MILLICPUS, JointPlanner
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev

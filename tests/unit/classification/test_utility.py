@@ -1,5 +1,7 @@
 """Entries keep where they come from; corrections forget; files bring back what was written."""
 
+from dataclasses import replace
+
 import pytest
 
 from wharfinger.classification.utility import (
@@ -9,7 +11,7 @@ from wharfinger.classification.utility import (
     UtilityRow,
     corrected,
 )
-from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Transform
 from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
@@ -32,13 +34,18 @@ def test_what_stays_the_same_becomes_surer_and_what_changed_is_known_anew() -> N
     assert changed.value == pytest.approx(20.0, rel=1e-6), "an hour later nothing is left of it"
 
 
+def with_entry(matrix: UtilityMatrix, column: str, entry: Entry) -> UtilityMatrix:
+    row = matrix.rows["a"]
+    return matrix.with_row("a", replace(row, entries={**row.entries, column: entry}))
+
+
 def test_a_prediction_is_no_evidence() -> None:
     measured = observed(10.0, 0.0)
     predicted = Entry(30.0, 0.5, origin=Origin.PREDICTED, measured_at=1.0)
     assert corrected(measured, predicted, Transform.LOG, 60.0) is measured
     assert corrected(predicted, measured, Transform.LOG, 60.0) is measured
     matrix = UtilityMatrix.of(Aspect.SCALE_OUT, {"a": {"1": 1.0, "2": 2.0}})
-    matrix = matrix.corrected("a", "4", predicted)
+    matrix = with_entry(matrix, "4", predicted)
     known = matrix.known_to(None)
     assert known is not None
     assert known.row("a").tolist()[:2] == [1.0, 2.0]
@@ -101,14 +108,12 @@ def test_a_column_that_is_none_is_refused(kind: Aspect, column: str) -> None:
 
 def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
     matrix = UtilityMatrix.of(Aspect.HETEROGENEITY, {"a": {"x": 1.0}}, {"a": "program"})
-    other = matrix.corrected("a", "new", observed(3.0, DAY))
+    other = with_entry(matrix, "new", observed(3.0, DAY))
     assert matrix.columns == ("x",)
     assert other.columns == ("x", "new")
     assert other.rows["a"].group == "program"
-    with pytest.raises(NotFound, match="no row 'b'"):
-        matrix.corrected("b", "x", observed(1.0, 0.0))
     with pytest.raises(InvalidInput, match="above 0"):
-        matrix.corrected("a", "x", observed(0.0, 0.0))
+        with_entry(matrix, "x", observed(0.0, 0.0))
     with pytest.raises(InvalidInput, match="0 to 100"):
         UtilityMatrix(Aspect.CAUSED, (), {}).with_row(
             "a", UtilityRow("a", None, {"x": Entry(101.0)})

@@ -8,8 +8,12 @@ from tests.support.cluster import workload
 from tests.support.views import seen
 from wharfinger.model.decisions import Plan, ReasonCode, Refusal
 from wharfinger.model.view import ClusterView, PlacementRequest
-from wharfinger.policies.placement.draws import DrawSettings, in_random_order
-from wharfinger.policies.placement.random_choice import PROBES, RandomChoice
+from wharfinger.policies.placement.random_choice import (
+    PROBES,
+    DrawSettings,
+    RandomChoice,
+    in_random_order,
+)
 from wharfinger.policies.registry import make_policy
 
 

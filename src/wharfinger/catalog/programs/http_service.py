@@ -1,9 +1,8 @@
 """An HTTP/1.1 server that renders a document for each request.
 
-``GET /document/N`` renders a table of ``--rows`` rows from a template, hashes it for its ``ETag``
-and compresses it where the client takes gzip: work of the same cost on every machine, about
-1.5 ms at the default of 600 rows. ``GET /metrics`` has requests and latencies in Prometheus'
-format, ``GET /healthz`` answers ``ok``. One thread, so one CPU at most.
+``GET /document/N`` renders a table of ``--rows`` rows, hashes it for its ``ETag`` and compresses it
+where the client takes gzip: about 1.5 ms of work at the default of 600 rows. ``GET /metrics`` is in
+Prometheus' format, ``GET /healthz`` answers ``ok``. One thread, so one CPU at most.
 """
 
 import argparse

@@ -62,7 +62,6 @@ def _json(_threads: int) -> Step:
 
 
 def _re(_threads: int) -> Step:
-    """A pattern with alternatives and groups."""
     pattern, text = re.compile(r"\b(\w+)([aeg]{2,}|hi?j)(\w*)\s\1"), _text(160_000)
     return lambda _number: len(pattern.findall(text))
 
@@ -73,7 +72,6 @@ def _pickle(_threads: int) -> Step:
 
 
 def _deflate(_threads: int) -> Step:
-    """Compress and restore a stream in small pieces."""
     data = _text(160_000).encode()
 
     def step(_number: int) -> int:
@@ -89,14 +87,12 @@ def _pbkdf2(_threads: int) -> Step:
 
 
 def _threaded_hash(threads: int) -> Step:
-    """Blocks in threads, which the interpreter's lock lets run in parallel."""
     blocks = [random.Random(SEED + i).randbytes(1 << 21) for i in range(4)]
     pool = ThreadPoolExecutor(threads)
     return lambda _number: list(pool.map(lambda block: hashlib.sha3_256(block).digest(), blocks))
 
 
 def _pool(threads: int) -> Step:
-    """A pool of processes that is handed small tasks."""
     pool = multiprocessing.get_context("fork").Pool(threads)
     return lambda _number: pool.map(_count_primes, [4000] * 8)
 
@@ -112,7 +108,6 @@ def _difflib(_threads: int) -> Step:
 
 
 def _decimal(_threads: int) -> Step:
-    """Square roots to many digits."""
     context, numbers = decimal.Context(prec=600), [decimal.Decimal(n) for n in range(2, 102)]
     return lambda _number: [number.sqrt(context) for number in numbers]
 
@@ -126,14 +121,12 @@ def _xml(_threads: int) -> Step:
 
 
 def _objects(_threads: int) -> Step:
-    """Make, sort and drop many small objects: the interpreter and its allocator."""
     rng = random.Random(SEED)
     keys = [rng.randrange(10**9) for _ in range(20_000)]
     return lambda _number: sorted({key: (key % 97, str(key)) for key in keys}.values())
 
 
 def _ast(_threads: int) -> Step:
-    """Compile source to byte code."""
     lines = (f"def f{i}(x):\n    return [x + {i}, (x, {i}), x * {i} % 7]\n" for i in range(500))
     source = "".join(lines)
     return lambda _number: compile(source, "generated", "exec")

@@ -1,9 +1,8 @@
 """A key-value server that speaks Redis' protocol; ``redis-benchmark -t set,get`` drives it too.
 
-Values from 1 KiB on are kept compressed with a checksum, as stores do that keep more than fits
-in memory, so a read of a large value is real work (about 0.7 ms for 256 KiB of text). One thread,
-so one CPU at most. ``--fill N`` makes N values of ``--value-bytes`` at the start, ``key:0`` to
-``key:N-1``.
+Values from 1 KiB on are kept compressed with a checksum, so a read of a large value is real work
+(about 0.7 ms for 256 KiB of text). One thread, so one CPU at most. ``--fill N`` makes N values of
+``--value-bytes`` at the start, ``key:0`` to ``key:N-1``.
 """
 
 import argparse

@@ -1,11 +1,9 @@
-"""A load generator for both services that does not flatter them.
+"""A load generator for both services that is free of coordinated omission.
 
 *Open loop* (``--rate``): requests come at their times, whether or not earlier ones were answered,
-as those of many independent users do. Latency counts from the time at which a request was to be
-sent, also when it had to wait for a connection: a service that stalls is charged for every
-request that came meanwhile, not for one ("coordinated omission"). *Closed loop* (without
-``--rate``): each connection sends its next request as soon as it is answered; that finds how much
-a service can do.
+as those of many independent users do. Latency counts from the time at which a request was due,
+also when it had to wait for a connection. *Closed loop* (without ``--rate``): each connection sends
+its next request as soon as it is answered; that finds how much a service can do.
 
 Each second (``--every``) one line reports the last ``--window`` seconds:
 
@@ -22,14 +20,14 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from wharfinger.catalog.programs.load_clients import DIALECTS, LoadClient, Request
-from wharfinger.catalog.programs.serving import port
-from wharfinger.catalog.programs.steps import stop_in_order, whole
+from wharfinger.catalog.programs import resp
+from wharfinger.catalog.programs.serving import Connection, port
+from wharfinger.catalog.programs.steps import sample_text, stop_in_order, whole
 
 RECONNECT_SECONDS = 0.1
 
@@ -104,6 +102,131 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[max(0, int(rank) - 1)]
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, by its number; ``intended`` is when to send it, in the schedule's seconds."""
+
+    number: int
+    intended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a protocol asks (by a request's number) and answers (by the answer's beginning).
+
+    ``answer_bytes`` is the length of the whole answer; ``None`` = not known yet.
+    """
+
+    encoded: Callable[[int], bytes]
+    answer_bytes: Callable[[bytes], int | None]
+    is_success: Callable[[bytes], bool]
+
+
+class LoadClient(Connection):
+    """One connection with at most one request under way; of an answer it reads only the length.
+
+    ``ended`` is told whether a request succeeded; ``lost`` that the connection has ended.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        ended: "Callable[[LoadClient, Request, bool], None]",
+        lost: "Callable[[LoadClient], None]",
+    ) -> None:
+        self.request: Request | None = None
+        self.closed = False
+        self._dialect, self._ended, self._lost = dialect, ended, lost
+        self._head = b""
+        self._missing_bytes = 0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the request under way as failed."""
+        self.closed = True
+        self._finish(succeeded=False)
+        self._lost(self)
+
+    def send(self, request: Request) -> None:
+        """Send a request; there must be none under way."""
+        self.request = request
+        self.transport.write(self._dialect.encoded(request.number))
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes, until the answer is whole."""
+        if self._missing_bytes:
+            self._missing_bytes -= len(data)
+        else:
+            self._head += data
+            size = self._dialect.answer_bytes(self._head)
+            if size is None:
+                return
+            self._missing_bytes = size - len(self._head)
+        if self._missing_bytes <= 0:
+            self._missing_bytes = 0
+            self._finish(succeeded=self._dialect.is_success(self._head))
+
+    def _finish(self, *, succeeded: bool) -> None:
+        request, self.request, self._head = self.request, None, b""
+        if request is not None:
+            self._ended(self, request, succeeded)
+
+
+def _http(options: argparse.Namespace) -> Dialect:
+    request = b"GET /document/%d HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
+    return Dialect(
+        lambda number: request % (number % options.keys),
+        _http_answer_bytes,
+        lambda begin: begin[9:12] == b"200",
+    )
+
+
+def _http_answer_bytes(begin: bytes) -> int | None:
+    r"""Of head and body.
+
+    >>> _http_answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+    43
+    """
+    head, end, _ = begin.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    _, stated, rest = head.lower().partition(b"\r\ncontent-length:")
+    return len(head) + 4 + (int(rest.partition(b"\r\n")[0]) if stated else 0)
+
+
+def _redis(options: argparse.Namespace) -> Dialect:
+    """An error is no success, nor is nil: what was asked for is not there."""
+    value = sample_text(options.value_bytes) if options.write_every else b""
+
+    def encoded(number: int) -> bytes:
+        key = b"key:%d" % (number % options.keys)
+        if options.write_every and number % options.write_every == 0:
+            return resp.command(b"SET", key, value)
+        return resp.command(b"GET", key)
+
+    return Dialect(
+        encoded,
+        _redis_answer_bytes,
+        lambda begin: begin[:1] in (b"+", b"$") and not begin.startswith(b"$-1"),
+    )
+
+
+def _redis_answer_bytes(begin: bytes) -> int | None:
+    r"""Of a line, and what it announces.
+
+    >>> _redis_answer_bytes(b"$5\r\nab"), _redis_answer_bytes(b"+O")
+    (11, None)
+    """
+    line, end, _ = begin.partition(b"\r\n")
+    if not end:
+        return None
+    size = int(line[1:]) if line.startswith(b"$") else -1
+    return len(line) + 2 + (size + 2 if size >= 0 else 0)
+
+
+DIALECTS = {"http": _http, "redis": _redis}
+"""By the name that ``--protocol`` takes."""
+
+
 class Generator:
     """Keeps requests coming and counts their results; no schedule = closed loop."""
 
@@ -146,7 +269,6 @@ class Generator:
         return time.monotonic() - self._zero
 
     def _arrive(self, schedule: Schedule) -> None:
-        """Take in every request whose time has come, and wait for the next."""
         now = self._now()
         upcoming: float | None = self._next
         while upcoming is not None and upcoming <= now:
@@ -166,7 +288,6 @@ class Generator:
         client.send(Request(self._number, intended))
 
     def _ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
-        """A client has its answer, or will never have one."""
         now = self._now()
         latency = now - request.intended
         if not succeeded:
@@ -182,7 +303,6 @@ class Generator:
             self._send(client, self._waiting.popleft())
 
     def _lost(self, client: LoadClient) -> None:
-        """A connection has ended; another takes its place."""
         if client in self._idle:
             self._idle.remove(client)
         self._busy.discard(client)
@@ -237,30 +357,22 @@ class Generator:
                 log.write(line + "\n")
 
 
-def step(text: str) -> tuple[float, float]:
-    """One step of a schedule: a second, and the rate from then on.
+def _step(text: str) -> tuple[float, float]:
+    """A second, and the rate from then on.
 
-    Raises:
-        ArgumentTypeError: It is not one.
-
-    >>> step("40:320")
+    >>> _step("40:320")
     (40.0, 320.0)
     """
     second, _, rate = text.partition(":")
     try:
-        return positive(second), positive(rate)
+        return _positive(second), _positive(rate)
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a step; write SECOND:RATE, e.g. 40:320"
         ) from None
 
 
-def positive(text: str) -> float:
-    """A number that is not negative.
-
-    Raises:
-        ArgumentTypeError: It is not one.
-    """
+def _positive(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -270,28 +382,22 @@ def positive(text: str) -> float:
     return value
 
 
-def interval(text: str) -> float:
-    """A time between two lines, in seconds.
-
-    Raises:
-        ArgumentTypeError: It is not one, or too short.
-    """
-    if (value := positive(text)) < 0.01:
+def _interval(text: str) -> float:
+    if (value := _positive(text)) < 0.01:
         raise argparse.ArgumentTypeError(f"{text!r} is too short; write 0.01 or more")
     return value
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """All options."""
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--protocol", choices=list(DIALECTS), default="http", help="default: http")
     add("--host", default="127.0.0.1", help="default: 127.0.0.1")
     add("--port", type=port, required=True, metavar="N", help="of the service")
     add("--connections", type=whole, default=16, metavar="N", help="default: 16")
-    add("--rate", type=positive, metavar="R", help="requests a second (default: closed loop)")
+    add("--rate", type=_positive, metavar="R", help="requests a second (default: closed loop)")
     add(
         "--step",
-        type=step,
+        type=_step,
         action="append",
         default=[],
         metavar="SECOND:RATE",
@@ -299,19 +405,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--epoch",
-        type=positive,
+        type=_positive,
         default=0.0,
         metavar="SECONDS",
         help="when second 0 was, in seconds since 1970 (default: now)",
     )
     add("--poisson", action="store_true", help="random distances, not even ones")
     add("--seed", type=whole, default=0, metavar="N", help="of --poisson (default: 0)")
-    add("--percentile", type=positive, default=95.0, metavar="P", help="of latency_ms (95)")
-    add("--window", type=positive, default=3.0, metavar="SECONDS", help="default: 3")
-    add("--every", type=interval, default=1.0, metavar="SECONDS", help="between lines (1)")
-    add("--timeout", type=positive, default=3.0, metavar="SECONDS", help="users wait (3)")
+    add("--percentile", type=_positive, default=95.0, metavar="P", help="of latency_ms (95)")
+    add("--window", type=_positive, default=3.0, metavar="SECONDS", help="default: 3")
+    add("--every", type=_interval, default=1.0, metavar="SECONDS", help="between lines (1)")
+    add("--timeout", type=_positive, default=3.0, metavar="SECONDS", help="users wait (3)")
     add("--log", type=Path, metavar="FILE", help="append the lines to this file too")
-    add("--seconds", type=positive, default=0.0, metavar="S", help="to run (default: no end)")
+    add("--seconds", type=_positive, default=0.0, metavar="S", help="to run (default: no end)")
     add("--keys", type=whole, default=100, metavar="N", help="documents or keys asked for (100)")
     add("--write-every", type=whole, default=0, metavar="N", help="each N-th request is a SET")
     add("--value-bytes", type=whole, default=262144, metavar="N", help="of a SET (262144)")
@@ -320,7 +426,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main() -> int:
     """Drive a service until the time is over."""
     parser = argparse.ArgumentParser(prog="load", description="Drive a service.")
-    add_options(parser)
+    _add_options(parser)
     options = parser.parse_args()
     if options.connections < 1 or options.keys < 1 or not options.window:
         parser.error("--connections, --keys and --window must be more than 0")

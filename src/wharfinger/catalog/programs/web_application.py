@@ -95,8 +95,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _end_together(workers: list[int]) -> None:
-    """When one ends, or we are asked to, all do."""
-
     def end(status: int) -> None:
         for worker in workers:
             os.kill(worker, signal.SIGKILL)

@@ -1,8 +1,7 @@
-"""Adaptation by target: what is done for a workload that is off its target (Quasar 4.1).
+"""What is done for a workload that is off its target (Quasar 4.1); or by load, the baseline.
 
-More CPU on the server where it is, as much as the placement says, at the cost of neighbors that
-have more than enough; then best-effort neighbors are suspended; then it is migrated, if it may be
-restarted. What has more than enough for long gives back. *When* is in ``slack``; here is *what*.
+More CPU on its server, at the cost of neighbors that have more than enough; then best-effort
+neighbors are suspended; then it is migrated, if it may be restarted. *When* is in ``slack``.
 """
 
 from collections.abc import Generator, Iterator
@@ -20,13 +19,13 @@ from wharfinger.core.seams.adaptation import (
     Suspend,
     Unchanged,
 )
-from wharfinger.core.state import WorkloadRecord, is_violated
+from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
+from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget
 from wharfinger.policies.adaptation.learning import Learning
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings, load_of
 from wharfinger.policies.placement.resizing import lacking
 
 Remedies = Iterator[Remedy]
@@ -35,11 +34,7 @@ Remedied = Generator[Remedy, None, bool]
 
 
 class ByTarget:
-    """Keeps targets.
-
-    Args:
-        settings: When something is done.
-    """
+    """Keeps targets."""
 
     name = "by-target"
 
@@ -80,7 +75,7 @@ class ByTarget:
         if cluster.suspended():
             yield from self.resume(now, cluster)
         for record in cluster.wants_resize():
-            yield from follow_reservation(now, record, cluster)
+            yield from _follow_reservation(now, record, cluster)
         for record in self._affected(event, cluster):
             if record.phase is Phase.RUNNING and not record.revoking:
                 yield from self._follow(now, record, cluster)
@@ -90,15 +85,14 @@ class ByTarget:
         if isinstance(event, ev.AllocationResized):
             resized = cluster.running(event.key)
             return [r for r in cluster.neighbors(resized) if is_violated(r)] if resized else []
-        return measured_in(event, cluster)
+        return _measured_in(event, cluster)
 
     def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
-        """Learn from one that was measured, and act where it is off its target."""
         platform = cluster.platform_of(record)
         slowdown = cluster.slowdown_of(record)
         why = self._learning.surprise(record, now, platform, slowdown) if cluster.estimates else ""
         if why:
-            decision = adapted(cluster.estimates, ReasonCode.OK, f"reclassified: {why}")
+            decision = _adapted(cluster.estimates, ReasonCode.OK, f"reclassified: {why}")
             yield Reclassify(record.name, self._learning.corrected(record, platform), decision)
         off = self._slack.off_target(record, cluster.state, now)
         if off is None:
@@ -112,8 +106,8 @@ class ByTarget:
         given = yield from self._others_give(now, record, off, cluster)
         if given:
             return  # What they give is there once they have been resized.
-        verdict = sized(now, record, cluster, off)
-        yield from carried_out(record, verdict)
+        verdict = _sized(now, record, cluster, off)
+        yield from _carried_out(record, verdict)
         if isinstance(verdict, Refusal) and off.pace < 1:
             yield from self._relieve(now, record, off, cluster)
 
@@ -130,7 +124,7 @@ class ByTarget:
             more = self._slack.can_give(other, now) if given < short else None
             if more is None or self._slack.is_limit_reached(cluster.state, now):
                 continue
-            verdict = sized(now, other, cluster, more)
+            verdict = _sized(now, other, cluster, more)
             if isinstance(verdict, Plan):
                 for sign, placements in ((1, other.placements), (-1, verdict.placements)):
                     on_server = (p for p in placements if p.server == here.server)
@@ -154,7 +148,7 @@ class ByTarget:
                 f"profiling live: {before.cpu_millicpus}m CPU become {after.cpu_millicpus}m, to "
                 "measure it under a second allocation"
             )
-            decision = adapted(cluster.estimates, ReasonCode.OK, message)
+            decision = _adapted(cluster.estimates, ReasonCode.OK, message)
             yield Resize(record.name, placements, decision)
 
     def _relieve(
@@ -174,7 +168,7 @@ class ByTarget:
                     f"{off.for_seconds:.0f} s: best-effort {neighbor.name} is suspended"
                 )
                 reason = ReasonCode.SUSPENDED_FOR_TARGET
-                decision = adapted(cluster.placement.name, reason, message)
+                decision = _adapted(cluster.placement.name, reason, message)
                 yield Suspend(neighbor.name, record.name, decision)
                 return True
         if not self._slack.may_migrate(record, now):
@@ -220,50 +214,88 @@ class ByTarget:
             yield _resume(record, why, cluster)
 
 
-def follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
-    """Its user has changed its reservation; its allocation follows."""
+def _follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
     if record.phase is not Phase.RUNNING or record.revoking:
         return
-    verdict = sized(now, record, cluster)
-    yield from carried_out(record, verdict)
+    verdict = _sized(now, record, cluster)
+    yield from _carried_out(record, verdict)
     if verdict is None:
-        decision = adapted(cluster.placement.name, ReasonCode.OK, "its allocation stays")
+        decision = _adapted(cluster.placement.name, ReasonCode.OK, "its allocation stays")
         yield Unchanged(record.name, decision)
 
 
-def sized(
+def _sized(
     now: float,
     record: WorkloadRecord,
     cluster: Residents,
     off: OffTarget | None = None,
     load: float | None = None,
 ) -> Plan | Refusal | None:
-    """What the placement says about the size of one that runs."""
     request = cluster.request(record, now, off_target=off, load=load)
     return cluster.placement.resize(request, record.placements, cluster.view())
 
 
-def carried_out(record: WorkloadRecord, verdict: Plan | Refusal | None) -> Remedies:
-    """What a placement says about the size of one that runs, as a remedy."""
+def _carried_out(record: WorkloadRecord, verdict: Plan | Refusal | None) -> Remedies:
     if isinstance(verdict, Plan):
         yield Resize(record.name, verdict.placements, verdict.decision)
     elif isinstance(verdict, Refusal):
         yield Unchanged(record.name, verdict.decision)
 
 
-def measured_in(event: ev.Event, cluster: Residents) -> list[WorkloadRecord]:
-    """Those that were measured."""
+def _measured_in(event: ev.Event, cluster: Residents) -> list[WorkloadRecord]:
     samples = event.samples if isinstance(event, ev.ServerMeasured) else ()
     return [r for r in (cluster.running(sample.key) for sample in samples) if r is not None]
 
 
-def adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:
-    """The record of something that is done."""
+def _adapted(decided_by: str, reason: ReasonCode, message: str) -> Decision:
     return Decision(Stage.ADAPTATION, decided_by, True, reason, message)
 
 
 def _resume(
     record: WorkloadRecord, why: str, cluster: Residents, *, ineffective: bool = False
 ) -> Resume:
-    decision = adapted(cluster.placement.name, ReasonCode.OK, f"{why}: resumed")
+    decision = _adapted(cluster.placement.name, ReasonCode.OK, f"{why}: resumed")
     return Resume(record.name, decision, ineffective)
+
+
+class ByLoad(ByTarget):
+    """The baseline of Quasar 5 and 6.3: as many servers as the placement says, by load.
+
+    It suspends and migrates nothing. It tracks as ``ByTarget`` does, so that users see how
+    workloads stand to their targets, and resumes what another policy has suspended.
+    """
+
+    name = "by-load"
+
+    def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
+        """A changed reservation first; then the load of those that were measured."""
+        yield from self.resume(now, cluster)
+        for record in cluster.wants_resize():
+            yield from self._news(record, _follow_reservation(now, record, cluster), cluster)
+        for record in _measured_in(event, cluster):
+            if record.phase is Phase.RUNNING and not record.revoking:
+                yield from self._news(record, self._follow(now, record, cluster), cluster)
+
+    def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
+        load = load_of(record)
+        # A changed reservation comes first, on the servers where it is.
+        if load is None or record.resize_wanted:
+            return
+        slack = self._slack
+        if slack.is_settled(record, now) and not slack.is_limit_reached(cluster.state, now):
+            yield from _carried_out(record, _sized(now, record, cluster, load=load))
+
+    def _news(
+        self, record: WorkloadRecord, remedies: Iterator[Remedy], cluster: Residents
+    ) -> Iterator[Remedy]:
+        """Without the newest one: a met target clears the reason each time."""
+        for proposed in remedies:
+            remedy = proposed
+            if cluster.recommends and isinstance(remedy, Resize):
+                remedy = Unchanged(remedy.name, recommended(remedy.decision))
+            is_newest = isinstance(remedy, Unchanged) and any(
+                made.kind is AdjustmentKind.UNCHANGED and made.reason == remedy.decision.reason
+                for made in record.adjustments[-1:]
+            )
+            if not is_newest:
+                yield remedy

@@ -35,10 +35,7 @@ class Learning:
     def observations(
         self, record: WorkloadRecord, now: float, slowdown: Estimate | None
     ) -> list[Observation]:
-        """How it does under its present allocation, once that has had time to show.
-
-        What is kept is what it would be without its neighbors, where their part is known.
-        """
+        """How it would do without its neighbors under its present, settled allocation."""
         performance, settings = record.performance, self.settings
         if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
             return []
@@ -87,8 +84,7 @@ class Learning:
     def corrected(self, record: WorkloadRecord, platform: str) -> Measurements:
         """All that is measured of one that runs: its profiling, moved to its present level.
 
-        A program's phase or a service's load changes the level of the whole row; what was learnt of
-        its shape stays.
+        A phase or a service's load changes the level of the whole row; its shape stays.
         """
         profiled = record.measurements or Measurements()
         cpu = record.placements[0].allocation.cpu_millicpus
@@ -122,10 +118,9 @@ class Learning:
         platform: str,
         slowdown: Estimate | None = None,
     ) -> str:
-        """Why a running workload should be classified again by how it runs; empty = no reason.
+        """Why a running workload should be reclassified; empty = no reason.
 
-        ``slowdown`` is what its neighbors leave it, as predicted: its doubt is part of the doubt
-        here.
+        ``slowdown`` is what its neighbors leave it, as predicted, with its doubt.
         """
         known, settings = record.classification, self.settings
         if known is None or record.reclassifying or not _learns(record):
@@ -153,8 +148,8 @@ class Learning:
     def second_allocation(self, record: WorkloadRecord, view: ClusterView) -> tuple[Placement, ...]:
         """For one that was measured under its present allocation only: another, not far off.
 
-        More where there is room, else less by no more than its tolerance; once in a start. Empty
-        where there is no need, or no room.
+        More where there is room, else less by no more than its tolerance; once in a start; else
+        empty.
         """
         if not view.capabilities.resize or not _learns(record) or record.measurements is None:
             return ()
@@ -200,7 +195,6 @@ def _as_on_platform(
 
 
 def _learns(record: WorkloadRecord) -> bool:
-    """Whether it may be learnt from how it runs."""
     mode = record.workload.profile.mode
     return (
         len(record.placements) == 1
@@ -210,6 +204,5 @@ def _learns(record: WorkloadRecord) -> bool:
 
 
 def _measured_under(record: WorkloadRecord) -> set[int]:
-    """Allocations under which it was measured, before it ran and since."""
     profiled = record.measurements.performance if record.measurements else {}
     return {cpu for rows in (profiled, record.observed) for row in rows.values() for cpu in row}

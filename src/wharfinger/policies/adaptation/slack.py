@@ -1,8 +1,8 @@
 """How a running workload stands to its target, and when that is a reason to act (Quasar 4.1).
 
-Pure functions of the records. Three things keep it calm: a status must last for a while (longer
-before something is given back than before something is added), an adjustment must have had time to
-show, and adjustments per minute are limited. *What* is done is in ``by_target``.
+Pure functions of the records. Against oscillation a status must last for a while, an adjustment
+must have had time to show, and adjustments per minute are limited. *What* is done is in
+``by_target``.
 """
 
 from collections.abc import Iterable
@@ -111,11 +111,8 @@ class Slack:
     ) -> float | None:
         """What a service could reach over its target: it answers no more than it is asked.
 
-        By the utilization law (Denning and Buzen, 1978): throughput grows with its CPU's use until
-        that is busy. The other parts of its target stay as they are.
-
-        Returns:
-            ``None`` where its CPU is not idle, or it violates its target.
+        By the utilization law (Denning and Buzen, 1978) throughput grows with its CPU's use until
+        that is busy. ``None`` where its CPU is not idle, or it violates its target.
         """
         throughput = performance.trusted(Quantity.THROUGHPUT)
         if target.throughput_per_second is None or throughput is None:
@@ -195,7 +192,7 @@ class Slack:
     ) -> WorkloadRecord | None:
         """The best-effort workload with the most pressure: by its CPU time, the newest first.
 
-        Those are left out that have only just been resumed, or whose suspension has not helped.
+        Not one that has only just been resumed, or whose suspension has not helped.
         """
         able = [
             record
@@ -225,13 +222,9 @@ class Slack:
     def resumes_at(
         self, record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float
     ) -> float:
-        """When a suspended workload is resumed if nothing changes until then.
+        """When a suspended workload is resumed if nothing changes; ``now`` or less = it may be.
 
-        Not before its time, one after the other, and not while a neighbor violates its target, up
-        to the longest suspension.
-
-        Returns:
-            Seconds since the epoch; ``now`` or less = it may be resumed.
+        One after the other, not while a neighbor violates its target, up to the longest suspension.
         """
         if now < record.phase_since:  # the clock was set back
             return now
@@ -258,7 +251,6 @@ class Slack:
         return resumed and is_recent(record.phase_since, now, self.settings.settling_seconds)
 
     def _is_spared(self, record: WorkloadRecord, violated: WorkloadRecord, now: float) -> bool:
-        """Whether its suspension has not helped this one lately."""
         lately = is_recent(record.ineffective_at, now, self.settings.max_suspension_seconds)
         return lately and record.suspended_for == violated.name
 

@@ -1,8 +1,7 @@
 """First in, first out: the baseline that ARQ is compared with (ARQ section 4).
 
-Head-of-line blocking within a priority: when there is no room for the first workload, those
-behind it wait too, so that small ones do not starve a large one. A workload that no server could
-take even when empty does not block. Best-effort work, which claims no CPU time, has its own queue.
+Head-of-line blocking within a priority, so that small workloads do not starve a large one. One that
+no server could take even when empty does not block. Best-effort work has its own queue.
 """
 
 from collections.abc import Sequence

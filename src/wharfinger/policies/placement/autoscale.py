@@ -1,13 +1,8 @@
 """Autoscale: a service on one to eight servers, by its load; the rest least-loaded.
 
-The baseline of Quasar 5 and 6.3 for services: "an additional, least-loaded server when current
-load exceeds 70%", and a fair share of the traffic for it, by the load balancer (the engine, or the
-load generator). It knows neither targets nor platforms nor interference. Batch work gets its
-reservation (Quasar 5, "large-scale cloud provider").
-
-Quasar does not describe scaling in. Here the newest server is left, so that the others keep their
-state, when the load on those that stay would be below 50%: far enough from 70% that noise does not
-bring it back. One step at a time, with a settling time, which is the core's business.
+The baseline of Quasar 5 and 6.3: "an additional, least-loaded server when current load exceeds
+70%". Quasar does not describe scaling in: here the newest server is left when the load on the
+others would be below 50%, far enough from 70% that noise does not bring it back.
 """
 
 from dataclasses import replace
@@ -54,7 +49,6 @@ class Autoscale(LeastLoaded):
     def _scale_out(
         self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
     ) -> Plan | Refusal:
-        """The least loaded of the other servers, as for a workload that comes."""
         here = {view.row(placement.server) for placement in placements}
         verdict = self.place(replace(request, excluded=request.excluded | here), view)
         over = f"load {request.load:.0%} is over {OUT:.0%}"
@@ -92,7 +86,6 @@ class Autoscale(LeastLoaded):
 
 
 def _load_without_newest(load: float, placements: tuple[Placement, ...]) -> float:
-    """What the load would be on the others."""
     given = sum(placement.allocation.cpu_millicpus for placement in placements)
     left = given - placements[-1].allocation.cpu_millicpus
     return load * given / left if left else inf

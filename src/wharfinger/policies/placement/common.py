@@ -66,22 +66,6 @@ def is_full(request: PlacementRequest, need: Allocation, view: ClusterView) -> b
     )
 
 
-def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
-    """One server's part in a decision, with the numbers that were compared."""
-    cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
-    memory_free = view.memory_capacity[row] - view.memory_allocated[row]
-    return Candidate(
-        view.names[row],
-        score,
-        reason,
-        {
-            "cpu_free_millicpus": float(cpu_free),
-            "memory_free_bytes": float(memory_free),
-            "residents": float(view.residents[row]),
-        },
-    )
-
-
 def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: int) -> ReasonCode:
     """Why one server can't take the workload now; ``OK`` where it can."""
     if not view.accepting[row]:
@@ -104,7 +88,7 @@ def candidates(
     scores: Iterable[float | None],
     reasons: Iterable[ReasonCode] = repeat(ReasonCode.OK),
 ) -> list[Candidate]:
-    """As ``candidate``, for several servers at once, for a fraction of it each."""
+    """These servers' parts in a decision, with the numbers that were compared."""
     at = np.array(rows, dtype=np.intp)
     cpu_free = view.cpu_capacity[at] - view.cpu_allocated[at]
     memory_free = view.memory_capacity[at] - view.memory_allocated[at]
@@ -123,13 +107,15 @@ def candidates(
     ]
 
 
+def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
+    """As ``candidates``, of one server."""
+    return candidates(view, [row], [score], [reason])[0]
+
+
 def rejected(
     request: PlacementRequest, need: Allocation, view: ClusterView, limit: int
 ) -> list[Candidate]:
-    """The first ``limit`` servers that can't take it, each with its reason.
-
-    Not all are looked at: a record is for people, and not worth a pass over every server.
-    """
+    """The first ``limit`` servers that can't take it; a record is not worth a full pass."""
     if limit <= 0:
         return []
     reasons = ((row, misfit(request, need, view, row)) for row in range(len(view.names)))
@@ -149,8 +135,7 @@ def plan(
 ) -> Plan:
     """A plan for the first of the ranked candidates; the record has the others and the misfits.
 
-    ``ranked`` is best first. ``probed`` has those that can't take it, of a policy that looks at
-    some servers only; ``None`` = all were looked at.
+    ``probed`` has the misfits of a policy that looks at some servers only; ``None`` = at all.
     """
     left = CANDIDATES_KEPT - len(ranked)
     misfits = rejected(request, need, view, left) if probed is None else probed[:left]
@@ -206,7 +191,6 @@ def needed(need: Allocation) -> dict[str, float]:
 def _diagnose(
     need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
 ) -> tuple[ReasonCode, str, str]:
-    """Why no server was chosen, as a code and in words; what would change that."""
     is_open, freest, fits = _room(need, cpu_needed, view)
     if not is_open:
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
@@ -237,10 +221,7 @@ def _diagnose(
 def _room(
     need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
 ) -> tuple[bool, int, bool]:
-    """Whether a server accepts work; the one large enough with most CPU free; whether one fits.
-
-    The row is -1 where no server is large enough even when empty.
-    """
+    """Whether one accepts work; the large enough one with most CPU free or -1; whether one fits."""
     if cpu_needed is None and view.loads is not None:
         cpu, memory = need.cpu_millicpus, need.memory_bytes
         fitting, _ = view.loads.least_loaded(cpu, memory, 1)
@@ -277,7 +258,7 @@ def change_in_place(
     elif short:
         message, reason = f"{short[0].server} has no room for it to grow", ReasonCode.NO_ROOM
         would_change = "room on the server where it runs"
-    kept = placements[:CANDIDATES_KEPT]
+    shown = [rows[placement.server] for placement in placements[:CANDIDATES_KEPT]]
     decision = Decision(
         stage=Stage.ADAPTATION,
         decided_by=policy,
@@ -286,7 +267,7 @@ def change_in_place(
         message=message,
         would_change=would_change,
         considered=len(placements),
-        candidates=tuple(candidate(view, rows[p.server], None, reason) for p in kept),
+        candidates=tuple(candidates(view, shown, repeat(None), repeat(reason))),
         numbers=needed(need),
     )
     if reason is not ReasonCode.OK:
@@ -295,7 +276,6 @@ def change_in_place(
 
 
 def _fits_instead(view: ClusterView, row: int, held: Allocation, need: Allocation) -> bool:
-    """Whether ``need`` fits in place of ``held``; giving back always does."""
     more_cpu = need.cpu_millicpus - held.cpu_millicpus
     more_memory = need.memory_bytes - held.memory_bytes
     return (more_cpu <= 0 or view.cpu_allocated[row] + more_cpu <= view.cpu_capacity[row]) and (

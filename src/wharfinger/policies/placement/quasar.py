@@ -1,9 +1,8 @@
 """Quasar: a performance target, not a reservation; sized and placed in one decision.
 
-Source: Quasar 3.3 (joint allocation and assignment: the least resources that reach the target,
-servers ranked by quality), Paragon 3.1 and 3.2 (neither the newcomer nor a resident is slowed
-beyond what it tolerates). Added: a target is reached when it is with a stated confidence; an
-unclassified workload gets its reservation. Adaptation follows the classified curve (4.1).
+Source: Quasar 3.3 (joint allocation and assignment), Paragon 3.1 and 3.2 (neither the newcomer nor
+a resident is slowed beyond what it tolerates). Added: a target counts as reached at a stated
+confidence; an unclassified workload gets its reservation.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from wharfinger.model.decisions import (
     Candidate,
     Decision,
     Plan,
+    Prediction,
     ReasonCode,
     Refusal,
     Stage,
@@ -79,7 +79,7 @@ _NO_SERVERS, _EXCLUDED, TOO_LARGE, _NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INC
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """All servers, looked at for one workload.
+    """All S servers, looked at for one workload.
 
     Attributes:
         need: (S,) thousandths of a CPU that it would get.
@@ -90,6 +90,8 @@ class ServerOptions:
         relaxed: No server keeps all workloads within that; the smallest violation was taken.
     """
 
+    request: PlacementRequest
+    view: ClusterView
     need: NDArray[np.int64]
     memory_bytes: int
     reason: NDArray[np.int64]
@@ -99,25 +101,26 @@ class ServerOptions:
     violation: NDArray[np.float64]
     relaxed: bool
 
-    def best(self) -> NDArray[np.intp]:
-        """Where it would go, best first; where the target is reached, whatever that takes, first.
+    def allocation(self, cpu_millicpus: int) -> Allocation:
+        """What it would get with so much CPU."""
+        best_effort = self.request.workload.best_effort
+        return Allocation(cpu_millicpus, self.memory_bytes, best_effort)
 
-        No more than stand in a decision's record.
-        """
+    def best(self) -> NDArray[np.intp]:
+        """The rows that a decision records, best first; those that reach the target come first."""
         possible, kept = np.isfinite(self.score), CANDIDATES_KEPT
         reached = possible if self.sizing is None else possible & self.sizing.reached
         first = _lowest(np.flatnonzero(reached), self.score, kept)
         others = np.flatnonzero(possible & ~reached) if len(first) < kept else NOWHERE
         return np.concatenate((first, _lowest(others, self.score, kept - len(first))))
 
-    def nearest_miss(self) -> int | None:
-        """A server that has room, and can't take it for another reason."""
+    def nearest_miss(self) -> tuple[ReasonCode, str, str] | None:
+        """Why a server with room can't take it, as a code and in words; what would change that."""
         rows = np.flatnonzero(np.isin(self.reason, (OFF_PREDICTION, CONTENTION, INCOMPATIBLE)))
-        return int(rows[self.violation[rows].argmin()]) if rows.size else None
-
-    def refusal(self, row: int, server: str) -> tuple[ReasonCode, str, str]:
-        """Why such a server does not take it, as a code and in words; what would change that."""
-        reason = CODES[int(self.reason[row])]
+        if not rows.size:
+            return None
+        row = int(rows[self.violation[rows].argmin()])
+        server, reason = self.view.names[row], CODES[int(self.reason[row])]
         if reason is ReasonCode.OFF_PREDICTION:
             why = f"a workload on {server} violates its target: no new work until it is kept again"
             return reason, why, f"every target on {server} kept again, or room on another server"
@@ -127,13 +130,13 @@ class ServerOptions:
         why = f"it would slow the residents of {server}: {self.contention.refusal(row)}"
         return reason, why, f"fewer or less sensitive neighbors on {server}, or another server"
 
-    def candidates(self, best: NDArray[np.intp], view: ClusterView) -> tuple[Candidate, ...]:
+    def candidates(self, best: NDArray[np.intp]) -> tuple[Candidate, ...]:
         """The best, then those that can't take it, each with its numbers."""
         others = np.flatnonzero(~np.isfinite(self.score))[: CANDIDATES_KEPT - len(best)]
         rows = [*best.tolist(), *others.tolist()]
         scores = [score if score < inf else None for score in self.score[rows].tolist()]
         reasons = [CODES[reason] for reason in self.reason[rows].tolist()]
-        listed = candidates(view, rows, scores, reasons)
+        listed = candidates(self.view, rows, scores, reasons)
         return tuple(
             replace(one, numbers={**one.numbers, **self._numbers(row)})
             for row, one in zip(rows, listed, strict=True)
@@ -151,7 +154,7 @@ class ServerOptions:
 
 
 def _lowest(rows: NDArray[np.intp], score: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """So many of these rows with the lowest scores, lowest first, equal ones in their order."""
+    """Rows with the lowest scores, lowest first, ties in their order."""
     scores = score[rows]
     if count < len(rows):
         low = scores <= np.partition(scores, count - 1)[count - 1] if count else rows < 0
@@ -159,7 +162,7 @@ def _lowest(rows: NDArray[np.intp], score: NDArray[np.float64], count: int) -> N
     return rows[np.argsort(scores, kind="stable")][:count]
 
 
-def reasons_on(
+def _reasons_on(
     request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
 ) -> NDArray[np.int64]:
     """(S,) why each server can't take it now, as an index in ``CODES``."""
@@ -180,11 +183,6 @@ def reasons_on(
     return reasons
 
 
-def load_on(view: ClusterView) -> NDArray[np.float64]:
-    """(S,) how full each server is, and by how many: by which best-effort work is ranked."""
-    return np.asarray(view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100)
-
-
 class Quasar(ByReservation):
     """Least resources that reach the target, beside neighbors that tolerate it."""
 
@@ -198,22 +196,21 @@ class Quasar(ByReservation):
         """Size on each server, drop those that don't fit, rank the others."""
         options = self._look(request, view)
         if options.sizing is not None and options.sizing.hopeless:
-            return self._too_high(options.sizing, options, view)
+            return self._too_high(options.sizing, options)
         ranked = options.best()
         if not ranked.size:
-            return self._refuse(request, options, view)
+            return self._refuse(options)
         best = int(ranked[0])
-        cpu, memory = int(options.need[best]), options.memory_bytes
-        allocation = Allocation(cpu, memory, request.workload.best_effort)
+        allocation = options.allocation(int(options.need[best]))
         decision = Decision(
             stage=Stage.PLACEMENT,
             decided_by=self.name,
             accepted=True,
             reason=ReasonCode.OK,
-            message=self._why(best, options, view, request),
+            message=self._why(best, options),
             considered=len(view.names),
-            candidates=options.candidates(ranked, view),
-            numbers=self._numbers(allocation, options, request),
+            candidates=options.candidates(ranked),
+            numbers=self._numbers(allocation, options),
             predicted=options.sizing.prediction_on(best) if options.sizing else None,
         )
         return Plan((Placement(view.names[best], allocation),), decision)
@@ -228,48 +225,48 @@ class Quasar(ByReservation):
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
-        reasons = reasons_on(request, need, reserved.memory_bytes, view)
+        reasons = _reasons_on(request, need, reserved.memory_bytes, view)
         cost = contention.cost(reasons > TOO_LARGE, sizing.performance if sizing else None)
         possible = reasons == OK
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
             possible &= ~apart
-        score = load_on(view) if best_effort else need / 1000.0 + cost.waste
+        score = need / 1000.0 + cost.waste
+        if best_effort:  # To the emptiest: by its CPU, then by its residents.
+            score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
         kept = possible & (cost.violation == 0)
         relaxed = not best_effort and not kept.any()
         if relaxed:
-            kept = possible & (cost.lost <= self._bearable(request.waited_seconds))
+            # The longer it waits, the more points of others' targets may be lost for it.
+            patience = self.settings.patience_seconds
+            bearable = POINTS * request.waited_seconds / patience if patience > 0 else inf
+            kept = possible & (cost.lost <= bearable)
             score = score + cost.violation
         reasons[possible & ~kept] = CONTENTION
+        score, memory_bytes = np.where(kept, score, inf), reserved.memory_bytes
         return ServerOptions(
+            request,
+            view,
             need,
-            reserved.memory_bytes,
+            memory_bytes,
             reasons,
-            np.where(kept, score, inf),
+            score,
             sizing,
             contention,
             cost.violation,
             relaxed,
         )
 
-    def _bearable(self, waited_seconds: float) -> float:
-        """Points of targets that may be lost by now for the sake of one that waits."""
-        patience = self.settings.patience_seconds
-        return POINTS * waited_seconds / patience if patience > 0 else inf
+    def _numbers(self, allocation: Allocation, options: ServerOptions) -> dict[str, float]:
+        numbers = needed(allocation)
+        if options.sizing is not None:
+            numbers["confidence"] = self._confidence
+            numbers["waited_seconds"] = options.request.waited_seconds
+        return numbers
 
-    def _numbers(
-        self, allocation: Allocation, options: ServerOptions, request: PlacementRequest
-    ) -> dict[str, float]:
-        if options.sizing is None:
-            return needed(allocation)
-        sure, waited = self._confidence, request.waited_seconds
-        return {**needed(allocation), "confidence": sure, "waited_seconds": waited}
-
-    def _why(
-        self, row: int, options: ServerOptions, view: ClusterView, request: PlacementRequest
-    ) -> str:
-        name, sizing, harm = view.names[row], options.sizing, ""
-        if request.workload.best_effort:
+    def _why(self, row: int, options: ServerOptions) -> str:
+        name, sizing, harm = options.view.names[row], options.sizing, ""
+        if options.request.workload.best_effort:
             return f"{name} has the most idle CPU"
         if options.relaxed and options.violation[row] > 0:
             worst = options.contention.worst(row)
@@ -285,36 +282,35 @@ class Quasar(ByReservation):
             f"of the target, which is not reached with {sure} confidence{harm}"
         )
 
-    def _refuse(
-        self, request: PlacementRequest, options: ServerOptions, view: ClusterView
-    ) -> Refusal:
-        row = options.nearest_miss()
-        if row is not None:
-            return self._refusal(*options.refusal(row, view.names[row]), options, view)
+    def _refuse(self, options: ServerOptions) -> Refusal:
+        if miss := options.nearest_miss():
+            return self._refusal(options, *miss)
         # Where it could be given nothing at all, a server is too small whatever it has.
-        sizes = options.need
+        request, view, sizes = options.request, options.view, options.need
         if not request.workload.best_effort:
             sizes = np.where(sizes > 0, sizes, np.maximum(view.cpu_capacity + 1, 1))
-        cpu = int(sizes.min()) if sizes.size else 0
-        need = Allocation(cpu, options.memory_bytes, request.workload.best_effort)
+        need = options.allocation(int(sizes.min()) if sizes.size else 0)
         plain = refuse(self.name, request, need, view, sizes).decision
-        numbers = self._numbers(need, options, request)
-        candidates = options.candidates(NOWHERE, view)
-        return Refusal(replace(plain, candidates=candidates, numbers=numbers))
+        numbers, listed = self._numbers(need, options), options.candidates(NOWHERE)
+        return Refusal(replace(plain, candidates=listed, numbers=numbers))
 
-    def _too_high(self, sizing: Sizing, options: ServerOptions, view: ClusterView) -> Refusal:
+    def _too_high(self, sizing: Sizing, options: ServerOptions) -> Refusal:
         predicted = prediction(sizing.curve.best(), self._confidence)
         why = (
             f"even alone on a whole server it would reach {predicted.mean:.0%} of its target "
             f"(at most {predicted.high:.0%} with {self._confidence:.0%} confidence)"
         )
         mend = "a lower target, or a larger or faster server"
-        nowhere = replace(options, score=np.full(len(view.names), inf))
-        refusal = self._refusal(ReasonCode.TARGET_TOO_HIGH, why, mend, nowhere, view)
-        return Refusal(replace(refusal.decision, predicted=predicted))
+        nowhere = replace(options, score=np.full(len(options.need), inf))
+        return self._refusal(nowhere, ReasonCode.TARGET_TOO_HIGH, why, mend, predicted)
 
     def _refusal(
-        self, reason: ReasonCode, why: str, mend: str, options: ServerOptions, view: ClusterView
+        self,
+        options: ServerOptions,
+        reason: ReasonCode,
+        why: str,
+        mend: str,
+        predicted: Prediction | None = None,
     ) -> Refusal:
         decision = Decision(
             stage=Stage.PLACEMENT,
@@ -323,8 +319,9 @@ class Quasar(ByReservation):
             reason=reason,
             message=why,
             would_change=mend,
-            considered=len(view.names),
-            candidates=options.candidates(NOWHERE, view),
+            considered=len(options.need),
+            candidates=options.candidates(NOWHERE),
+            predicted=predicted,
         )
         return Refusal(decision)
 

@@ -15,6 +15,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
 from wharfinger.policies.placement.common import change_in_place
+from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.sizing import SizingSettings, prediction, sizes
 
 
@@ -83,8 +84,7 @@ def follow_target(
 ) -> Plan | Refusal | None:
     """More where the target is missed, less where there is more than enough.
 
-    The workload has a target. ``wanted`` says how much is wanted; ``None`` = in proportion to what
-    is missing or spare.
+    ``wanted`` says how much; ``None`` = in proportion to what is missing or spare.
     """
     off, target = request.off_target, request.workload.target
     if off is None or len(placements) != 1 or request.workload.best_effort:
@@ -158,6 +158,27 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
     )
+
+
+class Feedback(LeastLoaded):
+    """Places as least-loaded does; CPU follows each target, in proportion.
+
+    The part of Quasar's adaptation (4.1) that needs no classification: the baseline for policies
+    with predictions.
+    """
+
+    name = "feedback"
+
+    def __init__(self, settings: ResizeSettings | None = None) -> None:
+        self.settings: ResizeSettings = settings or ResizeSettings()
+
+    def resize(
+        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
+    ) -> Plan | Refusal | None:
+        """More where the target is missed, less where there is more than enough."""
+        if request.workload.target is None:
+            return super().resize(request, placements, view)
+        return follow_target(self.name, request, placements, view, self.settings)
 
 
 # --- along the classified curve (Quasar 4.1) --------------------------------------------

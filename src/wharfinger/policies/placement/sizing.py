@@ -1,8 +1,7 @@
 """How much CPU a target takes: the least at which it is reached with the stated confidence.
 
-Source: Quasar 3.3, where the scheduler allocates the least amount of resources that meets the
-target, scaling up within a server first. Added: a target counts as reached when it is with a
-stated probability.
+Source: Quasar 3.3: the least amount of resources that meets the target, scaling up within a server
+first. The confidence is added here.
 """
 
 from collections.abc import Sequence
@@ -57,10 +56,7 @@ DEFAULT = SizingSettings()
 def sizes(
     largest_millicpus: int, *, fractional: bool, settings: SizingSettings = DEFAULT
 ) -> NDArray[np.int64]:
-    """Candidate allocations, ascending, up to the largest that whole steps make.
-
-    Fine where little is needed, however large the largest server is; empty where not even one
-    step fits.
+    """Candidate allocations, ascending, fine where little is needed; empty where no step fits.
 
     >>> sizes(4000, fractional=False).tolist(), sizes(49, fractional=True).tolist()
     ([1000, 2000, 3000, 4000], [])
@@ -118,15 +114,14 @@ class Sizing:
     """What a target takes, server by server.
 
     Attributes:
-        cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives
-            the most of what is free, and no less than would do it without neighbors if doubt
-            were none; 0 where a server has no CPU at all.
+        cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives the
+            most of what is free, and no less than would do without neighbors; 0 where there is no
+            CPU at all.
         reached: (S,) whether the target is reached with the confidence.
-        parts: Of the target, as far as they are classified.
         drop: What neighbors and the platform take off its logarithm.
         correctable: The part of it that is no part of the performance alone; ``None`` = no part.
-        hopeless: The target was out of reach from the beginning, even alone on the largest
-            server. One that has only waited too long is not: late is better than never.
+        hopeless: Out of reach from submission on, even alone on the largest server; one that has
+            only waited too long is not.
     """
 
     cpu_millicpus: NDArray[np.int64]
@@ -236,10 +231,9 @@ def _most_that_fits(
 ) -> NDArray[np.int64]:
     """(S,) what to give where no allocation reaches the target: it does not wait for more.
 
-    That is what gives the most of what is free; where less is free than the target should take
-    without neighbors, that: there is no room then. ``medians`` (G,) are of the logarithm of
-    performance over target by size, without neighbors, as it was submitted; ``most`` (S,) is what
-    gives the most on each server.
+    What gives the most of what is free, but no less than the target takes without neighbors.
+    ``medians`` (G,) are logarithms of performance over target by size; ``most`` (S,) caps each
+    server.
     """
     if not (medians >= 0).any():
         return most

@@ -1,22 +1,16 @@
 """Sparrow: two servers drawn for each core, and bound to a workload late.
 
-Source: Ousterhout, Wendell, Zaharia, Stoica, "Sparrow: distributed, low latency scheduling", SOSP
-2013: batch sampling (3.3), late binding (3.5), constraints (4.1); as Tarcil is compared with it
-(dissertation 7.2 and 7.6). It knows neither platforms nor interference.
+Source: Ousterhout et al., "Sparrow: distributed, low latency scheduling", SOSP 2013: batch sampling
+(3.3), late binding (3.5), constraints (4.1); as Tarcil is compared with it (dissertation 7.2, 7.6).
 
-Late binding: a probe queues at its server, and the task goes to whichever of the servers drawn is
-free first. Here a workload for which none of them has room is refused with
-``ReasonCode.PROBES_BUSY``: it waits for these servers alone, does not block those behind it, and is
-asked about again when one of them has room. Its name decides what is drawn, so the draw stays.
-
-Deviations: the queues are the manager's, not the servers', so messages have no delay and nothing
-has to be cancelled; those that wait for one server are served by priority and arrival, and a small
-one may pass a large one that has no room yet; a workload is one task on one server, so the best of
-its probes is taken where Sparrow takes the best m for m tasks; a server that comes or leaves may
-change what is drawn.
+Late binding: where none of the servers drawn has room, it is refused with
+``ReasonCode.PROBES_BUSY`` and waits for these servers alone, blocking none. Its name decides the
+draw, so the draw stays. Deviations: the queues are the manager's, without message delays, and
+served by priority and arrival; a workload is one task on one server; a server that comes or leaves
+may change the draw.
 """
 
-from itertools import islice
+from itertools import islice, repeat
 
 import numpy as np
 
@@ -34,7 +28,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import ClusterView, PlacementRequest
 from wharfinger.native import least_loaded
 from wharfinger.policies.placement.common import (
-    candidate,
+    candidates,
     misfit,
     needed,
     open_servers,
@@ -42,7 +36,7 @@ from wharfinger.policies.placement.common import (
     refuse,
     wanted,
 )
-from wharfinger.policies.placement.draws import Drawing
+from wharfinger.policies.placement.random_choice import Drawing
 
 PROBES_PER_CORE = 2
 """The power of two choices: more gain little (Sparrow 3.2, Mitzenmacher 2001)."""
@@ -64,8 +58,9 @@ class Sparrow(Drawing):
         if not probes:
             return refuse(self.name, request, need, view)
         ranked = _by_load(probes, need, view)
-        reasons = ((row, misfit(request, need, view, row)) for row in probes)
-        busy = [candidate(view, row, None, why) for row, why in reasons if why is not ReasonCode.OK]
+        reasons = {row: misfit(request, need, view, row) for row in probes}
+        full = {row: why for row, why in reasons.items() if why is not ReasonCode.OK}
+        busy = candidates(view, list(full), repeat(None), full.values())
         if not ranked:
             return self._wait(need, busy)
         message = f"{ranked[0].server} is the least loaded of the {len(probes)} servers drawn"
@@ -104,7 +99,6 @@ class Sparrow(Drawing):
 
 
 def _by_load(probes: list[int], need: Allocation, view: ClusterView) -> list[Candidate]:
-    """Those with room, the least loaded first, as ``least-loaded`` ranks them."""
     rows = np.array(probes)
     at, loads, *_ = least_loaded(
         view.cpu_capacity[rows],
@@ -116,5 +110,4 @@ def _by_load(probes: list[int], need: Allocation, view: ClusterView) -> list[Can
         need.memory_bytes,
         CANDIDATES_KEPT,
     )
-    ranked = zip(rows[at].tolist(), loads.tolist(), strict=True)
-    return [candidate(view, row, load, ReasonCode.OK) for row, load in ranked]
+    return candidates(view, rows[at].tolist(), loads.tolist())
