@@ -4,6 +4,7 @@ Read from ``/proc/stat``, over a period: a load average still includes the last 
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,28 +15,35 @@ STAT = Path("/proc/stat")
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Since the machine started, over all of its CPUs, in ticks; steal went to other machines."""
+    """Since the machine started, in ticks; steal went to other machines."""
 
     busy: int
     steal: int
     total: int
 
+    @property
+    def idle(self) -> int:
+        """Idle, or waiting for I/O."""
+        return self.total - self.busy - self.steal
+
     @classmethod
-    def read(cls, path: Path = STAT) -> "CpuTimes":
-        """As it is now.
+    def read(cls, path: Path = STAT, cpus: Iterable[int] | None = None) -> "CpuTimes":
+        """As it is now, of these CPUs together; ``None`` = of all.
 
         Raises:
             Unavailable: The kernel does not say.
         """
+        names = ["cpu"] if cpus is None else [f"cpu{number}" for number in cpus]
         try:
-            line = path.read_text().partition("\n")[0].split()
-            ticks = [int(word) for word in line[1:9]]
-        except (OSError, ValueError) as error:
-            raise Unavailable(f"{path}: CPU times can't be read: {error}") from error
-        if line[:1] != ["cpu"] or len(ticks) < 8:
-            raise Unavailable(f"{path}: CPU times can't be read from {' '.join(line)[:60]!r}")
-        _user, _nice, _system, idle, io_wait, _irq, _soft_irq, steal = ticks
-        return cls(sum(ticks) - idle - io_wait - steal, steal, sum(ticks))
+            lines = {name: ticks for name, *ticks in map(str.split, path.read_text().splitlines())}
+            rows = [tuple(map(int, lines[name][:8])) for name in names]
+            _user, _nice, _system, idle, io_wait, _irq, _soft_irq, steal = map(
+                sum, zip(*rows, strict=True)
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise Unavailable(f"{path}: CPU times can't be read: {error!r}") from error
+        total = sum(map(sum, rows))
+        return cls(total - idle - io_wait - steal, steal, total)
 
 
 @dataclass(frozen=True, slots=True)

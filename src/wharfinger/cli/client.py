@@ -140,11 +140,8 @@ def _target(path: Sequence[str], query: Query | None) -> str:
         for key, value in (query or {}).items()
         if value is not None
     }
-    return (
-        f"{target}?{urlencode(parameters, doseq=True, errors='surrogateescape')}"
-        if parameters
-        else target
-    )
+    question = urlencode(parameters, doseq=True, errors="surrogateescape")
+    return f"{target}?{question}" if question else target
 
 
 def _error(answer: Answer) -> errors.WharfingerError:

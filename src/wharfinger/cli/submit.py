@@ -52,16 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def source_of(file: str) -> str:
-    """A manifest file's name for messages."""
+    """A manifest file's name for messages; ``-`` is standard input."""
     return "<stdin>" if file == "-" else file
 
 
 def read_document(file: str) -> bytes:
-    """A manifest file's bytes; ``-`` is standard input.
-
-    Raises:
-        InvalidInput: It can't be read, or is larger than the API takes.
-    """
+    """A manifest file's bytes; ``InvalidInput`` where it can't be read or is too large."""
     try:
         if file == "-":
             content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)

@@ -124,7 +124,7 @@ _WIDE: dict[str, list[Column]] = {
         column("TARGET", form=targets.target),
         column("ACHIEVED", form=targets.achieved),
         column("OF TARGET", "normalized_performance", fmt.percent),
-        column("PREDICTED", form=lambda made: fmt.percent(made and made["mean"])),
+        column("PREDICTED", form=lambda made: fmt.percent(made["mean"])),
         column("MET", form=fmt.yes_no),
         column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),
         column("PRIORITY"),

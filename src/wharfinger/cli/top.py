@@ -90,9 +90,7 @@ def _used_and_given(usage: Record) -> str:
     return f"{used}/{fmt.number(usage['cpus']) if usage['cpus'] else 'rest'}"
 
 
-def _adjustment(made: Record | None) -> str:
-    if made is None:
-        return fmt.NONE
+def _adjustment(made: Record) -> str:
     changed = f": {made['reason']}" if made["kind"] == "unchanged" else f" {change(made)}"
     what = done(made["kind"]) + changed.removesuffix(f" {fmt.NONE}")
     return f"{fmt.clock(made['time'])[11:]} {what}"

@@ -48,9 +48,6 @@ class Demo:
         tell: Shows a line of progress; each of the steps begins with its number in brackets.
         show: Shows a run, after each sample.
         policy: Of the first run.
-        seed: Of the users' reservations.
-        run_seconds: Length of each of the two runs.
-        picture: Its file.
         keep: Leave the manager of the first run up.
     """
 
@@ -105,7 +102,6 @@ class Demo:
         return max(1.0, seconds * min(1.0, self.run_seconds / FULL_SECONDS))
 
     def _prepare(self) -> None:
-        """Each program alone, and the targets that follow."""
         self.tell("[1/5] each program alone on one CPU, to know what it can do here")
         seconds = self._shortened(SOLO_SECONDS)
         with self._cluster("solo", BASELINE) as cluster:

@@ -77,7 +77,7 @@ class FieldRow:
     """A field of a section, joined with the dataclass that keeps it.
 
     Attributes:
-        attribute: Of the object that keeps it; ``None`` = it is kept nowhere.
+        attribute: ``None`` = it is kept nowhere.
         default: Of the attribute; ``None`` = none, or one that can't be written.
         make: Of the object that its own fields belong to.
     """
@@ -113,15 +113,10 @@ def _row(name: str, part: Field | Section, make: Maker) -> FieldRow:
 
 @dataclass(slots=True)
 class Document:
-    """What was read of one document.
+    """What was read of one document, by a table.
 
-    Attributes:
-        working_directory: What relative paths start from.
-        line: Where it begins.
-        table: What such a document may hold.
-        lines: The line of each field that is there, by path.
-        values: The value of each field and section that is right, by path; of the whole, under
-            ``""``, the attributes of its object.
+    ``lines`` has the line of each field that is there, by path; ``values`` the value of each field
+    and section that is right, and under ``""`` the attributes of the whole's object.
     """
 
     problems: Problems
@@ -172,7 +167,7 @@ def _read_section(
 
 
 def _read_row(document: Document, row: FieldRow, node: Node, path: str) -> dict[str, object] | None:
-    """The attributes that one field or section makes; ``None`` when it is wrong."""
+    """As ``_read_section``, of one field or section."""
     part = row.part
     if isinstance(part, Field):
         value = _field(document, row, part, node, path)

@@ -82,13 +82,7 @@ class Scalar:
 
 @dataclass(slots=True)
 class Sequence:
-    """A list.
-
-    Attributes:
-        line: Where it begins, counted from 1.
-        size: Nodes in it and itself, aliases written out.
-        height: Levels below it, aliases written out.
-    """
+    """A list; ``size`` counts it and its nodes, ``height`` levels below, aliases written out."""
 
     line: int
     items: "list[Node]"
@@ -98,7 +92,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class TreeEntry:
-    """One key of a mapping: the line of the key, and its value."""
+    """The line of a mapping's key, and its value."""
 
     line: int
     node: "Node"

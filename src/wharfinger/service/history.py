@@ -36,14 +36,8 @@ def newest(
 ) -> list[LogEntry]:
     """At most ``limit`` of the newest entries, oldest of them first.
 
-    Args:
-        store: The log.
-        limit: How many at most.
-        kinds: Only these; none = all.
-        without: But not these. With either, only the newest ``LOOK_BACK_ENTRIES`` are looked at.
-
-    Raises:
-        InvalidInput: There is no such kind.
+    Only those of ``kinds`` (none = all), and not ``without`` those; with either, only the newest
+    ``LOOK_BACK_ENTRIES`` are looked at. ``InvalidInput`` where there is no such kind.
     """
     for kind in (*kinds, *without):
         if kind not in KINDS:
@@ -61,12 +55,7 @@ def newest(
 
 
 def event(entry: LogEntry, names: Mapping[str, str]) -> EventModel:
-    """One entry.
-
-    Args:
-        entry: As the store has it.
-        names: A workload's name by its uid, with which the keys in the engine's events begin.
-    """
+    """One entry; ``names`` by uid, with which the keys in the engine's events begin."""
     data = _redacted(json.loads(entry.payload))
     return EventModel.of(entry, name=_subject(data, names), message=_message(data), data=data)
 

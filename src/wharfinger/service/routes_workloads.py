@@ -168,9 +168,6 @@ def _merged(document: Any, patch: Any, depth: int = 0) -> Any:
 
     >>> _merged({"a": 1, "b": {"c": 2}}, {"b": {"c": None, "d": 3}})
     {'a': 1, 'b': {'d': 3}}
-
-    Raises:
-        InvalidInput: The patch is nested deeper than any manifest.
     """
     if depth > MAX_PATCH_DEPTH:
         raise InvalidInput(f"the patch has more than {MAX_PATCH_DEPTH} levels; no manifest does")
@@ -244,7 +241,6 @@ async def list_workloads(
 
 
 def _phases(words: Sequence[str]) -> frozenset[Phase]:
-    """The phases that words name; without any, all."""
     groups = {**_GROUPS, **{phase.value: frozenset({phase}) for phase in Phase}}
     for word in words:
         if word not in groups:
@@ -352,7 +348,7 @@ async def read_log(
 
 
 def _chunk(driver: Driver, name: str, offset: int, limit_bytes: int) -> LogChunk:
-    """A piece of output; nothing where the program was never started."""
+    """Nothing where the program was never started."""
     record = driver.runtime.manager.find(name)
     try:
         return driver.runtime.engine.read_log(record.key, offset, limit_bytes)

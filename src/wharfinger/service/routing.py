@@ -40,11 +40,7 @@ _BY_STATUS = {401: "unauthorized", 404: "not-found", 405: "method-not-allowed", 
 
 @dataclass(frozen=True, slots=True)
 class ManagerProcess:
-    """What ``/v1/status`` shows that is not in the log.
-
-    Attributes:
-        started_at: When this process took over, in seconds since the epoch.
-    """
+    """What ``/v1/status`` shows that is not in the log; it took over at ``started_at``."""
 
     state_directory: Path
     started_at: float
@@ -70,11 +66,7 @@ TheProcess = Annotated[ManagerProcess, Depends(_process)]
 
 
 async def read_body(request: Request) -> bytes:
-    """The request's body, given up as soon as it is too large.
-
-    Raises:
-        HTTPException: 413, before more of it is read.
-    """
+    """The request's body; ``HTTPException`` 413 as soon as it is too large."""
     body = bytearray()
     if int(request.headers.get("content-length", "0")) <= MAX_BODY_BYTES:
         async for piece in request.stream():
