@@ -86,7 +86,6 @@ def _without_entries(training: Matrix, names: Sequence[str]) -> Matrix:
 
 
 def _aligned(tests: Matrix, training: Matrix) -> Array:
-    """The new rows' values under the known rows' columns."""
     places = {column: at for at, column in enumerate(training.columns)}
     values = np.full((len(tests.rows), len(places)), np.nan)
     values[:, [places[column] for column in tests.columns]] = tests.values
@@ -103,7 +102,6 @@ def _prediction_document(name: str, prediction: RowPrediction) -> Record:
 
 
 def _suggestions(prediction: RowPrediction, size: int, limits: DesignLimits) -> Record:
-    """What to measure next, what uncertainty remains, and why there is no more."""
     unknown = np.flatnonzero(prediction.log_std > 0)
     designed = design(prediction.covariance, unknown, size, limits)
     timed = limits.seconds is not None

@@ -77,12 +77,7 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/yaml",
     ) -> Answer:
-        """One request.
-
-        Raises:
-            Unavailable: No manager answers.
-            WharfingerError: What the manager answered instead.
-        """
+        """The answer to one request; ``WharfingerError`` as it says, or ``Unavailable``."""
         target = _target(path, query)
         headers = {} if body is None else {"Content-Type": content_type}
         fresh = self._connection.sock is None

@@ -36,14 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
         names = [workload["name"] for workload in listed]
     deletions, failed = _delete(client, list(dict.fromkeys(names)), skip_missing=arguments.all)
     late: list[str] = []
-    stopping = [one["name"] for one in deletions if one["outcome"] == "stopping"]
+    stopping = {one["name"]: one for one in deletions if one["outcome"] == "stopping"}
     if arguments.wait and stopping:
-        waited = wait_for_end(client, stopping, arguments.timeout)
-        late = [workload["name"] for workload in waited if workload["ended_at"] is None]
-        stopped = set(stopping) - set(late)
-        deletions = [
-            {**one, "outcome": "stopped"} if one["name"] in stopped else one for one in deletions
-        ]
+        for workload in wait_for_end(client, list(stopping), arguments.timeout):
+            if workload["ended_at"] is None:
+                late.append(workload["name"])
+            else:
+                stopping[workload["name"]]["outcome"] = "stopped"
     lines = [f"workload/{one['name']} {one['outcome']}" for one in deletions]
     show(deletions, arguments.output, lambda: "\n".join(lines))
     if late:

@@ -94,7 +94,6 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _text(document: Record, arguments: argparse.Namespace) -> str:
-    """Published numbers and ours where there are some, else the policies' tables."""
     published = any(row["published"] is not None for row in document["results"])
     parts = [
         f"{each['name']}\n{comparison.as_text(each['policies'], arguments.output)}"

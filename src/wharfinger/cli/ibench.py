@@ -92,9 +92,6 @@ def _cpus(text: str | None) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-# --- list -----------------------------------------------------------------------------------
-
-
 def _list(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.sources import signal_here  # noqa: PLC0415
 
@@ -123,9 +120,6 @@ _LIST_COLUMNS = [
     column("SIGNAL HERE", "signal", fmt.yes_no),
     column("WHY NOT", "reason"),
 ]
-
-
-# --- run ------------------------------------------------------------------------------------
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -197,9 +191,6 @@ def _rate_text(rate_per_second: float | None, unit: str) -> str:
     if unit == "bytes/s":
         return f"{fmt.size(rate_per_second)}B/s"
     return f"{rate_per_second:.3g} {unit}"
-
-
-# --- validate -------------------------------------------------------------------------------
 
 
 def _validate(arguments: argparse.Namespace) -> int:

@@ -94,10 +94,9 @@ def _check_all(client: "Client", documents: list[tuple[str, bytes]]) -> None:
 
 def previews_text(previews: list[Record]) -> str:
     """What would be decided for each, and what is not known yet."""
+    outcome = {True: "would be created", False: "exists as it is: unchanged"}
     return "\n".join(
-        f"workload/{one['name']} "
-        + ("would be created" if one["created"] else "exists as it is: unchanged")
-        + "\n"
+        f"workload/{one['name']} {outcome[one['created']]}\n"
         + decisions_text(one["decisions"])
         + _unknown(one["decisions"])
         for one in previews

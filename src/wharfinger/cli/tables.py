@@ -60,9 +60,8 @@ def _measurements(measurements: Record) -> str:
     cpus = sorted({int(cpu) for row in measurements["performance"].values() for cpu in row})
     under = ", ".join(fmt.number(cpu / 1000) for cpu in cpus) or "no allocation"
     sources = {**measurements["tolerated"], **measurements["caused"]}
-    silent = (
-        f"; not measured: {', '.join(measurements['silent'])}" if measurements["silent"] else ""
-    )
+    silent = ", ".join(measurements["silent"])
+    silent = silent and f"; not measured: {silent}"
     runs = f"{measurements['runs']} run{'' if measurements['runs'] == 1 else 's'}"
     return (
         f"{runs} in {measurements['seconds']:.0f} s: performance under {under} CPU; "

@@ -16,9 +16,6 @@ def placements(workload: Record) -> str:
     )
 
 
-# --- classification -----------------------------------------------------------------------------
-
-
 def basis(classification: Record) -> str:
     """On what a classification rests."""
     by = f"{classification['estimator']} {classification['version']}"
@@ -106,9 +103,6 @@ def _entries(head: str, entries: list[Record]) -> list[str]:
     return [f"{head}: {', '.join(values)}"] if entries else []
 
 
-# --- adjustments --------------------------------------------------------------------------------
-
-
 def adjustments_text(adjustments: list[Record], *, wide: bool = True) -> str:
     """Each adjustment: what changed, its effect on the target, and why; short: the newest."""
     shown = adjustments if wide else adjustments[-ADJUSTMENT_ROWS:]
@@ -144,10 +138,7 @@ def change(adjustment: Record) -> str:
 
 
 def _of_target(adjustment: Record) -> str:
-    before, after = (
-        adjustment["normalized_performance_before"],
-        adjustment["normalized_performance_after"],
-    )
+    before, after = (adjustment[f"normalized_performance_{side}"] for side in ("before", "after"))
     if after is None or adjustment["kind"] == "unchanged":
         return fmt.percent(before)
     return f"{fmt.percent(before)} -> {fmt.percent(after)}"

@@ -69,9 +69,8 @@ class Demo:
     def run(self) -> dict[str, Any]:
         """Measure, state targets, run twice, compare: what ``-o json`` prints (docs/demo.md).
 
-        Raises:
-            WharfingerError: A manager or a program does not run.
-            KeyboardInterrupt: As it came; everything that was started has ended then.
+        ``WharfingerError`` where a manager or a program does not run. However it leaves, everything
+        that was started has ended.
         """
         self._prepare()
         self._tell_targets()
@@ -153,7 +152,6 @@ class Demo:
         return self.directory / "known"
 
     def _run_once(self, cluster: DemoCluster) -> DemoRun:
-        """From submission to the end; the manager is left up without workloads."""
         cluster.start()
         timeline = Timeline(cluster.policy, time.time(), self._cpus)
         cluster.submit(self._manifests(cluster.work, timeline.epoch))

@@ -235,7 +235,6 @@ def _not_a_mapping(section: Section, node: Node) -> str:
 
 
 def _only_known(document: Document, section: Section, node: tree.Mapping, path: str) -> bool:
-    """Whether all fields are known; each that is not is a problem."""
     unknown = [name for name in node.entries if name not in section.fields]
     for name in unknown:
         # A file of nothing but unknown fields must not cost a search for each.
@@ -258,7 +257,6 @@ def _unknown(section: Section, name: str, table: Section) -> str:
 
 
 def _sections(section: Section) -> Iterator[tuple[str, Section]]:
-    """All sections of a table with their paths, the outer ones first."""
     waiting = [("", section)]
     for path, each in waiting:
         yield path, each

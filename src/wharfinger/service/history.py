@@ -61,7 +61,6 @@ def event(entry: LogEntry, names: Mapping[str, str]) -> EventModel:
 
 
 def _redacted(value: Any) -> Any:
-    """The same with every value of a mapping called ``env`` replaced."""
     if isinstance(value, list):
         return [_redacted(item) for item in value]
     if not isinstance(value, dict):
@@ -87,7 +86,6 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 def _message(data: Mapping[str, Any]) -> str:
-    """What the event itself says to people; for most of them nothing."""
     if isinstance(data.get("decision"), dict):
         return str(data["decision"]["message"])
     return next((str(data[key]) for key in ("reason", "handle", "report") if data.get(key)), "")

@@ -88,12 +88,7 @@ def parse_listen(given: str) -> tuple[str, int]:
 
 
 def listen_tcp(host: str, port: int) -> socket.socket:
-    """A listening TCP socket.
-
-    Raises:
-        InvalidInput: The host is not an address of this machine.
-        Conflict: Another process listens there.
-    """
+    """A listening TCP socket; ``InvalidInput`` for a bad host, ``Conflict`` for a used port."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
@@ -78,6 +78,7 @@ async def _find(name: str, core: TheCore) -> WorkloadRecord:
     return core.find(name)
 
 
+_Words: TypeAlias = list[str] | None
 _Body = Annotated[_ManifestBody, Depends()]
 _Record = Annotated[WorkloadRecord, Depends(_find)]
 
@@ -216,14 +217,9 @@ def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> shown.W
 async def list_workloads(
     driver: TheDriver,
     core: TheCore,
-    name: Annotated[list[str] | None, Query(description="Only these; repeatable.")] = None,
-    phase: Annotated[
-        list[str] | None,
-        Query(description="Only in these phases, or `ended`, or `live`; repeatable."),
-    ] = None,
-    label: Annotated[
-        list[str] | None, Query(description="Only with this label, `key=value`; repeatable.")
-    ] = None,
+    name: Annotated[_Words, Query(description="Only these; repeatable.")] = None,
+    phase: Annotated[_Words, Query(description="A phase, `ended` or `live`; repeatable.")] = None,
+    label: Annotated[_Words, Query(description="A label, `key=value`; repeatable.")] = None,
 ) -> list[shown.WorkloadModel]:
     """Workloads, in the order of submission."""
     phases, labels = _phases(phase or []), dict(map(_label, label or []))
