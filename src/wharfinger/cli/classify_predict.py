@@ -47,21 +47,16 @@ def _check(
     columns, rows = set(training.columns), set(training.rows)
     for name in tests.columns:
         if name not in columns:
-            raise InvalidInput(
-                f"{arguments.rows}: column {name!r} is none of {arguments.matrix}; "
-                "name configurations as they are named there"
-            )
+            where = f"{arguments.rows}: column {name!r} is none of {arguments.matrix}"
+            raise InvalidInput(f"{where}; name configurations as they are named there")
     for name, values in zip(tests.rows, tests.values, strict=True):
+        row = f"{arguments.rows}: row {name!r}"
         if name in rows:
-            raise InvalidInput(
-                f"{arguments.rows}: row {name!r} is a known row of {arguments.matrix}; "
-                "leave it out of one of the two, or name the new one differently"
-            )
+            mend = "leave it out of one of the two, or name the new one differently"
+            raise InvalidInput(f"{row} is a known row of {arguments.matrix}; {mend}")
         if not suggests and np.isnan(values).all():
-            raise InvalidInput(
-                f"{arguments.rows}: row {name!r} has no entry to predict from; measure one "
-                "(--suggest 1 says which)"
-            )
+            mend = "measure one (--suggest 1 says which)"
+            raise InvalidInput(f"{row} has no entry to predict from; {mend}")
     most = len(training.columns)
     if arguments.suggest is not None and arguments.suggest > most:
         raise InvalidInput(f"--suggest: {arguments.suggest}: write 1 to {most}, the columns there")

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, NOT_AS_EXPECTED, OK, complain
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     lines = [f"workload/{one['name']} {one['outcome']}" for one in deletions]
     show(deletions, arguments.output, lambda: "\n".join(lines))
     if late:
-        print(f"wharfinger: not ended in time: {', '.join(late[:3])}", file=sys.stderr)
+        complain(f"not ended in time: {', '.join(late[:3])}")
     return FAILED if failed else NOT_AS_EXPECTED if late else OK
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
-from wharfinger.cli.main import NOT_AS_EXPECTED, OK
+from wharfinger.cli.main import NOT_AS_EXPECTED, OK, complain
 from wharfinger.cli.options import add_common, add_option, add_wait, connect
 from wharfinger.cli.output import Record, show, table
 from wharfinger.cli.tables import columns
@@ -122,5 +122,5 @@ def _wait(client: "Client", names: list[str], arguments: argparse.Namespace) -> 
     if not bad:
         return OK
     more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
-    print(f"wharfinger: not completed: {', '.join(bad[:3])}{more}", file=sys.stderr)
+    complain(f"not completed: {', '.join(bad[:3])}{more}")
     return NOT_AS_EXPECTED

@@ -68,9 +68,8 @@ def _sample(client: "Client") -> dict[str, Record]:
 
 def _worst_first(row: Record) -> tuple[float, float]:
     missed = row["met"] is False
-    return (row["normalized_performance"] or 0.0) if missed else float("inf"), -(
-        row["cpus_used"] or 0.0
-    )
+    performance = (row["normalized_performance"] or 0.0) if missed else float("inf")
+    return performance, -(row["cpus_used"] or 0.0)
 
 
 def _with_rate(usage: Record, before: Mapping[str, Any] | None) -> Record:

@@ -96,10 +96,7 @@ def measured_text(workload: Record) -> list[str]:
 
 
 def _entries(head: str, entries: list[Record]) -> list[str]:
-    values = (
-        f"{term(entry['name'], entry['value'])} with {fmt.number(entry['cpus'])} CPU"
-        for entry in entries
-    )
+    values = [f"{term(e['name'], e['value'])} with {fmt.number(e['cpus'])} CPU" for e in entries]
     return [f"{head}: {', '.join(values)}"] if entries else []
 
 

@@ -175,10 +175,9 @@ def check_memory(servers: Sequence[Row]) -> None:
     fitting = sum(server["memory_bytes"] // MEMORY_BYTES for server in servers)
     needed = len(TARGETED) + len(FILLERS)
     if fitting < needed:
-        raise Unavailable(
-            f"this machine is too small for the demo: its servers have memory for {fitting} of "
-            f"{needed} programs of {MEMORY_BYTES >> 20}Mi; free some, or use a larger one"
-        )
+        room = f"memory for {fitting} of {needed} programs of {MEMORY_BYTES >> 20}Mi"
+        wrong = f"this machine is too small for the demo: its servers have {room}"
+        raise Unavailable(f"{wrong}; free some, or use a larger one")
 
 
 def limits(servers: Sequence[Row]) -> list[str]:

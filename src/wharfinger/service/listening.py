@@ -112,10 +112,8 @@ def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(f"{place}: a token is ASCII without spaces; {mend}")
     if len(token) < MIN_TOKEN_CHARACTERS:
-        raise InvalidInput(
-            f"{place}: the token has {len(token)} characters, at least {MIN_TOKEN_CHARACTERS} "
-            f"are needed; {mend}"
-        )
+        needed = f"at least {MIN_TOKEN_CHARACTERS} are needed"
+        raise InvalidInput(f"{place}: the token has {len(token)} characters, {needed}; {mend}")
     return token
 
 
