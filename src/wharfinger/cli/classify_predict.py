@@ -119,8 +119,7 @@ def _suggestions(prediction: RowPrediction, size: int, limits: DesignLimits) -> 
 
 
 _PREDICTIONS = [
-    column("NAME"),
-    column("COLUMN"),
+    *map(column, ("NAME", "COLUMN")),
     column("MEDIAN", "mean", "{:.4g}".format),
     column("STD", "std", "{:.2g}".format),
     column("LOW 90%", "low_90", "{:.4g}".format),

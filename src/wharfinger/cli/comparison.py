@@ -78,8 +78,7 @@ def _lines(policies: Sequence[Record]) -> list[Record]:
 
 _NUMBER = "{:.6g}".format
 _WIDE: list[Column] = [
-    column("METRIC"),
-    column("POLICY"),
+    *map(column, ("METRIC", "POLICY")),
     *(column(bound.upper(), form=_NUMBER) for bound in ("mean", "low", "high")),
     column("DIFFERENCE", "difference_mean", _NUMBER),
     *(column(bound.upper(), f"difference_{bound}", _NUMBER) for bound in ("low", "high")),

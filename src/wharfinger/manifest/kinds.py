@@ -203,17 +203,19 @@ def text(
 ) -> Kind:
     """Text of at most so many characters that a pattern matches.
 
-    ``check`` makes the value of the text and a directory, or refuses it with a reason of its own.
+    ``check`` makes the value of the text and a directory, or refuses it with a reason of its own;
+    then the pattern is the schema's alone.
     """
 
     def read(node: Node, directory: str) -> object:
         given = string(node)
         if len(given) > most:
             raise InvalidInput(f"{quoted(given)} is too long; at most {most} characters")
-        value = check(given, directory) if check else given
+        if check:
+            return check(given, directory)
         if not re.fullmatch(pattern, given):
             raise InvalidInput(f"{quoted(given)} is not a {noun}; {mend}")
-        return value
+        return given
 
     schema: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": most}
     schema["examples"] = [*examples]
@@ -221,6 +223,8 @@ def text(
 
 
 def _path(path: str, directory: str) -> str:
+    if not path:
+        raise InvalidInput("'' is not a path; write e.g. . or /srv/cache")
     if path.startswith("~"):
         raise InvalidInput(f"{quoted(path)}: ~ is not expanded; write the directory in full")
     start = "" if path.startswith("/") else directory
@@ -228,10 +232,8 @@ def _path(path: str, directory: str) -> str:
     return "/" + "/".join(part for part in f"{start}/{path}".split("/") if part not in ("", "."))
 
 
-def _read_regex(node: Node, _: str) -> object:
-    pattern, mend = string(node), "e.g. 'ops=([0-9]+)'"
-    if len(pattern) > _MAX_TEXT:
-        raise InvalidInput(f"{quoted(pattern)} is too long; at most {_MAX_TEXT} characters")
+def _regex(pattern: str, _: str) -> str:
+    mend = "e.g. 'ops=([0-9]+)'"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to the manager's standard error
@@ -415,7 +417,7 @@ DIRECTORY = text(
     "path",
     "^[^~\\u0000][^\\u0000]*$",
     _MAX_PATH,
-    "write e.g. . or /srv/cache",
+    "",
     *(".", "/srv/cache"),
     check=_path,
 )
@@ -429,7 +431,7 @@ METRIC = text(
     "write e.g. http_requests_total or 'http_requests_total{code=\"200\"}'",
     "http_requests_total",
 )
-REGEX = replace(text("regular expression", "\\(", _MAX_TEXT, "", "ops=([0-9]+)"), read=_read_regex)
+REGEX = text("regular expression", "\\(", _MAX_TEXT, "", "ops=([0-9]+)", check=_regex)
 _STRING: dict[str, Json] = {"type": "string", "pattern": "^[^\\u0000]*$"}
 COMMAND = Kind(
     'list of text, e.g. `[sh, -c, "exit 0"]`',
