@@ -34,6 +34,7 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.Unavailable, 503, "unavailable"),
     (errors.StoreDamaged, 503, "store-damaged"),
     (errors.EngineFault, 503, "engine-fault"),
+    (errors.WharfingerError, 503, "unavailable"),
 )
 _BY_STATUS = {401: "unauthorized", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
@@ -106,10 +107,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(errors.WharfingerError)
     async def known(_request: Request, error: Exception) -> JSONResponse:
-        status, code = next(
-            ((status, code) for kind, status, code in _BY_ERROR if isinstance(error, kind)),
-            (503, "unavailable"),
-        )
+        status, code = next(row[1:] for row in _BY_ERROR if isinstance(error, row[0]))
         retryable, problems = getattr(error, "retryable", False), getattr(error, "problems", None)
         return answer(status, code, str(error), retryable=retryable, problems=problems)
 
