@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tests.support.manifest_strategies import workloads
 from wharfinger.errors import InvalidManifest
 from wharfinger.manifest import json_schema, load_manifests, workload_to_manifest
-from wharfinger.manifest.loading import load
 
 EXAMPLES = [
     path.read_bytes()
@@ -48,7 +47,7 @@ pytestmark = pytest.mark.hypothesis  # each counts what it tries, so its propert
 def outcome(text, *, pure=False):
     """Workloads, or ``None`` for a refusal that is fit to be shown."""
     try:
-        workloads = load(text, source="f", working_directory="/w", pure=pure)
+        workloads = load_manifests(text, source="f", working_directory="/w", pure=pure)
     except InvalidManifest as refused:
         assert 1 <= len(refused.problems) <= 21
         for line in refused.problems:

@@ -9,6 +9,7 @@ import importlib
 import os
 from functools import partial
 
+from wharfinger.cli.main import add_parser
 from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.readers import seconds_above_zero, share, whole
 from wharfinger.errors import InvalidInput
@@ -29,13 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("predict", _add_predict, "fill in rows of which a few entries are known"),
         ("measure", _add_measure, "measure the known programs on this machine"),
     ):
-        action = actions.add_parser(
-            name,
-            help=words,
-            description=f"{words[0].upper()}{words[1:]}.",
-            allow_abbrev=False,
-            formatter_class=parser.formatter_class,
-        )
+        action = add_parser(actions, name, words)
         add_options(action)
         add_output(action)
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from wharfinger.catalog import campaign
-from wharfinger.catalog.campaign import Disturbance, watch
+from wharfinger.catalog.quiet import Disturbance, watch
 from wharfinger.catalog.known_files import site_directory
 from wharfinger.catalog.listing import Program, chosen
 from wharfinger.cli import format as fmt

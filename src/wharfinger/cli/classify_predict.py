@@ -47,21 +47,16 @@ def _check(
     columns, rows = set(training.columns), set(training.rows)
     for name in tests.columns:
         if name not in columns:
-            raise InvalidInput(
-                f"{arguments.rows}: column {name!r} is none of {arguments.matrix}; "
-                "name configurations as they are named there"
-            )
+            where = f"{arguments.rows}: column {name!r} is none of {arguments.matrix}"
+            raise InvalidInput(f"{where}; name configurations as they are named there")
     for name, values in zip(tests.rows, tests.values, strict=True):
+        row = f"{arguments.rows}: row {name!r}"
         if name in rows:
-            raise InvalidInput(
-                f"{arguments.rows}: row {name!r} is a known row of {arguments.matrix}; "
-                "leave it out of one of the two, or name the new one differently"
-            )
+            mend = "leave it out of one of the two, or name the new one differently"
+            raise InvalidInput(f"{row} is a known row of {arguments.matrix}; {mend}")
         if not suggests and np.isnan(values).all():
-            raise InvalidInput(
-                f"{arguments.rows}: row {name!r} has no entry to predict from; measure one "
-                "(--suggest 1 says which)"
-            )
+            mend = "measure one (--suggest 1 says which)"
+            raise InvalidInput(f"{row} has no entry to predict from; {mend}")
     most = len(training.columns)
     if arguments.suggest is not None and arguments.suggest > most:
         raise InvalidInput(f"--suggest: {arguments.suggest}: write 1 to {most}, the columns there")
@@ -86,7 +81,6 @@ def _without_entries(training: Matrix, names: Sequence[str]) -> Matrix:
 
 
 def _aligned(tests: Matrix, training: Matrix) -> Array:
-    """The new rows' values under the known rows' columns."""
     places = {column: at for at, column in enumerate(training.columns)}
     values = np.full((len(tests.rows), len(places)), np.nan)
     values[:, [places[column] for column in tests.columns]] = tests.values
@@ -103,7 +97,6 @@ def _prediction_document(name: str, prediction: RowPrediction) -> Record:
 
 
 def _suggestions(prediction: RowPrediction, size: int, limits: DesignLimits) -> Record:
-    """What to measure next, what uncertainty remains, and why there is no more."""
     unknown = np.flatnonzero(prediction.log_std > 0)
     designed = design(prediction.covariance, unknown, size, limits)
     timed = limits.seconds is not None
@@ -126,8 +119,7 @@ def _suggestions(prediction: RowPrediction, size: int, limits: DesignLimits) -> 
 
 
 _PREDICTIONS = [
-    column("NAME"),
-    column("COLUMN"),
+    *map(column, ("NAME", "COLUMN")),
     column("MEDIAN", "mean", "{:.4g}".format),
     column("STD", "std", "{:.2g}".format),
     column("LOW 90%", "low_90", "{:.4g}".format),

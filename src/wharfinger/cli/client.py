@@ -77,12 +77,7 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/yaml",
     ) -> Answer:
-        """One request.
-
-        Raises:
-            Unavailable: No manager answers.
-            WharfingerError: What the manager answered instead.
-        """
+        """The answer to one request; ``WharfingerError`` as it says, or ``Unavailable``."""
         target = _target(path, query)
         headers = {} if body is None else {"Content-Type": content_type}
         fresh = self._connection.sock is None
@@ -140,11 +135,8 @@ def _target(path: Sequence[str], query: Query | None) -> str:
         for key, value in (query or {}).items()
         if value is not None
     }
-    return (
-        f"{target}?{urlencode(parameters, doseq=True, errors='surrogateescape')}"
-        if parameters
-        else target
-    )
+    question = urlencode(parameters, doseq=True, errors="surrogateescape")
+    return f"{target}?{question}" if question else target
 
 
 def _error(answer: Answer) -> errors.WharfingerError:

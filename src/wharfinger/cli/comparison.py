@@ -4,7 +4,6 @@ Works on what is printed as JSON (``experiments.comparison.as_json``), so that i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.output import Column, Record, column, table
@@ -72,24 +71,16 @@ def _lines(policies: Sequence[Record]) -> list[Record]:
     for key, policy in ((key, policy) for key in keys for policy in policies):
         value = policy["metrics"].get(key, unknown)
         difference = (policy["difference"] or {}).get(key, unknown)
-        line = {"metric": key, "policy": policy["name"]}
-        lines.append(line | {"value": value, "difference": difference})
+        differences = {f"difference_{bound}": number for bound, number in difference.items()}
+        lines.append({"metric": key, "policy": policy["name"], **value, **differences})
     return lines
 
 
-def _number(header: str, part: str, bound: str) -> Column:
-    def cell(line: dict[str, Any]) -> str:
-        value = line[part][bound]
-        return fmt.NONE if value is None else f"{value:.6g}"
-
-    return header, cell
-
-
+_NUMBER = "{:.6g}".format
 _WIDE: list[Column] = [
-    column("METRIC"),
-    column("POLICY"),
-    *(_number(bound.upper(), "value", bound) for bound in ("mean", "low", "high")),
-    _number("DIFFERENCE", "difference", "mean"),
-    *(_number(bound.upper(), "difference", bound) for bound in ("low", "high")),
-    ("", lambda line: "*" if line["difference"]["differs"] else ""),
+    *map(column, ("METRIC", "POLICY")),
+    *(column(bound.upper(), form=_NUMBER) for bound in ("mean", "low", "high")),
+    column("DIFFERENCE", "difference_mean", _NUMBER),
+    *(column(bound.upper(), f"difference_{bound}", _NUMBER) for bound in ("low", "high")),
+    ("", lambda line: "*" if line["difference_differs"] else ""),
 ]

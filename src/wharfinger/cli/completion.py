@@ -17,7 +17,6 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         import shtab  # noqa: PLC0415 - an extra
     except ImportError:
-        raise Unavailable(
-            "completion needs shtab; install it with: pip install 'wharfinger[completion]'"
-        ) from None
+        mend = "install it with: pip install 'wharfinger[completion]'"
+        raise Unavailable(f"completion needs shtab; {mend}") from None
     sys.stdout.write(shtab.complete(build_parser(COMMANDS), arguments.shell))

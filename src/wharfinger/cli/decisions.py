@@ -104,7 +104,6 @@ def _number(header: str, key: str, form: Callable[[float], str] | None) -> Colum
 
 
 def _verdict(candidate: Record, decision: Record) -> str:
-    """Why here, or why not there."""
     reason, numbers = candidate["reason"], candidate["numbers"]
     if reason == "ok":
         return _ranked(candidate, decision)
@@ -117,7 +116,6 @@ def _verdict(candidate: Record, decision: Record) -> str:
 
 
 def _ranked(candidate: Record, decision: Record) -> str:
-    """The verdict on a server that could take it."""
     if decision["stage"] == "adaptation" and candidate["score"] is None:
         return "has room"
     if not _is_positive(decision):

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, NOT_AS_EXPECTED, OK, complain
@@ -36,18 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
         names = [workload["name"] for workload in listed]
     deletions, failed = _delete(client, list(dict.fromkeys(names)), skip_missing=arguments.all)
     late: list[str] = []
-    stopping = [one["name"] for one in deletions if one["outcome"] == "stopping"]
+    stopping = {one["name"]: one for one in deletions if one["outcome"] == "stopping"}
     if arguments.wait and stopping:
-        waited = wait_for_end(client, stopping, arguments.timeout)
-        late = [workload["name"] for workload in waited if workload["ended_at"] is None]
-        stopped = set(stopping) - set(late)
-        deletions = [
-            {**one, "outcome": "stopped"} if one["name"] in stopped else one for one in deletions
-        ]
+        for workload in wait_for_end(client, list(stopping), arguments.timeout):
+            if workload["ended_at"] is None:
+                late.append(workload["name"])
+            else:
+                stopping[workload["name"]]["outcome"] = "stopped"
     lines = [f"workload/{one['name']} {one['outcome']}" for one in deletions]
     show(deletions, arguments.output, lambda: "\n".join(lines))
     if late:
-        print(f"wharfinger: not ended in time: {', '.join(late[:3])}", file=sys.stderr)
+        complain(f"not ended in time: {', '.join(late[:3])}")
     return FAILED if failed else NOT_AS_EXPECTED if late else OK
 
 

@@ -52,10 +52,6 @@ def _seconds(value: float | None) -> str:
     return fmt.NONE if value is None else f"{value:.0f} s"
 
 
-def _predicted(prediction: Row | None) -> str:
-    return "{mean:.2f} ({low:.2f}-{high:.2f})".format_map(prediction) if prediction else fmt.NONE
-
-
 def _achieved(row: Row) -> str:
     words = targets.achieved_of_target(dict(row))
     if row["name"] in SERVICES:
@@ -89,7 +85,7 @@ _OUTCOME: list[Column] = [
 _MAIN: list[Column] = [
     column("WORKLOAD", "name"),
     column("TARGET", form=targets.target),
-    column("PREDICTED", form=_predicted),
+    column("PREDICTED", form="{mean:.2f} ({low:.2f}-{high:.2f})".format_map),
     *_OUTCOME,
 ]
 _BASELINE: list[Column] = [

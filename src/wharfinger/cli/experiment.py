@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from wharfinger.cli import comparison
-from wharfinger.cli import format as fmt
 from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
@@ -95,7 +94,6 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _text(document: Record, arguments: argparse.Namespace) -> str:
-    """Published numbers and ours where there are some, else the policies' tables."""
     published = any(row["published"] is not None for row in document["results"])
     parts = [
         f"{each['name']}\n{comparison.as_text(each['policies'], arguments.output)}"
@@ -110,12 +108,8 @@ def _text(document: Record, arguments: argparse.Namespace) -> str:
     return "\n\n".join(parts)
 
 
-def _number(value: float | None) -> str:
-    return fmt.NONE if value is None else f"{value:.4g}"
-
-
 _RESULTS = [
     column("NAME"),
-    *(column(header, form=_number) for header in ("PUBLISHED", "MEASURED", "LOW", "HIGH")),
+    *(column(head, form="{:.4g}".format) for head in ("PUBLISHED", "MEASURED", "LOW", "HIGH")),
     column("UNIT"),
 ]

@@ -127,7 +127,6 @@ def _going_on(explanation: Record) -> str:
 
 
 def _summary(explanation: Record) -> str:
-    """The target and its predicted and achieved performance; the placement and its history."""
     workload = explanation["workload"]
     kind = "best-effort work and " if workload["type"] == "best-effort" else ""
     pairs = [("Target", f"none: it is {kind}not sized for any")]
@@ -165,7 +164,6 @@ def _predicted(explanation: Record) -> str:
 
 
 def _achieved(workload: Record) -> str:
-    """What is achieved, as a share of the target."""
     if workload["achieved"] is None:
         silent = [one for one in workload["measured"] if one["value"] is None]
         return f"no signal: {silent[0]['source']}" if silent else "not measured yet"
@@ -188,7 +186,6 @@ def _waits(waiting: Record) -> list[str]:
 
 
 def _now(decision: Record, explanation: Record) -> str:
-    """What would be decided for one that waits."""
     lines = [sentence(decision["message"].removeprefix("recommended: "))]
     recommends = _only_recommended(explanation)
     head = "What is recommended" if recommends else "If it were scheduled now"

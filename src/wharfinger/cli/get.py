@@ -84,11 +84,7 @@ def _fetch(client: "Client", arguments: argparse.Namespace) -> list[Record]:
     return [item for item in items if not names or item["name"] in names]
 
 
-# --- events that are followed -------------------------------------------------------------------
-
-
 def _follow(client: "Client", arguments: argparse.Namespace) -> None:
-    """The newest events and then each new one, until interrupted."""
     # Asked for before the list: an event in between is shown by the first long poll.
     sequence = client.get("status")["last_sequence"]
     events = [event for event in _fetch(client, arguments) if event["sequence"] <= sequence]
@@ -111,7 +107,6 @@ def _is_wanted(event: Record, arguments: argparse.Namespace) -> bool:
 
 
 def _print_events(events: list[Record], output: str, *, header: bool) -> None:
-    """JSON and YAML as a stream of single events."""
     if output == "json":
         lines = [to_json(event) for event in events]
     elif output == "yaml":
@@ -119,9 +114,6 @@ def _print_events(events: list[Record], output: str, *, header: bool) -> None:
     else:
         lines = table(events, columns("events", output)).splitlines()[0 if header else 1 :]
     print("\n".join(lines), flush=True)
-
-
-# --- status -------------------------------------------------------------------------------------
 
 
 def _status_text(status: Record) -> str:

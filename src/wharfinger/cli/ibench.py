@@ -32,11 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "run: one; list, validate: default all"
     parser.add_argument("sources", metavar="SOURCE", nargs="*", help=words)
     add = partial(add_option, parser)
-    add(
-        "--intensity N",
-        "run: the pressure, 0 to 100",
-        read=number(0, 100, "a number from 0 to 100"),
-    )
+    pressure = number(0, 100, "a number from 0 to 100")
+    add("--intensity N", "run: the pressure, 0 to 100", read=pressure)
     words = "run: how long (default: 10s); validate: at each intensity (default: 1s)"
     add("--seconds DURATION", words, read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
@@ -95,16 +92,12 @@ def _cpus(text: str | None) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-# --- list -----------------------------------------------------------------------------------
-
-
 def _list(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.sources import signal_here  # noqa: PLC0415
 
-    rows = []
-    for setting in _settings(arguments):
-        source, signal = setting.source, signal_here(setting)
-        row = {
+    signals = ((setting.source, signal_here(setting)) for setting in _settings(arguments))
+    rows = [
+        {
             "name": source.name,
             "resource": source.resource.value,
             "about": source.about,
@@ -113,7 +106,8 @@ def _list(arguments: argparse.Namespace) -> int:
             "signal": signal.there,
             "reason": signal.reason or None,
         }
-        rows.append(row)
+        for source, signal in signals
+    ]
     show(rows, arguments.output, lambda: table(rows, _LIST_COLUMNS))
     return OK
 
@@ -126,9 +120,6 @@ _LIST_COLUMNS = [
     column("SIGNAL HERE", "signal", fmt.yes_no),
     column("WHY NOT", "reason"),
 ]
-
-
-# --- run ------------------------------------------------------------------------------------
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -202,9 +193,6 @@ def _rate_text(rate_per_second: float | None, unit: str) -> str:
     return f"{rate_per_second:.3g} {unit}"
 
 
-# --- validate -------------------------------------------------------------------------------
-
-
 def _validate(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.validation import validate  # noqa: PLC0415
 
@@ -240,7 +228,7 @@ def _validation_row(validation: "Validation") -> Record:
 _POINT_COLUMNS: list[Column] = [
     column("INTENSITY", form=fmt.number),
     column("ACHIEVED", form="{:.1f}".format),
-    column("LEFT", form=lambda left: fmt.NONE if left is None else f"{left:.1f}"),
+    column("LEFT", form="{:.1f}".format),
     ("RATE", lambda point: _rate_text(point["rate_per_second"], point["unit"])),
     column("OF A CPU", "cpu_share", "{:.1%}".format),
 ]

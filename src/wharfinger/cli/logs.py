@@ -73,7 +73,6 @@ def _from_end(client: "Client", name: str, size: int) -> tuple[bytes, int]:
 def _read(
     client: "Client", name: str, offset: int, wait_seconds: float = 0.0
 ) -> tuple["Answer", int]:
-    """A piece of the output, and the offset behind it."""
     query = {"offset": offset, "limit_bytes": PIECE_BYTES, "wait_seconds": wait_seconds}
     answer = client.call("GET", "workloads", name, "log", query=query)
     return answer, int(answer.headers["wharfinger-next-offset"])

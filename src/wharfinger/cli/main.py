@@ -18,7 +18,7 @@ from wharfinger.errors import InvalidInput, InvalidManifest, WharfingerError
 # ``typing`` costs a tenth of what ``--help`` may take; type checkers know this spelling.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 COMMANDS = {
     "demo": "the whole loop on this machine with real programs",
@@ -87,6 +87,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(WRONG_CALL, f"wharfinger: {place}{message}; see {self.prog} --help\n")
 
 
+def add_parser(actions: "Any", name: str, words: str) -> argparse.ArgumentParser:
+    """The parser of a command, or of one of its actions; ``words`` say what it does."""
+    description, form = f"{words[0].upper()}{words[1:]}.", _help_formatter
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=words, description=description, allow_abbrev=False, formatter_class=form
+    )
+    return parser
+
+
 def build_parser(commands: Iterable[str] = ()) -> Parser:
     """The parser, with the options of these commands; all others are only named."""
     parser = Parser(
@@ -106,13 +115,7 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
     )
     wanted = set(commands)
     for name, words in COMMANDS.items():
-        sub = subparsers.add_parser(
-            name,
-            help=words,
-            description=f"{words[0].upper()}{words[1:]}.",
-            allow_abbrev=False,
-            formatter_class=_help_formatter,
-        )
+        sub = add_parser(subparsers, name, words)
         if name in wanted:
             module = importlib.import_module(f"wharfinger.cli.{name}")
             module.add_arguments(sub)

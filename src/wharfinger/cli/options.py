@@ -28,7 +28,7 @@ def add_option(
         parser: Of the command.
         option: Its names and its value's placeholder, such as ``--limit N``; without one it is a
             flag, with a ``...`` of its own it may be repeated.
-        words: What it does.
+        words: Its help.
         default: As a user would write it; told in the help.
         read: Reads the value; raises ``argparse.ArgumentTypeError``.
     """
@@ -84,11 +84,7 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    """Refuse options that would be ignored.
-
-    Raises:
-        InvalidInput: One of them is given.
-    """
+    """Raise ``InvalidInput`` where one of these options, which would be ignored, is given."""
     for option in options:
         value = getattr(arguments, option.removeprefix("--"))
         if value is not None and value is not False:

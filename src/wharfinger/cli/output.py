@@ -28,9 +28,12 @@ _NOT_PLAIN = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
 
 def column(header: str, key: str = "", form: Callable[[Any], str] = fmt.text) -> Column:
-    """A column with one field of each row, by default that of the header's words."""
+    """A column with one field of each row, by default that of the header's words.
+
+    A value is written by ``form``, ``None`` as a dash.
+    """
     name = key or header.lower().replace(" ", "_")
-    return header, lambda row: form(row[name])
+    return header, lambda row: fmt.NONE if row[name] is None else form(row[name])
 
 
 def table(
@@ -41,14 +44,10 @@ def table(
     width: int | None = None,
     flexible: Mapping[str, int] | None = None,
 ) -> str:
-    """Rows as an aligned table.
+    """Rows as an aligned table, or ``empty`` where there are none.
 
-    Args:
-        rows: One a line.
-        columns: From left to right.
-        empty: What to print where there are no rows.
-        width: The most characters of a line; ``None`` = unlimited.
-        flexible: Columns that may be cut for that, by header, with their least widths.
+    Lines of more than ``width`` characters (``None`` = unlimited) are cut in the ``flexible``
+    columns, which are given by header with their least widths.
 
     >>> rows = [{"name": "a", "why": "a long story"}]
     >>> print(table(rows, [column("NAME"), column("WHY")], width=14, flexible={"WHY": 4}))

@@ -47,10 +47,7 @@ def ended_in_order() -> Iterator[None]:
 class Progress:
     """One line on a terminal's standard error, written over; it is gone at the end.
 
-    Args:
-        words: What is being done; before a bar.
-        stream: Where to; ``None`` = standard error. Where it is no terminal, nothing is written.
-        clock: Seconds, monotonic.
+    ``words`` stand before a bar. Where ``stream`` is no terminal, nothing is written.
 
     ::
 

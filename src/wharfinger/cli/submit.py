@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
-from wharfinger.cli.main import NOT_AS_EXPECTED, OK
+from wharfinger.cli.main import NOT_AS_EXPECTED, OK, complain
 from wharfinger.cli.options import add_common, add_option, add_wait, connect
 from wharfinger.cli.output import Record, show, table
 from wharfinger.cli.tables import columns
@@ -52,16 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def source_of(file: str) -> str:
-    """A manifest file's name for messages."""
+    """A manifest file's name for messages; ``-`` is standard input."""
     return "<stdin>" if file == "-" else file
 
 
 def read_document(file: str) -> bytes:
-    """A manifest file's bytes; ``-`` is standard input.
-
-    Raises:
-        InvalidInput: It can't be read, or is larger than the API takes.
-    """
+    """A manifest file's bytes; ``InvalidInput`` where it can't be read or is too large."""
     try:
         if file == "-":
             content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
@@ -98,10 +94,9 @@ def _check_all(client: "Client", documents: list[tuple[str, bytes]]) -> None:
 
 def previews_text(previews: list[Record]) -> str:
     """What would be decided for each, and what is not known yet."""
+    outcome = {True: "would be created", False: "exists as it is: unchanged"}
     return "\n".join(
-        f"workload/{one['name']} "
-        + ("would be created" if one["created"] else "exists as it is: unchanged")
-        + "\n"
+        f"workload/{one['name']} {outcome[one['created']]}\n"
         + decisions_text(one["decisions"])
         + _unknown(one["decisions"])
         for one in previews
@@ -127,5 +122,5 @@ def _wait(client: "Client", names: list[str], arguments: argparse.Namespace) -> 
     if not bad:
         return OK
     more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
-    print(f"wharfinger: not completed: {', '.join(bad[:3])}{more}", file=sys.stderr)
+    complain(f"not completed: {', '.join(bad[:3])}{more}")
     return NOT_AS_EXPECTED

@@ -60,9 +60,8 @@ def _measurements(measurements: Record) -> str:
     cpus = sorted({int(cpu) for row in measurements["performance"].values() for cpu in row})
     under = ", ".join(fmt.number(cpu / 1000) for cpu in cpus) or "no allocation"
     sources = {**measurements["tolerated"], **measurements["caused"]}
-    silent = (
-        f"; not measured: {', '.join(measurements['silent'])}" if measurements["silent"] else ""
-    )
+    silent = ", ".join(measurements["silent"])
+    silent = silent and f"; not measured: {silent}"
     runs = f"{measurements['runs']} run{'' if measurements['runs'] == 1 else 's'}"
     return (
         f"{runs} in {measurements['seconds']:.0f} s: performance under {under} CPU; "
@@ -73,8 +72,7 @@ def _measurements(measurements: Record) -> str:
 _REASON = column("REASON")
 _NORMAL: dict[str, list[Column]] = {
     "workloads": [
-        column("NAME"),
-        column("TYPE"),
+        *map(column, ("NAME", "TYPE")),
         ("PHASE", lambda w: f"{w['phase']}{' (stopping)' if w['stopping'] else ''}"),
         column("CPUS", form=fmt.number),
         column("MEMORY", "memory_bytes", lambda size_bytes: fmt.size(size_bytes or None)),
@@ -86,8 +84,7 @@ _NORMAL: dict[str, list[Column]] = {
         _REASON,
     ],
     "servers": [
-        column("NAME"),
-        column("PLATFORM"),
+        *map(column, ("NAME", "PLATFORM")),
         column("CPUS", form=fmt.number),
         column("ALLOCATED", "cpus_allocated", fmt.number),
         column("MEMORY", "memory_bytes", fmt.size),
@@ -97,23 +94,19 @@ _NORMAL: dict[str, list[Column]] = {
         column("CONDITIONS", form=lambda conditions: fmt.text([c["name"] for c in conditions])),
     ],
     "platforms": [
-        column("NAME"),
-        column("ARCHITECTURE"),
+        *map(column, ("NAME", "ARCHITECTURE")),
         column("CPUS", form=fmt.number),
         column("MEMORY", "memory_bytes", fmt.size),
         column("SERVERS"),
     ],
     "queues": [
-        column("NAME"),
-        column("LENGTH"),
-        column("FIRST"),
+        *map(column, ("NAME", "LENGTH", "FIRST")),
         column("LONGEST WAIT", "oldest_wait_seconds", fmt.duration),
     ],
     "events": [
         column("SEQUENCE"),
         column("TIME", "logged_at", fmt.clock),
-        column("NAME"),
-        column("KIND"),
+        *map(column, ("NAME", "KIND")),
         ("MESSAGE", _event),
     ],
 }
@@ -124,11 +117,10 @@ _WIDE: dict[str, list[Column]] = {
         column("TARGET", form=targets.target),
         column("ACHIEVED", form=targets.achieved),
         column("OF TARGET", "normalized_performance", fmt.percent),
-        column("PREDICTED", form=lambda made: fmt.percent(made and made["mean"])),
+        column("PREDICTED", form=lambda made: fmt.percent(made["mean"])),
         column("MET", form=fmt.yes_no),
         column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),
-        column("PRIORITY"),
-        column("QUEUE"),
+        *map(column, ("PRIORITY", "QUEUE")),
         column("SUBMITTED", "submitted_at", fmt.clock),
         column("LABELS", form=lambda labels: fmt.text([f"{k}={v}" for k, v in labels.items()])),
         _REASON,

@@ -18,10 +18,10 @@ SOURCES_WIDTH = 48
 def target(value: Record | None) -> str:
     """A target in the manifest's units."""
     bound = value["latency"] if value else None
-    below = (
-        f"p{fmt.number(bound['percentile'])}<{fmt.latency(bound['below_seconds'])}" if bound else ""
-    )
-    return _performance(value, below)
+    if not bound:
+        return _performance(value, "")
+    below = fmt.latency(bound["below_seconds"])
+    return _performance(value, f"p{fmt.number(bound['percentile'])}<{below}")
 
 
 def achieved(value: Record | None) -> str:
@@ -67,9 +67,6 @@ def term(name: str, value: float) -> str:
     return fmt.duration(value)
 
 
-# --- predicted ----------------------------------------------------------------------------------
-
-
 def intervals(performance: Mapping[str, Any], target: Record | None) -> str:
     """Predicted numbers with their bounds, in the target's terms.
 
@@ -80,9 +77,8 @@ def intervals(performance: Mapping[str, Any], target: Record | None) -> str:
     written = []
     for name in stated(target):
         if performance[name]:
-            mean, low, high = (
-                term(name, performance[name][key]) for key in ("mean", "low", "high")
-            )
+            bounds = (performance[name][key] for key in ("mean", "low", "high"))
+            mean, low, high = (term(name, value) for value in bounds)
             written.append(f"{mean} ({low} to {high})")
     return ", ".join(written)
 
@@ -108,9 +104,6 @@ def against_prediction(workload: Record) -> str:
         before, after = (term(error["name"], error[key]) for key in ("predicted", "achieved"))
         lines.append(f"{before} predicted, {after} achieved ({how}, {inside} the interval)")
     return "; ".join(lines)
-
-
-# --- measured -----------------------------------------------------------------------------------
 
 
 def measured(values: list[Record]) -> str:

@@ -68,9 +68,8 @@ def _sample(client: "Client") -> dict[str, Record]:
 
 def _worst_first(row: Record) -> tuple[float, float]:
     missed = row["met"] is False
-    return (row["normalized_performance"] or 0.0) if missed else float("inf"), -(
-        row["cpus_used"] or 0.0
-    )
+    performance = (row["normalized_performance"] or 0.0) if missed else float("inf")
+    return performance, -(row["cpus_used"] or 0.0)
 
 
 def _with_rate(usage: Record, before: Mapping[str, Any] | None) -> Record:
@@ -90,9 +89,7 @@ def _used_and_given(usage: Record) -> str:
     return f"{used}/{fmt.number(usage['cpus']) if usage['cpus'] else 'rest'}"
 
 
-def _adjustment(made: Record | None) -> str:
-    if made is None:
-        return fmt.NONE
+def _adjustment(made: Record) -> str:
     changed = f": {made['reason']}" if made["kind"] == "unchanged" else f" {change(made)}"
     what = done(made["kind"]) + changed.removesuffix(f" {fmt.NONE}")
     return f"{fmt.clock(made['time'])[11:]} {what}"

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wharfinger.cli.main import FAILED, OK
+from wharfinger.cli.main import FAILED, OK, complain
 from wharfinger.cli.options import add_option, add_parts, add_state, state_path
 from wharfinger.cli.readers import probability
 from wharfinger.errors import InvalidInput
@@ -100,8 +100,7 @@ def _serve(
         directory.socket.unlink(missing_ok=True)
     if fault is None:
         return OK
-    words = "the manager stopped after a fault, start it again"
-    print(f"wharfinger: {words}: {fault}", file=sys.stderr)
+    complain(f"the manager stopped after a fault, start it again: {fault}")
     return FAILED
 
 

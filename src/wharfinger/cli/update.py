@@ -54,7 +54,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _patch(arguments: argparse.Namespace) -> Record:
-    """The merge patch of the manifest's ``spec``."""
     patch: Record = {}
     for option, field, _ in _FIELDS:
         value = getattr(arguments, option.split()[0].removeprefix("--").replace("-", "_"))

@@ -25,8 +25,7 @@ def wait_for_end(
 ) -> list[Record]:
     """The workloads, in the order of ``names``, when all have ended or the time is over.
 
-    Raises:
-        Unavailable: The manager is gone, and no other comes within ten seconds.
+    ``Unavailable`` where the manager is gone and no other comes within ten seconds.
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     wanted = set(names)

@@ -16,9 +16,6 @@ def placements(workload: Record) -> str:
     )
 
 
-# --- classification -----------------------------------------------------------------------------
-
-
 def basis(classification: Record) -> str:
     """On what a classification rests."""
     by = f"{classification['estimator']} {classification['version']}"
@@ -99,14 +96,8 @@ def measured_text(workload: Record) -> list[str]:
 
 
 def _entries(head: str, entries: list[Record]) -> list[str]:
-    values = (
-        f"{term(entry['name'], entry['value'])} with {fmt.number(entry['cpus'])} CPU"
-        for entry in entries
-    )
+    values = [f"{term(e['name'], e['value'])} with {fmt.number(e['cpus'])} CPU" for e in entries]
     return [f"{head}: {', '.join(values)}"] if entries else []
-
-
-# --- adjustments --------------------------------------------------------------------------------
 
 
 def adjustments_text(adjustments: list[Record], *, wide: bool = True) -> str:
@@ -144,10 +135,7 @@ def change(adjustment: Record) -> str:
 
 
 def _of_target(adjustment: Record) -> str:
-    before, after = (
-        adjustment["normalized_performance_before"],
-        adjustment["normalized_performance_after"],
-    )
+    before, after = (adjustment[f"normalized_performance_{side}"] for side in ("before", "after"))
     if after is None or adjustment["kind"] == "unchanged":
         return fmt.percent(before)
     return f"{fmt.percent(before)} -> {fmt.percent(after)}"

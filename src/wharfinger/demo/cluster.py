@@ -41,7 +41,6 @@ class DemoCluster:
     """One manager on a state directory, with servers of one CPU each; ends as a context.
 
     Its methods raise ``Unavailable`` where the manager has ended or does not do what was asked.
-
     ``options`` are more of ``wharfinger up``; the state directory is made when it starts.
     """
 

@@ -31,12 +31,7 @@ class DemoRun:
 
 
 def draw(runs: Sequence[DemoRun], path: Path) -> None:
-    """Write the picture, a column for each run.
-
-    Raises:
-        ImportError: matplotlib is not installed.
-        OSError: The file can't be written.
-    """
+    """Write the picture, a column for each run; ``ImportError`` where matplotlib is missing."""
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
     mpl.use("agg")
@@ -86,7 +81,6 @@ def _performance(axes: "Axes", run: DemoRun) -> None:
 
 
 def _batch_scores(timeline: Timeline, row: Row) -> list[tuple[float, float]]:
-    """Times, and target over the expected completion time."""
     scores = []
     for sample in timeline.samples:
         then = sample.workloads[row["name"]]
@@ -131,5 +125,4 @@ def _used(axes: "Axes", timeline: Timeline) -> None:
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
-    """The mean of each value and its neighbors."""
     return [fmean(values[max(0, at - 1) : at + 2]) for at in range(len(values))]

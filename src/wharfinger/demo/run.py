@@ -48,9 +48,6 @@ class Demo:
         tell: Shows a line of progress; each of the steps begins with its number in brackets.
         show: Shows a run, after each sample.
         policy: Of the first run.
-        seed: Of the users' reservations.
-        run_seconds: Length of each of the two runs.
-        picture: Its file.
         keep: Leave the manager of the first run up.
     """
 
@@ -72,9 +69,8 @@ class Demo:
     def run(self) -> dict[str, Any]:
         """Measure, state targets, run twice, compare: what ``-o json`` prints (docs/demo.md).
 
-        Raises:
-            WharfingerError: A manager or a program does not run.
-            KeyboardInterrupt: As it came; everything that was started has ended then.
+        ``WharfingerError`` where a manager or a program does not run. However it leaves, everything
+        that was started has ended.
         """
         self._prepare()
         self._tell_targets()
@@ -105,7 +101,6 @@ class Demo:
         return max(1.0, seconds * min(1.0, self.run_seconds / FULL_SECONDS))
 
     def _prepare(self) -> None:
-        """Each program alone, and the targets that follow."""
         self.tell("[1/5] each program alone on one CPU, to know what it can do here")
         seconds = self._shortened(SOLO_SECONDS)
         with self._cluster("solo", BASELINE) as cluster:
@@ -157,7 +152,6 @@ class Demo:
         return self.directory / "known"
 
     def _run_once(self, cluster: DemoCluster) -> DemoRun:
-        """From submission to the end; the manager is left up without workloads."""
         cluster.start()
         timeline = Timeline(cluster.policy, time.time(), self._cpus)
         cluster.submit(self._manifests(cluster.work, timeline.epoch))
@@ -181,10 +175,9 @@ def check_memory(servers: Sequence[Row]) -> None:
     fitting = sum(server["memory_bytes"] // MEMORY_BYTES for server in servers)
     needed = len(TARGETED) + len(FILLERS)
     if fitting < needed:
-        raise Unavailable(
-            f"this machine is too small for the demo: its servers have memory for {fitting} of "
-            f"{needed} programs of {MEMORY_BYTES >> 20}Mi; free some, or use a larger one"
-        )
+        room = f"memory for {fitting} of {needed} programs of {MEMORY_BYTES >> 20}Mi"
+        wrong = f"this machine is too small for the demo: its servers have {room}"
+        raise Unavailable(f"{wrong}; free some, or use a larger one")
 
 
 def limits(servers: Sequence[Row]) -> list[str]:

@@ -59,9 +59,6 @@ def measure_alone(cluster: DemoCluster, seconds: float) -> Iterator[tuple[str, f
     Yields:
         Its name; steps a second, or requests answered when they come as fast as they can; the
         median latency of the service that surges at the rate of its target, else 0.
-
-    Raises:
-        Unavailable: One does not run or says nothing.
     """
     servers = [server["cpus"] for server in cluster.client.get("servers")]
     fixed = {"directory": cluster.work, "epoch": 0, **free_ports()}

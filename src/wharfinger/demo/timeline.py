@@ -8,7 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from wharfinger.catalog.quiet import STAT, CpuTimes
 from wharfinger.demo.cluster import DemoCluster
+from wharfinger.errors import Unavailable
 
 PERIOD_SECONDS = 1.0
 ADJUSTING = ("AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMoved")
@@ -46,7 +48,6 @@ class Timeline:
     Attributes:
         epoch: When it began, in seconds since 1970.
         cpus: Of all servers.
-        samples: Oldest first.
         decisions: The manager's, oldest first; see ``decision_of``.
         workloads: As ``get workloads`` gave them last.
     """
@@ -115,19 +116,13 @@ class Timeline:
         return {**row, "cpu_seconds": sum(starts.values()), **nowhere}
 
 
-def busy_seconds(cpus: Sequence[int], stat: Path = Path("/proc/stat")) -> float | None:
+def busy_seconds(cpus: Sequence[int], stat: Path = STAT) -> float | None:
     """How long these CPUs have been busy, together; ``None`` = the kernel does not say."""
-    wanted = {f"cpu{number}" for number in cpus}
     try:
-        lines = [line.split() for line in stat.read_text().splitlines()]
-    except OSError:
+        times = CpuTimes.read(stat, cpus)
+    except Unavailable:
         return None
-    rows = [line for line in lines if line[:1] and line[0] in wanted]
-    if len(rows) != len(wanted):
-        return None
-    # user nice system idle iowait irq softirq steal: idle and waiting is not work.
-    ticks = sum(int(row[at]) for row in rows for at in (1, 2, 3, 6, 7, 8))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return (times.total - times.idle) / os.sysconf("SC_CLK_TCK")
 
 
 def decision_of(event: Row, epoch: float) -> Row:

@@ -62,14 +62,7 @@ def judge(
     stated: Mapping[str, float],
     run_seconds: float,
 ) -> dict[str, Any]:
-    """One run as ``-o json`` has it (docs/demo.md).
-
-    Args:
-        timeline: The run, at its end.
-        clients: What services' clients saw, by name.
-        stated: Reservations in CPUs, by name.
-        run_seconds: The run's intended length.
-    """
+    """One run as ``-o json`` has it (docs/demo.md); ``stated`` are reservations in CPUs."""
     keys = ("name", "at_seconds", "kind", "reason", "message", "cpus")
     workloads = [
         {

@@ -57,7 +57,7 @@ def targets(
         speeds: By name: steps a second, or requests answered when they come as fast as they can.
         latency_seconds: Of the service that surges: the median at the rate of its target.
         cpus: Of all servers.
-        run_seconds: Length of a run.
+        run_seconds: Of one run.
 
     >>> values = targets(dict.fromkeys(TARGETED, 20.0), 0.01, 2.0, 110.0)
     >>> values["web_rate"], values["web_latency_ms"]

@@ -8,9 +8,9 @@ wide, for machines that others use too.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, linear_regression
 
+from wharfinger.catalog.quiet import CpuTimes
 from wharfinger.ibench.driver import Report, RunningSource, measure_maximum, start
 from wharfinger.ibench.sources import Source, SourceSetting, signal_here
 
@@ -144,11 +144,7 @@ def _idle_ticks(setting: SourceSetting) -> float | None:
     """Hundredths of a second that the CPU was idle, so in points of intensity per second."""
     if setting.source.uses_directory or len(setting.cpus) != 1:
         return None
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *ticks = line.split()
-        if name == f"cpu{setting.cpus[0]}":
-            return float(ticks[3]) + float(ticks[4])
-    return None
+    return CpuTimes.read(cpus=setting.cpus).idle
 
 
 def _effect(source: RunningSource, seconds: float) -> Effect:

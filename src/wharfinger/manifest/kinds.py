@@ -35,12 +35,12 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 REDACTED = "***"
 MIN_MEMORY_BYTES = 1024**2
+WHOLE = "whole number"
 
 _MAX_NAME = 63
 _MAX_TEXT = 512
 _MAX_PATH = 4095
 _MAX_ARGUMENTS = 1024
-_NO_NUL = "^[^\\u0000]*$"
 # A host, perhaps a port, and a path; no user and no password, which would be logged.
 _PORT = "[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
 _HOST = r"^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
@@ -51,10 +51,9 @@ _LABEL = r'[A-Za-z_][A-Za-z0-9_]*="[^"\\\\]*"'
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a section, by its kind.
+    """One field of a section, by its kind; ``doc`` says what it means.
 
     Attributes:
-        doc: What it says, in one or two sentences.
         attribute: Where its section's object keeps it; empty = as its name says, ``None`` =
             nowhere, it is a constant.
         name: Its key, where it stands at an attribute that says another.
@@ -76,11 +75,8 @@ class Field:
 class Kind:
     """One kind of value. Called with what a field says, it makes the field.
 
-    Attributes:
-        says: Its name in the reference, with an example.
-        write: The value in the manifest's form.
-        schema: Its fragment of JSON Schema.
-        secret: Its values are never shown.
+    ``says`` names it in the reference; ``write`` gives the manifest's form; values of a ``secret``
+    one are never shown.
     """
 
     says: str
@@ -152,18 +148,13 @@ def number(
             raise InvalidInput(f"{text} is not {wanted}; {mend}")
         return int(value) if whole else float(value)
 
+    def write(value: float) -> Json:
+        return int(value) if value == int(value) else value
+
     bounds = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
     schema: dict[str, Json] = {bounds[0]: low, bounds[1]: high, "examples": [*examples]}
     schema["type"] = "integer" if whole else "number"
-    return Kind(_says(noun, examples[0]), read, _bare, schema)
-
-
-WHOLE = "whole number"
-
-
-def _bare(value: float) -> Json:
-    """A number without the ``.0`` of a whole one."""
-    return int(value) if value == int(value) else value
+    return Kind(_says(noun, examples[0]), read, write, schema)
 
 
 def words(known: list[str], example: str, make: Callable[[str], object] = str) -> Kind:
@@ -193,10 +184,10 @@ def constant(word: str) -> Kind:
 
 
 def _read_boolean(node: Node, _: str) -> object:
-    given = scalar_text(node)
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
-    raise InvalidInput(f"{quoted(given)} is not true or false; write true or false")
+    given = quoted(scalar_text(node))
+    raise InvalidInput(f"{given} is not true or false; write true or false")
 
 
 # --- kinds of text --------------------------------------------------------------------------
@@ -212,17 +203,19 @@ def text(
 ) -> Kind:
     """Text of at most so many characters that a pattern matches.
 
-    ``check`` makes the value of the text and a directory, or refuses it with a reason of its own.
+    ``check`` makes the value of the text and a directory, or refuses it with a reason of its own;
+    then the pattern is the schema's alone.
     """
 
     def read(node: Node, directory: str) -> object:
         given = string(node)
         if len(given) > most:
             raise InvalidInput(f"{quoted(given)} is too long; at most {most} characters")
-        value = check(given, directory) if check else given
+        if check:
+            return check(given, directory)
         if not re.fullmatch(pattern, given):
             raise InvalidInput(f"{quoted(given)} is not a {noun}; {mend}")
-        return value
+        return given
 
     schema: dict[str, Json] = {"type": "string", "pattern": pattern, "maxLength": most}
     schema["examples"] = [*examples]
@@ -230,6 +223,8 @@ def text(
 
 
 def _path(path: str, directory: str) -> str:
+    if not path:
+        raise InvalidInput("'' is not a path; write e.g. . or /srv/cache")
     if path.startswith("~"):
         raise InvalidInput(f"{quoted(path)}: ~ is not expanded; write the directory in full")
     start = "" if path.startswith("/") else directory
@@ -237,10 +232,8 @@ def _path(path: str, directory: str) -> str:
     return "/" + "/".join(part for part in f"{start}/{path}".split("/") if part not in ("", "."))
 
 
-def _read_regex(node: Node, _: str) -> object:
-    pattern, mend = string(node), "e.g. 'ops=([0-9]+)'"
-    if len(pattern) > _MAX_TEXT:
-        raise InvalidInput(f"{quoted(pattern)} is too long; at most {_MAX_TEXT} characters")
+def _regex(pattern: str, _: str) -> str:
+    mend = "e.g. 'ops=([0-9]+)'"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to the manager's standard error
@@ -303,14 +296,10 @@ def _read_command(node: Node, directory: str) -> object:
     if not 0 < len(node.items) <= _MAX_ARGUMENTS:
         mend = f"write the program and its arguments, at most {_MAX_ARGUMENTS}"
         raise InvalidInput(f"the list has {len(node.items)} items; {mend}")
-    command = read_items(_read_string, node, directory)
+    command = read_items(lambda item, _: string(item), node, directory)
     if not command[0]:
         raise Several([(node.items[0].line, "[0]", "'' is not a program; write e.g. sh")])
     return command
-
-
-def _read_string(node: Node, _: str) -> object:
-    return string(node)
 
 
 def mapping(
@@ -428,7 +417,7 @@ DIRECTORY = text(
     "path",
     "^[^~\\u0000][^\\u0000]*$",
     _MAX_PATH,
-    "write e.g. . or /srv/cache",
+    "",
     *(".", "/srv/cache"),
     check=_path,
 )
@@ -442,8 +431,8 @@ METRIC = text(
     "write e.g. http_requests_total or 'http_requests_total{code=\"200\"}'",
     "http_requests_total",
 )
-REGEX = replace(text("regular expression", "\\(", _MAX_TEXT, "", "ops=([0-9]+)"), read=_read_regex)
-_STRING: dict[str, Json] = {"type": "string", "pattern": _NO_NUL}
+REGEX = text("regular expression", "\\(", _MAX_TEXT, "", "ops=([0-9]+)", check=_regex)
+_STRING: dict[str, Json] = {"type": "string", "pattern": "^[^\\u0000]*$"}
 COMMAND = Kind(
     'list of text, e.g. `[sh, -c, "exit 0"]`',
     _read_command,

@@ -1,8 +1,9 @@
 """All workloads of a file: reading, parsing, rules, and names that are unique."""
 
+from wharfinger.errors import InvalidInput
 from wharfinger.manifest.fields import MANIFEST
 from wharfinger.manifest.problems import Problems
-from wharfinger.manifest.reader import DEFAULT_LIMITS, DocumentLimits, read_documents
+from wharfinger.manifest.reader import read_documents
 from wharfinger.manifest.rules import check_rules, complete
 from wharfinger.manifest.sections import read_document
 from wharfinger.model.workload import Workload
@@ -10,20 +11,28 @@ from wharfinger.model.workload import Workload
 _NAME = "metadata.name"
 
 
-def load(
-    text: bytes | str,
-    *,
-    source: str,
-    working_directory: str,
-    limits: DocumentLimits = DEFAULT_LIMITS,
-    pure: bool = False,
+def load_manifests(
+    text: bytes | str, *, source: str = "<stdin>", working_directory: str, pure: bool = False
 ) -> tuple[Workload, ...]:
-    """As ``wharfinger.manifest.load_manifests``; tests choose limits and parser."""
+    """All workloads of a manifest file, at least one, in its order.
+
+    Args:
+        text: YAML 1.2 or JSON in UTF-8, any number of documents.
+        source: What messages call it, usually the file's name.
+        working_directory: Absolute; what relative paths in it start from.
+        pure: As in ``read_documents``.
+
+    Raises:
+        InvalidManifest: With all problems, up to 20 of them in words.
+        InvalidInput: ``working_directory`` is not absolute.
+    """
+    if not working_directory.startswith("/") or "\0" in working_directory:
+        raise InvalidInput(f"working directory {working_directory!r} is not an absolute path")
     problems = Problems(source)
     lines: dict[object, int] = {}
     workloads: list[Workload] = []
     documents = 0
-    for root in read_documents(text, problems, limits, pure=pure):
+    for root in read_documents(text, problems, pure=pure):
         documents += 1
         document = read_document(root, MANIFEST, problems, working_directory)
         check_rules(document)

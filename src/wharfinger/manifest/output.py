@@ -13,17 +13,17 @@ from wharfinger.model.workload import Workload
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def write(workload: Workload, *, redact: bool) -> dict[str, Json]:
-    """As ``wharfinger.manifest.workload_to_manifest``.
+def workload_to_manifest(workload: Workload, *, redact: bool) -> dict[str, Json]:
+    """A workload in the manifest's form, for JSON or YAML.
 
-    Defaults are written too: a reader need not know those of the version that the workload was
-    submitted to.
+    Every default is written: a reader need not know those of the version that the workload was
+    submitted to. ``redact``, for all that is shown, replaces the values of ``env`` by ``***``;
+    without it, loading the manifest gives an equal workload.
     """
     return _written(MANIFEST, MANIFEST.make, workload, redact=redact)
 
 
 def _written(section: Section, make: Maker, holder: object, *, redact: bool) -> dict[str, Json]:
-    """A section's fields, without empty ones."""
     written: dict[str, Json] = {}
     for row in rows(section, make):
         part = row.part
@@ -42,7 +42,7 @@ def _written(section: Section, make: Maker, holder: object, *, redact: bool) -> 
 
 
 def json_schema() -> dict[str, Json]:
-    """As ``wharfinger.manifest.json_schema``.
+    """The JSON Schema (draft 2020-12) of one document of a manifest file.
 
     Only ``load_manifests`` checks sizes of files, duplicates and the last few rules.
     """

@@ -26,8 +26,8 @@ class Problems:
         """Add one problem.
 
         Args:
-            line: Where, counted from 1; 0 where no line can be named.
-            field: The field's path such as ``spec.target``; empty for the file's own form.
+            line: Counted from 1; 0 where no line can be named.
+            field: Its path such as ``spec.target``; empty for the file's own form.
             message: What is wrong, with the value and the mend.
         """
         if not self.full:
@@ -37,9 +37,8 @@ class Problems:
 
     def raise_if_any(self) -> None:
         """Raise ``InvalidManifest`` where there is at least one problem."""
-        if not self.count:
-            return
         lines = [text for _, text in sorted(self._shown, key=lambda problem: problem[0])]
         if self.count > MAX_SHOWN:
             lines.append(f"{self.source}: and {self.count - MAX_SHOWN} more")
-        raise InvalidManifest(lines)
+        if lines:
+            raise InvalidManifest(lines)

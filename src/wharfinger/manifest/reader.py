@@ -9,7 +9,7 @@ reads the fields.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.manifest.problems import Problems
 from wharfinger.manifest.tree import (
@@ -93,7 +93,7 @@ def read_documents(
     Args:
         text: UTF-8, with or without a byte order mark.
         problems: Takes what is wrong. After an error of form the rest is not read.
-        limits: How much the file may hold.
+        limits: Of the file.
         pure: Use PyYAML's Python parser though the C one is there.
     """
     try:
@@ -105,23 +105,23 @@ def read_documents(
 
 
 def _decoded(text: bytes | str, limits: DocumentLimits) -> str:
-    """The text, if it is within the limits and printable."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     if len(data) > limits.max_bytes:
         allowed = format_bytes(limits.max_bytes)
-        _stop(0, f"{len(data)} bytes are too many for a manifest; split it below {allowed}")
+        raise _Stop(0, f"{len(data)} bytes are too many for a manifest; split it below {allowed}")
     try:
         decoded = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        _stop(line, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8")
+        odd_byte = f"byte 0x{data[error.start]:02x}"
+        raise _Stop(line, f"{odd_byte} is not UTF-8; save the file as UTF-8") from error
     odd = _NOT_TEXT.search(decoded)
     if odd:
         line = len(_LINE_BREAK.findall(decoded, 0, odd.start())) + 1
         mend = 'write it as an escape in double quotes, e.g. "\\u2028"'
-        _stop(line, f"character U+{ord(odd[0]):04X} may not stand in a manifest; {mend}")
+        raise _Stop(line, f"character U+{ord(odd[0]):04X} may not stand in a manifest; {mend}")
     if decoded.count("%TAG") > limits.max_tag_directives:
-        _stop(0, f"more than {limits.max_tag_directives} %TAG directives; remove them")
+        raise _Stop(0, f"more than {limits.max_tag_directives} %TAG directives; remove them")
     return _with_whole_characters(decoded)
 
 
@@ -151,10 +151,11 @@ def _events(text: str, *, pure: bool) -> "Iterator[yaml.Event]":
                 return
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _stop(mark.line + 1 if mark else 0, _syntax_message(error.problem or error.context or ""))
+        message = _syntax_message(error.problem or error.context or "")
+        raise _Stop(mark.line + 1 if mark else 0, message) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # The Python parser lets through what chr() and int() say of monstrous escapes.
-        _stop(0, _syntax_message(str(error)))
+        raise _Stop(0, _syntax_message(str(error))) from error
     finally:
         parser.dispose()
 
@@ -178,10 +179,6 @@ def _pure(text: str) -> Any:
 def _syntax_message(problem: str) -> str:
     mend = next((mend for part, mend in _MENDS if part in problem), "check quotes and indentation")
     return f"this is not YAML: {problem[:200] or 'it ends early'}; {mend}"
-
-
-def _stop(line: int, message: str) -> NoReturn:
-    raise _Stop(line, message)
 
 
 @dataclass(slots=True)
@@ -236,16 +233,20 @@ class _Composer:
         if event.version not in (None, (1, 2)):
             major, minor = event.version
             line = event.start_mark.line + 1
-            _stop(line, f"%YAML {major}.{minor} is not supported; remove the line: it is YAML 1.2")
+            raise _Stop(
+                line, f"%YAML {major}.{minor} is not supported; remove the line: it is YAML 1.2"
+            )
 
     def _scalar(self, event: Any) -> None:
         line = event.start_mark.line + 1
         text = event.value
         if len(text) > self._limits.max_scalar_chars:
             most = self._limits.max_scalar_chars
-            _stop(line, f"{quoted(text)} is too long; a value may have {most} characters")
+            raise _Stop(line, f"{quoted(text)} is too long; a value may have {most} characters")
         if _SURROGATE.search(text):
-            _stop(line, f"{quoted(text)} has half a character in it; write \\U0001F600, not a pair")
+            raise _Stop(
+                line, f"{quoted(text)} has half a character in it; write \\U0001F600, not a pair"
+            )
         self._count(1, line)
         node = Scalar(line, self._value(event, line), text)
         if event.anchor:
@@ -270,12 +271,14 @@ class _Composer:
         line = event.start_mark.line + 1
         target = self._anchors.get(event.anchor)
         if target is None:
-            _stop(line, _syntax_message(f"undefined alias {quoted(event.anchor)}"))
+            raise _Stop(line, _syntax_message(f"undefined alias {quoted(event.anchor)}"))
         if any(target is opened.node for opened in self._open):
-            _stop(line, f"*{event.anchor[:40]} stands within what it means; write the value out")
+            raise _Stop(
+                line, f"*{event.anchor[:40]} stands within what it means; write the value out"
+            )
         self._aliases += 1
         if self._aliases > self._limits.max_aliases:
-            _stop(line, f"more than {self._limits.max_aliases} aliases; write the values out")
+            raise _Stop(line, f"more than {self._limits.max_aliases} aliases; write the values out")
         self._check_depth(len(self._open) + target.height, line)
         self._count(target.size, line)
         self._attach(target)
@@ -328,13 +331,15 @@ class _Composer:
 
     def _check_depth(self, depth: int, line: int) -> None:
         if depth > self._limits.max_depth:
-            _stop(line, f"nested more than {self._limits.max_depth} deep; a manifest needs about 5")
+            raise _Stop(
+                line, f"nested more than {self._limits.max_depth} deep; a manifest needs about 5"
+            )
 
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes
         if self._nodes > self._limits.max_nodes:
             most = self._limits.max_nodes
-            _stop(line, f"more than {most} values, aliases written out; split the file")
+            raise _Stop(line, f"more than {most} values, aliases written out; split the file")
 
 
 def _tag_message(tag: str) -> str:

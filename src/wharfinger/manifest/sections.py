@@ -77,7 +77,7 @@ class FieldRow:
     """A field of a section, joined with the dataclass that keeps it.
 
     Attributes:
-        attribute: Of the object that keeps it; ``None`` = it is kept nowhere.
+        attribute: ``None`` = it is kept nowhere.
         default: Of the attribute; ``None`` = none, or one that can't be written.
         make: Of the object that its own fields belong to.
     """
@@ -113,15 +113,10 @@ def _row(name: str, part: Field | Section, make: Maker) -> FieldRow:
 
 @dataclass(slots=True)
 class Document:
-    """What was read of one document.
+    """What was read of one document, by a table.
 
-    Attributes:
-        working_directory: What relative paths start from.
-        line: Where it begins.
-        table: What such a document may hold.
-        lines: The line of each field that is there, by path.
-        values: The value of each field and section that is right, by path; of the whole, under
-            ``""``, the attributes of its object.
+    ``lines`` has the line of each field that is there, by path; ``values`` the value of each field
+    and section that is right, and under ``""`` the attributes of the whole's object.
     """
 
     problems: Problems
@@ -172,7 +167,7 @@ def _read_section(
 
 
 def _read_row(document: Document, row: FieldRow, node: Node, path: str) -> dict[str, object] | None:
-    """The attributes that one field or section makes; ``None`` when it is wrong."""
+    """As ``_read_section``, of one field or section."""
     part = row.part
     if isinstance(part, Field):
         value = _field(document, row, part, node, path)
@@ -240,7 +235,6 @@ def _not_a_mapping(section: Section, node: Node) -> str:
 
 
 def _only_known(document: Document, section: Section, node: tree.Mapping, path: str) -> bool:
-    """Whether all fields are known; each that is not is a problem."""
     unknown = [name for name in node.entries if name not in section.fields]
     for name in unknown:
         # A file of nothing but unknown fields must not cost a search for each.
@@ -263,7 +257,6 @@ def _unknown(section: Section, name: str, table: Section) -> str:
 
 
 def _sections(section: Section) -> Iterator[tuple[str, Section]]:
-    """All sections of a table with their paths, the outer ones first."""
     waiting = [("", section)]
     for path, each in waiting:
         yield path, each

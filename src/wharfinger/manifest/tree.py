@@ -53,11 +53,7 @@ def resolve(text: str) -> ScalarValue:
 
 
 def resolve_tagged(tag: str, text: str) -> ScalarValue:
-    """The value of a scalar under one of ``CORE_TAGS``.
-
-    Raises:
-        ValueError: The text is not of the tag's kind.
-    """
+    """The value of a scalar under one of ``CORE_TAGS``; ``ValueError`` for another kind's text."""
     name = tag.removeprefix(PREFIX)
     if name == "str":
         return text
@@ -82,13 +78,7 @@ class Scalar:
 
 @dataclass(slots=True)
 class Sequence:
-    """A list.
-
-    Attributes:
-        line: Where it begins, counted from 1.
-        size: Nodes in it and itself, aliases written out.
-        height: Levels below it, aliases written out.
-    """
+    """A list; ``size`` counts it and its nodes, ``height`` levels below, aliases written out."""
 
     line: int
     items: "list[Node]"
@@ -98,7 +88,7 @@ class Sequence:
 
 @dataclass(slots=True)
 class TreeEntry:
-    """One key of a mapping: the line of the key, and its value."""
+    """The line of a mapping's key, and its value."""
 
     line: int
     node: "Node"
@@ -180,8 +170,7 @@ def each(
 ) -> tuple[object, ...]:
     """The values of nodes, which are given with line and place such as ``[0]``.
 
-    Raises:
-        Several: With all that is wrong in them, behind what was ``wrong`` before.
+    Raises ``Several`` with all that is wrong in them, after what was ``wrong`` before.
     """
     values, problems = [], list(wrong)
     for line, place, node in nodes:

@@ -72,10 +72,7 @@ class ClassificationModel(ApiModel):
     estimator: str = Field(description="Which computed it.")
     version: str = Field(description="The estimator's.")
     confidence: float = Field(description="That each `low` and each `high` below holds.")
-    entries_measured: int = Field(
-        validation_alias="measured",
-        description="How many of its numbers were measured; 0 = a cold start.",
-    )
+    entries_measured: int = Field(validation_alias="measured", description="0 = a cold start.")
     total: float | None = Field(description="In the unit of its rate; `null` = unknown.")
     curves: list[CurveModel] = Field(description="Performance by CPU.")
     platform: str | None = Field(description="On which they hold; `null` = unknown.")
@@ -101,12 +98,8 @@ class ProfilingModel(ApiModel):
 
     runs: int = Field(description="How often a profiling run was started; 0 = never.")
     seconds: float = Field(description="How long that took.")
-    entries: list[EntryModel] = Field(
-        description="What it is classified by: its profiling runs; if reclassified, its own too."
-    )
-    observed: list[EntryModel] = Field(
-        description="How the workload itself did since then, under each allocation that it had."
-    )
+    entries: list[EntryModel] = Field(description="What it is classified by.")
+    observed: list[EntryModel] = Field(description="Its own since then, by allocation.")
 
 
 def profiling(record: WorkloadRecord) -> ProfilingModel | None:

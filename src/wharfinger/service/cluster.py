@@ -48,8 +48,7 @@ class ServerModel(ApiModel):
     workloads: int = Field(description="How many hold resources here.")
     copies: int = Field(description="How many profiling copies run here.")
     unsettled: bool = Field(
-        description="A resident violates its target: no new work here until it is kept again, or a "
-        "minute has passed."
+        description="A resident violates its target: no new work until it is kept, or for a minute."
     )
     pressure: list[PressureModel] = Field(description="Of its residents together, where known.")
     zone: str

@@ -27,9 +27,7 @@ REFUSALS = (InvalidInput, Conflict, NotFound, Unavailable)
 class Driver:
     """One runtime in one asyncio loop.
 
-    Args:
-        runtime: Started.
-        on_fault: Called once when the runtime can't go on; it ends the server.
+    ``on_fault`` is called once when the runtime, which is started, can't go on: it ends the server.
 
     Attributes:
         fault: Why the runtime could not go on.
@@ -61,11 +59,7 @@ class Driver:
             asyncio.get_running_loop().remove_reader(descriptor)
 
     def request(self, call: Callable[[], _T]) -> _T:
-        """The result of a request to the runtime.
-
-        Raises:
-            WharfingerError: As the request does; ``Unavailable`` where it broke the runtime.
-        """
+        """The result of a request to the runtime; ``Unavailable`` where it broke the runtime."""
         if self.fault is not None:
             raise Unavailable("the manager is stopping after a fault; start it again")
         try:
@@ -112,7 +106,6 @@ class Driver:
         self._on_fault()
 
     def _after(self, not_before_seconds: float = 0.0) -> None:
-        """Set the timer, and wake requests that wait for events."""
         self._schedule(not_before_seconds)
         if self.runtime.store.last_sequence != self._seen:
             self._seen = self.runtime.store.last_sequence

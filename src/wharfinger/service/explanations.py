@@ -69,9 +69,7 @@ class WaitingModel(ApiModel):
     first: str = Field(description="The first in its queue.")
     first_message: str = Field(description="Why the first one waits; may be empty.")
     not_before: Timestamp | None = Field(description="Not before, as a start failed.")
-    unsettled_by: list[str] = Field(
-        description="Workloads that miss their targets: meanwhile their servers take no new work."
-    )
+    unsettled_by: list[str] = Field(description="They miss targets and so keep servers closed.")
     now: list[DecisionModel] = Field(description="What would be decided if it were its turn now.")
 
 
@@ -149,12 +147,11 @@ def _waiting(manager: Manager, record: WorkloadRecord, now: float) -> WaitingMod
         if made.stage is not Stage.ADMISSION and made.reason is not ReasonCode.BEHIND_OTHERS
     ]
     return WaitingModel.of(
-        queue=record.queue,
+        record,
         position=queue.index(record) + 1,
         length=len(queue),
         first=queue[0].name,
         first_message=queue[0].message,
-        not_before=record.not_before,
         unsettled_by=[
             resident.name
             for made in previews

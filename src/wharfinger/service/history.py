@@ -36,14 +36,8 @@ def newest(
 ) -> list[LogEntry]:
     """At most ``limit`` of the newest entries, oldest of them first.
 
-    Args:
-        store: The log.
-        limit: How many at most.
-        kinds: Only these; none = all.
-        without: But not these. With either, only the newest ``LOOK_BACK_ENTRIES`` are looked at.
-
-    Raises:
-        InvalidInput: There is no such kind.
+    Only those of ``kinds`` (none = all), and not ``without`` those; with either, only the newest
+    ``LOOK_BACK_ENTRIES`` are looked at. ``InvalidInput`` where there is no such kind.
     """
     for kind in (*kinds, *without):
         if kind not in KINDS:
@@ -61,18 +55,12 @@ def newest(
 
 
 def event(entry: LogEntry, names: Mapping[str, str]) -> EventModel:
-    """One entry.
-
-    Args:
-        entry: As the store has it.
-        names: A workload's name by its uid, with which the keys in the engine's events begin.
-    """
+    """One entry; ``names`` by uid, with which the keys in the engine's events begin."""
     data = _redacted(json.loads(entry.payload))
     return EventModel.of(entry, name=_subject(data, names), message=_message(data), data=data)
 
 
 def _redacted(value: Any) -> Any:
-    """The same with every value of a mapping called ``env`` replaced."""
     if isinstance(value, list):
         return [_redacted(item) for item in value]
     if not isinstance(value, dict):
@@ -98,7 +86,6 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 def _message(data: Mapping[str, Any]) -> str:
-    """What the event itself says to people; for most of them nothing."""
     if isinstance(data.get("decision"), dict):
         return str(data["decision"]["message"])
     return next((str(data[key]) for key in ("reason", "handle", "report") if data.get(key)), "")

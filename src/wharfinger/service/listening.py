@@ -9,7 +9,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wharfinger.errors import Conflict, InvalidInput
@@ -55,12 +55,12 @@ def listen_unix(path: Path) -> socket.socket:
     """A listening Unix socket of mode 0600.
 
     The caller holds the state directory's lock, so a socket that lies there is a dead manager's and
-    is removed.
-
-    Raises:
-        Conflict: Something that is no socket is in the way.
+    is removed; ``Conflict`` where something else is in the way.
     """
-    _remove_stale(path)
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise Conflict(f"{path} is in the way and is no socket; move it elsewhere")
+        path.unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     previous = os.umask(0o177)
     try:
@@ -76,22 +76,8 @@ def listen_unix(path: Path) -> socket.socket:
     return listener
 
 
-def _remove_stale(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise Conflict(f"{path} is in the way and is no socket; move it elsewhere")
-    path.unlink()
-
-
 def parse_listen(given: str) -> tuple[str, int]:
-    """``HOST:PORT`` as a pair; an IPv6 host stands in brackets.
-
-    Raises:
-        InvalidInput: It is not of that form.
-    """
+    """``HOST:PORT`` as a pair, an IPv6 host in brackets; ``InvalidInput`` for other forms."""
     host, colon, port = given.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
@@ -102,12 +88,7 @@ def parse_listen(given: str) -> tuple[str, int]:
 
 
 def listen_tcp(host: str, port: int) -> socket.socket:
-    """A listening TCP socket.
-
-    Raises:
-        InvalidInput: The host is not an address of this machine.
-        Conflict: Another process listens there.
-    """
+    """A listening TCP socket; ``InvalidInput`` for a bad host, ``Conflict`` for a used port."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -120,11 +101,7 @@ def listen_tcp(host: str, port: int) -> socket.socket:
 
 
 def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
-    """The token for TCP, from the file or else from the environment.
-
-    Raises:
-        InvalidInput: There is none, or it is too short to protect anything.
-    """
+    """The token for TCP, of the file or else the environment; ``InvalidInput`` for a bad one."""
     if file is not None:
         token, place = _read_token(file), f"--token-file: {file}"
     else:
@@ -135,10 +112,8 @@ def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(f"{place}: a token is ASCII without spaces; {mend}")
     if len(token) < MIN_TOKEN_CHARACTERS:
-        raise InvalidInput(
-            f"{place}: the token has {len(token)} characters, at least {MIN_TOKEN_CHARACTERS} "
-            f"are needed; {mend}"
-        )
+        needed = f"at least {MIN_TOKEN_CHARACTERS} are needed"
+        raise InvalidInput(f"{place}: the token has {len(token)} characters, {needed}; {mend}")
     return token
 
 

@@ -31,10 +31,7 @@ _SERVER_METRICS = (
 class ManagerCollector:
     """One manager as a Prometheus collector.
 
-    Attributes:
-        room_bytes: How much the event log can still grow.
-        start_time: When this process took over, in seconds since the epoch.
-        now: The same clock.
+    The log can still grow by ``room_bytes``; times are seconds since the epoch.
     """
 
     manager: Manager
@@ -60,7 +57,6 @@ class ManagerCollector:
         yield _gauge("start_time_seconds", "Start, seconds since the epoch.", self.start_time)
 
     def _performance(self) -> Iterator[Metric]:
-        """Targets met, errors of predictions, adjustments."""
         state = self.manager.state
         targets = {"yes": 0, "no": 0, "unknown": 0}
         errors: dict[str, list[float]] = {term.value: [] for term in Term}

@@ -63,12 +63,7 @@ class ApiModel(BaseModel):
 
 
 def former_key(key: str, attribute: str = "") -> Any:
-    """A field with the value of another, under the key of earlier versions.
-
-    Args:
-        key: The other field.
-        attribute: Of the source, if its name differs from ``key``.
-    """
+    """The field ``key``, made of the source's ``attribute``, under the key of earlier versions."""
     description = f"Earlier name of `{key}`; the next version drops it."
     return Field(validation_alias=attribute or key, description=description, deprecated=True)
 

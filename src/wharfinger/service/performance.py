@@ -74,9 +74,7 @@ class TargetModel(ApiModel):
 class AchievedModel(ApiModel):
     """What was measured of the target's terms; `null` = not measured."""
 
-    completion_seconds: float | None = Field(
-        description="From submission to exit status 0; predicted while it runs."
-    )
+    completion_seconds: float | None = Field(description="To exit status 0; predicted before.")
     throughput_per_second: float | None
     latency_seconds: float | None = Field(description="At the target's percentile.")
     rate_per_second: float | None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
@@ -78,6 +78,7 @@ async def _find(name: str, core: TheCore) -> WorkloadRecord:
     return core.find(name)
 
 
+_Words: TypeAlias = list[str] | None
 _Body = Annotated[_ManifestBody, Depends()]
 _Record = Annotated[WorkloadRecord, Depends(_find)]
 
@@ -168,9 +169,6 @@ def _merged(document: Any, patch: Any, depth: int = 0) -> Any:
 
     >>> _merged({"a": 1, "b": {"c": 2}}, {"b": {"c": None, "d": 3}})
     {'a': 1, 'b': {'d': 3}}
-
-    Raises:
-        InvalidInput: The patch is nested deeper than any manifest.
     """
     if depth > MAX_PATCH_DEPTH:
         raise InvalidInput(f"the patch has more than {MAX_PATCH_DEPTH} levels; no manifest does")
@@ -219,14 +217,9 @@ def _update(driver: Driver, name: str, workloads: Sequence[Workload]) -> shown.W
 async def list_workloads(
     driver: TheDriver,
     core: TheCore,
-    name: Annotated[list[str] | None, Query(description="Only these; repeatable.")] = None,
-    phase: Annotated[
-        list[str] | None,
-        Query(description="Only in these phases, or `ended`, or `live`; repeatable."),
-    ] = None,
-    label: Annotated[
-        list[str] | None, Query(description="Only with this label, `key=value`; repeatable.")
-    ] = None,
+    name: Annotated[_Words, Query(description="Only these; repeatable.")] = None,
+    phase: Annotated[_Words, Query(description="A phase, `ended` or `live`; repeatable.")] = None,
+    label: Annotated[_Words, Query(description="A label, `key=value`; repeatable.")] = None,
 ) -> list[shown.WorkloadModel]:
     """Workloads, in the order of submission."""
     phases, labels = _phases(phase or []), dict(map(_label, label or []))
@@ -244,7 +237,6 @@ async def list_workloads(
 
 
 def _phases(words: Sequence[str]) -> frozenset[Phase]:
-    """The phases that words name; without any, all."""
     groups = {**_GROUPS, **{phase.value: frozenset({phase}) for phase in Phase}}
     for word in words:
         if word not in groups:
@@ -352,7 +344,7 @@ async def read_log(
 
 
 def _chunk(driver: Driver, name: str, offset: int, limit_bytes: int) -> LogChunk:
-    """A piece of output; nothing where the program was never started."""
+    """Nothing where the program was never started."""
     record = driver.runtime.manager.find(name)
     try:
         return driver.runtime.engine.read_log(record.key, offset, limit_bytes)

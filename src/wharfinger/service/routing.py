@@ -34,17 +34,14 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.Unavailable, 503, "unavailable"),
     (errors.StoreDamaged, 503, "store-damaged"),
     (errors.EngineFault, 503, "engine-fault"),
+    (errors.WharfingerError, 503, "unavailable"),
 )
 _BY_STATUS = {401: "unauthorized", 404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerProcess:
-    """What ``/v1/status`` shows that is not in the log.
-
-    Attributes:
-        started_at: When this process took over, in seconds since the epoch.
-    """
+    """What ``/v1/status`` shows that is not in the log; it took over at ``started_at``."""
 
     state_directory: Path
     started_at: float
@@ -70,11 +67,7 @@ TheProcess = Annotated[ManagerProcess, Depends(_process)]
 
 
 async def read_body(request: Request) -> bytes:
-    """The request's body, given up as soon as it is too large.
-
-    Raises:
-        HTTPException: 413, before more of it is read.
-    """
+    """The request's body; ``HTTPException`` 413 as soon as it is too large."""
     body = bytearray()
     if int(request.headers.get("content-length", "0")) <= MAX_BODY_BYTES:
         async for piece in request.stream():
@@ -114,10 +107,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(errors.WharfingerError)
     async def known(_request: Request, error: Exception) -> JSONResponse:
-        status, code = next(
-            ((status, code) for kind, status, code in _BY_ERROR if isinstance(error, kind)),
-            (503, "unavailable"),
-        )
+        status, code = next(row[1:] for row in _BY_ERROR if isinstance(error, row[0]))
         retryable, problems = getattr(error, "retryable", False), getattr(error, "problems", None)
         return answer(status, code, str(error), retryable=retryable, problems=problems)
 

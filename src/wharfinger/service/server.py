@@ -28,11 +28,7 @@ KEEP_ALIVE_SECONDS = 30
 
 
 def make_app(driver: Driver, process: routing.ManagerProcess) -> FastAPI:
-    """The API of one manager.
-
-    All routes are coroutines: they run in the loop's thread, the only one that may touch the
-    runtime.
-    """
+    """The API of one manager; its routes are coroutines: only the loop's thread may touch it."""
     app = FastAPI(
         title="wharfinger",
         version=__version__,
@@ -81,7 +77,7 @@ def serve(
     token: str | None,
     on_ready: Callable[[], None],
 ) -> Exception | None:
-    """Serve until SIGTERM, SIGINT or a fault.
+    """Serve until SIGTERM or SIGINT, or the fault that is returned.
 
     Args:
         runtime: Started.
@@ -89,9 +85,6 @@ def serve(
         state_directory: For ``/v1/status``.
         token: For the TCP ones among the sockets.
         on_ready: Called when requests are answered.
-
-    Returns:
-        The fault that ended it; ``None`` = it was told to stop.
     """
 
     async def run() -> Exception | None:

@@ -78,13 +78,9 @@ class WorkloadModel(ApiModel):
     target: TargetModel | None = Field(description="`null` = its user stated none.")
     predicted: PredictionModel | None = Field(description="`null` = nothing predicts for it.")
     achieved: AchievedModel | None = Field(description="`null` = nothing was measured yet.")
-    normalized_performance: float | None = Field(
-        description="Achieved / target, of its worst part; 1 = exactly kept; `null` = unknown."
-    )
+    normalized_performance: float | None = Field(description="Achieved / target, worst part.")
     pace: float | None = former_key("normalized_performance")
-    prediction_errors: list[PredictionError] = Field(
-        description="`predicted` against `achieved`; of what runs, once it has settled (20 s)."
-    )
+    prediction_errors: list[PredictionError] = Field(description="Once it has settled (20 s).")
     adjustments: list[AdjustmentModel] = Field(description="The newest changes, oldest first.")
     suspensions: int = Field(description="How often it was suspended for a neighbor.")
     measured: list[MeasuredModel] = Field(description="The newest of all that is measured.")

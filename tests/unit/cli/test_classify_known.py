@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.catalog.campaign import CpuTimes, Disturbance
 from wharfinger.catalog.known_files import SHIPPED
 from wharfinger.catalog.listing import PROGRAMS
+from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.cli import classify_measure
 from wharfinger.cli.main import main
 
